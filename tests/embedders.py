@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memoranda.embedding.embedder import of_callable
 from memoranda.service.core.access import Access
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.service.service import Service
 
 SIZE = 64
@@ -38,9 +38,9 @@ def by_letters(texts: Sequence[str]) -> list[list[float]]:
 LETTERS = of_callable("letters", by_letters)
 
 
-def letters(patience_seconds: float = 0.0) -> Meaning:
+def letters(patience_seconds: float = 0.0) -> SemanticSearch:
     """An embedder of one's own, as a caller brings it."""
-    return Meaning(LETTERS.model, lambda: LETTERS, patience_seconds=patience_seconds)
+    return SemanticSearch(LETTERS.model, lambda: LETTERS, patience_seconds=patience_seconds)
 
 
 # Of so many, some are near to any question by chance, and hold a word of it.
@@ -49,10 +49,10 @@ FOREIGN = "winter olympic hockey championship medals awarded"
 AT_HOME = "prune the roses of bed 77"
 
 
-def lined() -> Meaning:
+def lined() -> SemanticSearch:
     """The same embedder where it is known how near the nearest of many must be to be an answer."""
     made = replace(LETTERS, model="lined", floor=0.2, line=0.7)
-    return Meaning(made.model, lambda: made)
+    return SemanticSearch(made.model, lambda: made)
 
 
 def fill_garden(service: Service, access: Access) -> None:

@@ -13,6 +13,7 @@ import json
 import re
 import sys
 import tokenize
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -327,9 +328,24 @@ def find_pages() -> list[Path]:
     return [page for page in pages if "adr" not in page.parts]
 
 
+def read_requirements(path: Path) -> list[Finding]:
+    """List the findings of the sentences in a table of requirements."""
+    return [
+        Finding(kind=kind, path=path, line=0, text=f"{requirement['id']}: {text}"[:120])
+        for requirement in tomllib.loads(path.read_text("utf-8"))["requirement"]
+        for name in ("text", "deferred")
+        if name in requirement
+        for kind, text in _check_block(Block(line=0, text=_strip_markup(requirement[name])))
+    ]
+
+
 def read_pages() -> list[Finding]:
-    """List the findings of all pages."""
-    return [finding for page in find_pages() for finding in read_page(page)]
+    """List the findings of all pages and tables of requirements."""
+    tables = sorted((ROOT / "tests" / "standards").rglob("requirements.toml"))
+    return [
+        *(finding for page in find_pages() for finding in read_page(page)),
+        *(finding for table in tables for finding in read_requirements(table)),
+    ]
 
 
 def read_source(root: Path = SOURCE) -> list[Finding]:
@@ -343,7 +359,9 @@ def read_path(path: Path) -> list[Finding]:
     """List the findings of a page or Python file, or of all below a folder."""
     if path.suffix == ".md":
         return read_page(path)
-    pages = sorted(path.rglob("*.md")) if path.is_dir() else []
+    if path.suffix == ".toml":
+        return read_requirements(path)
+    pages = sorted(page for page in path.rglob("*.md") if "adr" not in page.parts) if path.is_dir() else []
     return [*(finding for page in pages for finding in read_page(page)), *read_source(path)]
 
 

@@ -29,16 +29,16 @@ class Watch:
     _reading: Any = None
 
     def install(self) -> None:
-        self._reading = SqliteDatabase.reading
+        self._reading = SqliteDatabase.open_snapshot
         watch = self
 
         def reading(database: SqliteDatabase, tenant: str | None = None) -> AbstractContextManager[Connection]:
             return watch.watched(database, tenant)
 
-        SqliteDatabase.reading = reading  # type: ignore[assignment,method-assign]
+        SqliteDatabase.open_snapshot = reading  # type: ignore[assignment,method-assign]
 
     def remove(self) -> None:
-        SqliteDatabase.reading = self._reading  # type: ignore[method-assign]
+        SqliteDatabase.open_snapshot = self._reading  # type: ignore[method-assign]
 
     @contextmanager
     def watched(self, database: SqliteDatabase, tenant: str | None) -> Iterator[Connection]:

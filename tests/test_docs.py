@@ -19,6 +19,8 @@ WITH_PYTHON = [
     *(ROOT / "docs" / name for name in ("howto/cal.md", "howto/frameworks.md", "howto/openwop.md", "standards/cal.md")),
 ]
 # Run between the commands of their page (tests/cli/test_pages.py), or beside what they print (tests/cli).
+# Folders and files of users and examples.
+FOREIGN_PATHS = ("notes/", "dids/", "sync/", "build/", "dist/", "src/app.py", "src/time/")
 PYTHON_ELSEWHERE = {"docs/tutorial.md", *(f"docs/howto/{name}.md" for name in ("consolidate", "grains", "oams"))}
 
 
@@ -105,6 +107,23 @@ def test_every_page_is_in_the_menu_of_the_site() -> None:
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
     assert [page for page in pages if f"- {page}\n" not in menu] == []
+
+
+def test_every_module_that_a_page_names_exists() -> None:
+    """Check the paths in backticks below the root, `src/memoranda`, or the folder that the line names before."""
+    roots = [ROOT, ROOT / "src", ROOT / "src" / "memoranda", ROOT / "tests", ROOT / "docs" / "standards"]
+    missing = []
+    for page in PAGES:
+        if "adr" in page.parts or page.name == "CHANGELOG.md":
+            continue
+        for line in page.read_text(encoding="utf-8").splitlines():
+            folders = list(roots)
+            for name in re.findall(r"`((?:[\w-]+/)+|(?:[\w-]+/)*[\w*]+\.py)(?:::\w+)?`", line):
+                found = [folder / name for folder in folders if any(folder.glob(name))]
+                if not found and not name.startswith(FOREIGN_PATHS):
+                    missing.append(f"{page.relative_to(ROOT)}: {name}")
+                folders = [*roots, *(path.parent for path in found)]
+    assert missing == []
 
 
 def test_no_page_names_a_machine_path() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ LAYERS = (
     "model",
     "standards",
     "retrieval",
+    "time_words",
     "embedding",
     "storage",
     "consolidation",
@@ -66,6 +68,12 @@ def modules() -> Iterator[tuple[tuple[str, ...], Path]]:
 
 def test_every_module_belongs_to_a_layer() -> None:
     assert {parts[0] for parts, _ in modules()} <= set(LAYERS)
+
+
+def test_the_architecture_page_lists_the_layers_in_this_order() -> None:
+    page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text("utf-8")
+    paragraph = next(part for part in page.partition("## Layers")[2].split("\n\n") if "→" in part)
+    assert tuple(re.findall(r"`(\w+)`", paragraph)) == LAYERS
 
 
 def test_imports_point_only_upwards() -> None:

@@ -37,8 +37,8 @@ def opener(*, words: bool) -> Opened:
 def legs(opened: Opened) -> str:
     """By what a store is searched that is opened so."""
     with opened(":memory:") as m:
-        meaning = m.service.context.meaning
-        return f"words and meaning ({meaning.model})" if meaning.is_on else "words"
+        meaning = m.service.context.semantic_search
+        return f"words and meaning ({meaning.model})" if meaning.is_enabled else "words"
 
 
 def arguments() -> argparse.Namespace:

@@ -82,7 +82,7 @@ def silence(head: str, asked: Iterable[Asked]) -> Figures:
 
 def finish(m: Memoranda) -> None:
     """Make the vectors of everything that was written, where there is a model: what is measured is what is found."""
-    if m.service.context.meaning.is_on:
+    if m.service.context.semantic_search.is_enabled:
         while m.service.embedding.step():
             pass
 

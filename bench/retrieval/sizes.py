@@ -164,9 +164,9 @@ class Measured:
         watch = Watch()
         with context.engine.read(self._m.owner) as snapshot:
             legs = (KeywordQuery(text=question),)
-            matches = snapshot.match(selection, legs, limit=LIMIT, now=context.clock(), counted=False)
+            matches = snapshot.match(selection, legs, limit=LIMIT, now=context.clock(), count_if_cheap=False)
             taken = watch.stop()
-            versions = snapshot.versions([each.version_id for each in matches.hits])
+            versions = snapshot.load_versions([each.version_id for each in matches.hits])
         return [each.state.observed for each in versions], taken
 
     def hits(self, rounds: int) -> Figures:

@@ -22,10 +22,10 @@ from memoranda.keys import (
 from memoranda.model.instant import Instant, parse_duration_ms
 from memoranda.service.cal.session import CalSettings, Switches
 from memoranda.service.core.access import ALL_VERBS, key_parts
-from memoranda.service.core.audit import sealer
+from memoranda.service.core.audit import create_sealer
 from memoranda.service.core.context import AuditReads, Context, SteadyClock
 from memoranda.service.core.limits import Quotas
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.service.openwop.secrets import (
     CommandResolver,
     EnvironmentResolver,
@@ -91,7 +91,7 @@ def _service(
     context = Context(
         engine=SqlEngine(
             database,
-            sealer(settings.ump_version),
+            create_sealer(settings.ump_version),
             open_cipher(settings),
             document_key=operator.derive(b"document seal"),
         ),
@@ -108,9 +108,9 @@ def _service(
         encrypts_all=settings.coverage == "all",
         secrets=_vault(settings),
         cal=_cal_host(settings),
-        meaning=_meaning(settings, patience_seconds)
+        semantic_search=_meaning(settings, patience_seconds)
         if embedder is None
-        else Meaning(embedder.model, lambda: embedder, patience_seconds=patience_seconds),
+        else SemanticSearch(embedder.model, lambda: embedder, patience_seconds=patience_seconds),
         open_registration=settings.open_registration == "on",
         allowed_owners=settings.allowed_owners,
         webhooks_anywhere=settings.webhook_addresses == "any",
@@ -125,10 +125,10 @@ def _service(
     return Service(context)
 
 
-def _meaning(settings: Settings, patience_seconds: float) -> Meaning:
+def _meaning(settings: Settings, patience_seconds: float) -> SemanticSearch:
     """Return the embedding provider: the installed model, an endpoint, or none."""
     if settings.embedder == "off":
-        return Meaning()
+        return SemanticSearch()
     if settings.embedder != "auto":
         from memoranda.embedding.endpoint import Endpoint
 
@@ -138,12 +138,12 @@ def _meaning(settings: Settings, patience_seconds: float) -> Meaning:
             key=settings.embedder_key,
             prefix=settings.embedder_prefix,
         )
-        return Meaning(endpoint.model, lambda: endpoint, patience_seconds=patience_seconds)
+        return SemanticSearch(endpoint.model, lambda: endpoint, patience_seconds=patience_seconds)
     from memoranda.embedding.catalogue import EMBEDDER, can_run, embedder_model, load_embedder
 
     if not can_run(EMBEDDER):
-        return Meaning()
-    return Meaning(embedder_model(), load_embedder, patience_seconds=patience_seconds)
+        return SemanticSearch()
+    return SemanticSearch(embedder_model(), load_embedder, patience_seconds=patience_seconds)
 
 
 def _cal_host(settings: Settings) -> CalSettings:
@@ -220,9 +220,9 @@ def _operator_of(database: Database, home: Path) -> SigningKey:
     Raises StoreUnavailable if the key of an existing store is missing, or if it is another operator's.
     """
     path = home / OPERATOR_KEY_FILE
-    with database.reading() as connection:
-        row = connection.row("meta_get", {"name": _OPERATOR})
-        is_used = bool(connection.rows("tenant_list", {}))
+    with database.open_snapshot() as connection:
+        row = connection.query_one("meta_get", {"name": _OPERATOR})
+        is_used = bool(connection.query("tenant_list", {}))
     signer = None if row is None else bytes(row[0]).decode()
     if not path.exists() and (signer is not None or is_used):
         raise StoreUnavailable(
@@ -233,7 +233,7 @@ def _operator_of(database: Database, home: Path) -> SigningKey:
     key = operator_key(home)
     if signer is None:
         signed = {"name": _OPERATOR, "value": key.did.encode()}
-        database.write(lambda connection: connection.run("meta_claim", signed))
+        database.write(lambda connection: connection.execute("meta_claim", signed))
     elif signer != key.did:
         raise StoreUnavailable(
             f"this is another operator's key ({key.did}): the memories here were signed by {signer}. Put that key "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.bindings.http.running import OWNER, Running, draft, running
 
-from memoranda.bindings.console.late import LateConsole
+from memoranda.bindings.console.lazy import LazyConsole
 from memoranda.bindings.console.visit import ROOT
 from memoranda.service.service import Service
 
@@ -49,7 +49,7 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     def with_console(service: Service) -> dict[str, Any]:
-        return {"folders": {ROOT: lambda threads: LateConsole(service, threads).routes}}
+        return {"folders": {ROOT: lambda threads: LazyConsole(service, threads).routes}}
 
     with running(tmp_path_factory.mktemp("browser"), extra=with_console) as server:
         yield server
@@ -69,7 +69,7 @@ def opened(chromium: Browser, server: Running, key: str) -> Iterator[Callable[..
         context = chromium.new_context(**options)
         contexts.append(context)
         page = context.new_page()
-        page.goto(f"{server.url}{ROOT}/enter?link={server.service.sessions.link(key)}")
+        page.goto(f"{server.url}{ROOT}/enter?link={server.service.sessions.create_link(key)}")
         page.close()
         return context
 

@@ -296,13 +296,13 @@ class Nodes:
     def _look(self) -> None:
         """Read on in the audit log and in the log of events."""
         with self.observer.context.engine.read(OWNER) as snapshot:
-            while page := snapshot.audit_after(self._seen[0], 500):
+            while page := snapshot.list_audit_after(self._seen[0], 500):
                 self._seen[0] = page[-1][0]
                 for entry in (parse(data) for _, data in page):
                     self._operations[entry["op"]] += 1
                     if entry["op"] == "expire":
                         self._expired.update(entry["targets"])
-            while events := snapshot.run_events_after(self._seen[1], 500):
+            while events := snapshot.list_run_events_after(self._seen[1], 500):
                 self._seen[1] = events[-1][0]
                 self._operations.update(parse(data)["type"] for _, data in events)
 
@@ -318,7 +318,7 @@ class Nodes:
 
     def _feed_end(self) -> int:
         with self.observer.context.engine.read(OWNER) as snapshot:
-            return snapshot.change_seq()
+            return snapshot.find_last_change()
 
     def check(self) -> Outcome:
         """Compare what is left with what was promised."""

@@ -256,7 +256,7 @@ class Storm:
         """Everything that was acknowledged is there, and nothing forgotten; but for what is reported missing."""
         losses = self._losses()
         if losses and not is_damaged:
-            self.outcome.violations.append(f"something is missing: {losses[0].words}")
+            self.outcome.violations.append(f"something is missing: {losses[0].message}")
         actual_of = self._actual()
         for owner in self.owners:
             actual = actual_of[owner.tenant]
@@ -277,7 +277,7 @@ class Storm:
     def _losses(self) -> list[Loss]:
         """What is reported missing; looked after."""
         with closing(open_service(load_settings(WORDS_ALONE, home=self.home))) as service:
-            found = service.context.engine.losses()
+            found = service.context.engine.list_losses()
         losses_path(self.home / DATABASE).unlink(missing_ok=True)
         return found
 

@@ -70,7 +70,7 @@ def test_what_needs_no_store_loads_neither_it_nor_the_parser(tmp_path: Path, tok
 def test_a_verb_of_one_standard_does_not_load_the_others(tmp_path: Path) -> None:
     others = (*CONSOLIDATION, *OAMS, *OPENWOP, *CAL, *BINDINGS, *FOREIGN, "memoranda.service.oms")
     # What is written is read as a grain, too, so that it can be asked for as one.
-    times = ("memoranda.retrieval.time_words",)
+    times = ("memoranda.time_words",)
     for tokens, more in (
         (("remember", "use pnpm, never npm"), times),
         (("recall", "pnpm"), OMS),

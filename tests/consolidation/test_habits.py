@@ -21,10 +21,10 @@ from memoranda.consolidation.habits.habits import (
     draft_habits,
     find_duplicate,
     fingerprint,
+    fit_timetable,
     is_plain_text,
 )
 from memoranda.consolidation.habits.sequences import find_repeats
-from memoranda.consolidation.time.timetable import fit_timetable
 from memoranda.encoding import json_text
 from memoranda.model.cron import next_after
 from memoranda.standards.openwop.artifacts import check_artifact

@@ -10,8 +10,8 @@ from tests.consolidation.notes import at, note
 from memoranda.consolidation.strategies.series import find_events, find_rhythm, find_series, fit_trend, group_by_frame
 from memoranda.consolidation.text.corpus import Corpus
 from memoranda.consolidation.text.note import MemoryNote
-from memoranda.consolidation.time.dates import find_days
 from memoranda.model.calendar import utc_day
+from memoranda.time_words.dates import find_days
 
 WEDNESDAY = at("2026-03-04")
 

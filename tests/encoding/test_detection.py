@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.processor import at_most
 
 from memoranda.encoding.detection import Finding, detect, hide, screen
-from memoranda.service.core.secret_screening import PLAIN
+from memoranda.service.core.secret_screening import PLAIN_VALUES
 from memoranda.standards.openwop.redaction import convert_markers
 
 ROOT = Path(__file__).parents[2]
@@ -69,10 +69,10 @@ def test_nothing_of_a_shape_that_is_not_looked_into_is_a_secret(
     scheme: str, host: list[str], between: str, path: list[str]
 ) -> None:
     for link in (scheme + between.join(host), scheme + ".".join(host) + "/" + "/".join(path)):
-        if PLAIN.fullmatch(link):
+        if PLAIN_VALUES.fullmatch(link):
             assert detect(link) == []
             assert detect(f"a password\n\n{link}\n\nis kept") == []
-    assert PLAIN.fullmatch("https://example.com/12345")
+    assert PLAIN_VALUES.fullmatch("https://example.com/12345")
 
 
 @pytest.mark.requirement("WOP-3-detector")

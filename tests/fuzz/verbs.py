@@ -169,7 +169,7 @@ class _Room:
         version = self._house.named("oms", memory.names["oms"])
         act()
         with self._house.engine.read(self._house.tenant) as snapshot:
-            is_gone = all(each.state.erased for each in snapshot.history(version.memory_id))
+            is_gone = all(each.state.erased for each in snapshot.iterate_history(version.memory_id))
         memory.is_erased = is_gone and not memory.is_twice
 
     def _read(self, memory: Memory, read: str, who: Access) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from memoranda.service.oams.memories import find, place_of
+from memoranda.service.oams.memories import find_head, locate_namespace
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.openwop.entry import Draft
@@ -113,9 +113,9 @@ def test_a_dream_goes_with_what_it_was_made_from(house: House, way: str, strateg
 
 
 def forget(house: House, way: str, key: str) -> None:
-    place = place_of(house.owner, parse_namespace(house.oams.namespace))
+    place = locate_namespace(house.owner, parse_namespace(house.oams.namespace))
     with house.engine.read(house.tenant) as snapshot:
-        version = find(house.context, snapshot, place, key)
+        version = find_head(house.context, snapshot, place, key)
     if way == "oams" or version is None:
         # One of several about a subject is gone with the first.
         assert (version is None) == (way == "by subject" and key == "b")

@@ -216,7 +216,7 @@ def test_every_verb_that_can_be_granted_in_part_is_asked() -> None:
         f"{table}.{name}"
         for table, verbs in TABLES.items()
         for name, verb in vars(verbs).items()
-        if isinstance(verb, Verb) and not verb.whole
+        if isinstance(verb, Verb) and not verb.owner_wide
     }
     assert asked == there
 
@@ -231,16 +231,18 @@ def full(house: House) -> House:
 
 def _names(house: House) -> list[Names]:
     with house.engine.read(house.tenant) as snapshot:
-        found = [each.version_id for each in snapshot.page(Selection(), limit=500, now=house.now)]
-        versions = snapshot.versions(found)
+        found = [each.version_id for each in snapshot.load_page(Selection(), limit=500, now=house.now)]
+        versions = snapshot.load_versions(found)
     return [house.names(version) for version in versions]
 
 
 def _memories(house: House) -> list[tuple[int, str]]:
     """All that the owner has, and what is known about each."""
     with house.engine.read(house.tenant) as snapshot:
-        found = [each.version_id for each in snapshot.page(Selection(status_filter="all"), limit=500, now=house.now)]
-        return [(each.version_id, repr(each.state)) for each in snapshot.versions(found)]
+        found = [
+            each.version_id for each in snapshot.load_page(Selection(status_filter="all"), limit=500, now=house.now)
+        ]
+        return [(each.version_id, repr(each.state)) for each in snapshot.load_versions(found)]
 
 
 def _all_texts(value: object) -> Iterator[str]:

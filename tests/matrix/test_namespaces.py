@@ -23,7 +23,7 @@ def test_nothing_is_written_under_the_own_namespace_of_another_tenant(
     with pytest.raises((MemorandaError, AssertionError), match="owner hash of another"):
         WRITES[way](house, "zanzibar")
     with house.engine.read(house.tenant) as snapshot:
-        assert snapshot.last_version() == 0
+        assert snapshot.find_last_version() == 0
     # A name that only looks a little like it is a project like others.
     house.remember("zanzibar", scope={"project": "o-rings: 12 mm"})
     own = str(namespace_of("", house.tenant))

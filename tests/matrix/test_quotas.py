@@ -92,7 +92,7 @@ BESIDE: Final[Mapping[str, Callable[[House, str, str], object]]] = {
 
 def _used(house: House) -> int:
     with house.engine.read(house.tenant) as snapshot:
-        return snapshot.usage()[1]
+        return snapshot.measure_usage()[1]
 
 
 @pytest.mark.requirement("OURS-closed-doors")

@@ -45,13 +45,13 @@ def test_no_way_to_write_reads_twice_at_once(way: str) -> None:
 @pytest.mark.requirement("OURS-reads-never-stall")
 def test_who_gets_no_turn_to_read_is_told_so(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "store.db", reader_seconds=0.01)
-    held = [database.reading() for _ in range(READERS_LIMIT)]
+    held = [database.open_snapshot() for _ in range(READERS_LIMIT)]
     for each in held:
         each.__enter__()
-    with pytest.raises(StoreUnavailable, match="too many read at once"), database.reading():
+    with pytest.raises(StoreUnavailable, match="too many read at once"), database.open_snapshot():
         pass
     for each in held:
         each.__exit__(None, None, None)
-    with database.reading():
+    with database.open_snapshot():
         pass
     database.close()

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from memoranda.errors import ForbiddenScope, InvalidInput
-from memoranda.service.core.secret_screening import noticing
+from memoranda.service.core.secret_screening import collect_notices
 from memoranda.service.openwop.secrets import Vault
 from memoranda.service.service import Service
 from tests.matrix.doors import EXPORTS, READS, REVISES, SPACE, WRITES, House, left, told
@@ -31,7 +31,7 @@ def house() -> Iterator[House]:
 @pytest.mark.requirement("OURS-secrets")
 @pytest.mark.parametrize("way", WRITES)
 def test_every_way_to_write_notices_and_one_step_takes_it_out(house: House, way: str) -> None:
-    with noticing() as noticed:
+    with collect_notices() as noticed:
         WRITES[way](house, TEXT)
     assert list(noticed.kinds) == ["github-token"]
     assert SECRET not in str(noticed)
@@ -54,7 +54,7 @@ def test_every_way_to_write_notices_and_one_step_takes_it_out(house: House, way:
 def test_every_way_to_revise_notices_and_what_was_before_is_listed(house: House, way: str) -> None:
     house.remember("zanzibar deploys by hand", scope={"project": SPACE})
     names = house.names(house.head("zanzibar"))
-    with noticing() as noticed:
+    with collect_notices() as noticed:
         REVISES[way](house, names, TEXT)
     assert list(noticed.kinds) == ["github-token"]
     house.revise(house.names(house.head("zanzibar"))["ump"], body={"text": "zanzibar deploys by itself"})

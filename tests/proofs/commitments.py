@@ -167,9 +167,9 @@ def _fired(store: Store, tenant: str) -> Counter[str]:
     fired: Counter[str] = Counter()
     enqueued: list[str] = []
     with store.engine.read(tenant) as snapshot:
-        runs = [openwop_runs.decode_run(kept) for kept in snapshot.runs(before=None, limit=1_000)]
+        runs = [openwop_runs.decode_run(kept) for kept in snapshot.list_runs(before=None, limit=1_000)]
         for run in runs:
-            for event in map(json_text.parse, snapshot.run_events(run.run_id, after=-1, limit=100)):
+            for event in map(json_text.parse, snapshot.list_run_events(run.run_id, after=-1, limit=100)):
                 if event["type"] == COMMITMENT_FIRED:
                     check_event(event)
                     fired[event["payload"]["commitmentId"]] += 1

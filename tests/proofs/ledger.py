@@ -68,7 +68,7 @@ def check_whole(store: Store, acks: Iterable[Ack]) -> None:
     for ack in acks:
         name = _AUDIT_NAMES.get(ack.op, ack.op)
         wanted.setdefault(ack.tenant, Counter())[name, ack.id] += 1
-    for tenant in store.engine.system.tenants():
+    for tenant in store.engine.system.list_tenants():
         report = store.service.verify(store.access(tenant))
         assert report.ok, report
         _check_feed(store, tenant)
@@ -79,8 +79,8 @@ def check_whole(store: Store, acks: Iterable[Ack]) -> None:
 
 def check_chains(store: Store) -> None:
     """The audit chain and the feed of every tenant are whole, and so is the file."""
-    assert store.engine.check() == []
-    for tenant in store.engine.system.tenants():
+    assert store.engine.find_damage() == []
+    for tenant in store.engine.system.list_tenants():
         report = verify_tenant(store.context, tenant)
         assert report.ok, report
         _check_feed(store, tenant)
@@ -97,14 +97,14 @@ def _check_feed(store: Store, tenant: str) -> None:
         if page.is_last:
             break
     with store.engine.read(tenant) as snapshot:
-        assert snapshot.change_seq() >= seen
+        assert snapshot.find_last_change() >= seen
 
 
 def _audited(store: Store, tenant: str) -> Iterator[tuple[str, str]]:
     after = 0
     while True:
         with store.engine.read(tenant) as snapshot:
-            page = snapshot.audit_after(after, 1000)
+            page = snapshot.list_audit_after(after, 1000)
         if not page:
             return
         for seq, entry in page:

@@ -15,7 +15,7 @@ from memoranda.keys import MasterKeyFile, operator_key
 from memoranda.model.instant import Instant
 from memoranda.opening import system_clock
 from memoranda.service.core.access import Access
-from memoranda.service.core.audit import sealer
+from memoranda.service.core.audit import create_sealer
 from memoranda.service.core.context import Context
 from memoranda.service.service import Service
 from memoranda.storage.crypto.cipher import Cipher, RingCipher
@@ -44,7 +44,7 @@ def build(
     database: SqliteDatabase, operator: SigningKey, clock: Callable[[], Instant], cipher: Cipher | None = None
 ) -> Store:
     """Wire a store as `app.open_service` does, with its doors open."""
-    engine = SqlEngine(database, sealer("0.1"), cipher)
+    engine = SqlEngine(database, create_sealer("0.1"), cipher)
     # Owners of the proofs sign for themselves.
     context = Context(engine=engine, operator=operator, clock=clock, open_registration=True)
     return Store(service=Service(context), engine=engine, context=context)

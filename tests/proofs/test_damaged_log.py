@@ -75,7 +75,7 @@ def copies(crashed: Path, folder: Path, count: int, seed: int) -> Iterator[tuple
 
 
 def survivors(database: SqliteDatabase) -> int:
-    with database.reading() as connection:
+    with database.open_snapshot() as connection:
         ((count,),) = connection.select("SELECT count(*) FROM version", {})
     return int(count)
 
@@ -83,13 +83,13 @@ def survivors(database: SqliteDatabase) -> int:
 def check(home: Path) -> int:
     """How many versions are missing, and that this is what is said of it."""
     with closing(SqliteDatabase(home / DATABASE_FILE)) as database:
-        losses = database.losses()
+        losses = database.list_losses()
         missing = WRITTEN - survivors(database)
         assert sum(each.versions for each in losses) == missing
         assert sum(each.audit for each in losses) == missing
     # The next start says the same: it is on record until somebody has looked after it.
     with closing(SqliteDatabase(home / DATABASE_FILE)) as database:
-        assert database.losses() == losses
+        assert database.list_losses() == losses
     return missing
 
 
@@ -142,7 +142,7 @@ def test_a_database_that_is_gone_is_not_taken_for_a_new_one(crashed: Path, tmp_p
         if path != heads_path(home / DATABASE_FILE):
             path.unlink()
     with closing(SqliteDatabase(home / DATABASE_FILE)) as database:
-        assert sum(each.versions for each in database.losses()) == WRITTEN
+        assert sum(each.versions for each in database.list_losses()) == WRITTEN
 
 
 def test_credentials_are_watched_over_too(tmp_path: Path) -> None:
@@ -155,5 +155,5 @@ def test_credentials_are_watched_over_too(tmp_path: Path) -> None:
         memoranda.service.gate.revoke_key("k")
     (home / DATABASE_FILE).write_bytes(before)
     with closing(SqliteDatabase(home / DATABASE_FILE)) as database:
-        (loss,) = database.losses()
-    assert "credentials" in loss.words
+        (loss,) = database.list_losses()
+    assert "credentials" in loss.message

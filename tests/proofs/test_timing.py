@@ -83,7 +83,7 @@ def test_no_statement_looks_for_a_name_in_what_is_not_public() -> None:
     world.remember("kept to itself")
     public = world.remember("for everyone", scope={"visibility": "public"})
     system = world.engine.system
-    assert system.tenants_showing("ump", public) == [world.owner.default_tenant]
-    assert system.tenants_naming("ump", public) == [world.owner.default_tenant]
+    assert system.find_tenants_with_public_name("ump", public) == [world.owner.default_tenant]
+    assert system.find_tenants_with_name("ump", public) == [world.owner.default_tenant]
     assert world.service.get(world.service.gate.local(PEER.did), public)["body"]["text"] == "for everyone"
     world.service.close()

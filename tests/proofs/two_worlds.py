@@ -61,7 +61,7 @@ class World:
 def new_world() -> World:
     """An empty world. All keys are fixed, so that equal histories give equal bytes."""
     database = SqliteDatabase(None)
-    database.write(lambda connection: connection.run("meta_claim", {"name": "index_key", "value": _INDEX_KEY}))
+    database.write(lambda connection: connection.execute("meta_claim", {"name": "index_key", "value": _INDEX_KEY}))
     clock = Clock()
     store = build(database, OPERATOR, clock)
     scopes = VERBS

@@ -97,8 +97,8 @@ def _ack(op: Op, memory: Memoranda, name: str, text: str, prior: str = "") -> Ac
 def hold_a_snapshot(home: Path, held: Event, release: Event) -> None:
     """Another process in the middle of reading."""
     database = SqliteDatabase(home / DATABASE_FILE)
-    with database.reading() as connection:
-        connection.rows("tenant_list", {})
+    with database.open_snapshot() as connection:
+        connection.query("tenant_list", {})
         held.set()
         assert release.wait(HANG_SECONDS)
     database.close()

@@ -15,7 +15,7 @@ from memoranda.retrieval.entry import IndexedText, IndexEntry
 from memoranda.retrieval.ranking import Ranking, RankingQuery, SegmentScope, rank
 from memoranda.retrieval.retrievers import SearchedSegment, Similarities
 from memoranda.retrieval.segment import build_segment
-from memoranda.retrieval.time_words import Span
+from memoranda.retrieval.weights import TimeSpan
 from tests.retrieval.plain_ranking import plain_order
 
 DAY_MS = 86_400_000
@@ -88,7 +88,7 @@ def stores(seed: int, *, has_meaning: bool, asks_more: bool) -> tuple[RankingQue
             columns=segment.columns, visible=mask, allowed=allowed, postings=postings, word_keys=words
         )
         segments.append(near(rng, searched) if has_meaning else searched)
-    span = Span(start=2 * DAY_MS, end=3 * DAY_MS, inside=1.0, after=0.7, later=0.3, tail=4 * DAY_MS)
+    span = TimeSpan(start=2 * DAY_MS, end=3 * DAY_MS, inside=1.0, after=0.7, later=0.3, tail=4 * DAY_MS)
     if not asks_more:
         return RankingQuery(words=words), segments
     names, spans = (51,) if rng.random() < 0.6 else (51, 52), (span,) if rng.random() < 0.6 else ()

@@ -24,8 +24,8 @@ from memoranda.retrieval.segment import (
     decode_segments,
     merge_segments,
 )
-from memoranda.retrieval.time_words import Span, spans_in
-from memoranda.retrieval.weights import K1, B, Weights
+from memoranda.retrieval.weights import K1, B, TimeSpan, Weights
+from memoranda.time_words.spans import find_spans
 
 DAY_MS = 86_400_000
 JUNE_1970 = 151 * DAY_MS
@@ -227,8 +227,8 @@ def test_the_one_person_who_is_named_comes_first() -> None:
     assert "person" not in both.signals
 
 
-def spans(text: str) -> tuple[Span, ...]:
-    return spans_in(text, JUNE_1970, UTC)
+def spans(text: str) -> tuple[TimeSpan, ...]:
+    return find_spans(text, JUNE_1970, UTC)
 
 
 def test_what_was_said_on_a_day_or_soon_after_comes_first() -> None:

@@ -10,9 +10,9 @@ from memoranda.model.instant import format_instant
 from memoranda.service.core.access import Access
 from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import Report
-from memoranda.service.oams.memories import Stored
-from memoranda.service.oams.recall import Page
-from memoranda.service.oams.views import Shown
+from memoranda.service.oams.memories import StoreResult
+from memoranda.service.oams.recall import MemoryListPage
+from memoranda.service.oams.views import TaggedMemory
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 from memoranda.standards.oms import mapping as oms
@@ -62,19 +62,19 @@ class Oams:
 
     def store(
         self, key: str, value: str = "a value", *, if_match: str | None = None, if_absent: bool = False, **fields: Any
-    ) -> Stored:
+    ) -> StoreResult:
         return self.put(self.memory(key, value, **fields), if_match=if_match, if_absent=if_absent)
 
-    def put(self, memory: Memory, *, if_match: str | None = None, if_absent: bool = False) -> Stored:
+    def put(self, memory: Memory, *, if_match: str | None = None, if_absent: bool = False) -> StoreResult:
         return self.verbs.store(self.access, memory, if_match=if_match, if_absent=if_absent)
 
-    def batch(self, memories: list[Memory]) -> list[Stored]:
+    def batch(self, memories: list[Memory]) -> list[StoreResult]:
         return self.verbs.batch_store(self.access, memories)
 
     def get(self, key: str) -> Memory:
         return self.shown(key).memory
 
-    def shown(self, key: str) -> Shown:
+    def shown(self, key: str) -> TaggedMemory:
         return self.verbs.get(self.access, self._parsed, key)
 
     def forget(self, key: str, *, if_match: str | None = None) -> None:
@@ -88,7 +88,7 @@ class Oams:
     def keys(self, query: str, **fields: Any) -> list[str]:
         return [memory["key"] for memory in self.recall(query, **fields)]
 
-    def page(self, **fields: Any) -> Page:
+    def page(self, **fields: Any) -> MemoryListPage:
         return self.verbs.list_memories(self.access, ListRequest.parse({"namespace": self.namespace, **fields}))
 
     def listed(self, **fields: Any) -> list[Memory]:

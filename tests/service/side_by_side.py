@@ -75,7 +75,7 @@ def answer_of(act: Act, world: World) -> Any:
     """What is answered, or what is wrong with it; without what was drawn by chance."""
     world.engine.flush()
     # Who has said nothing for a while has to be elected anew, and does nothing at that moment.
-    while world.context.meaning.is_on and (
+    while world.context.semantic_search.is_enabled and (
         world.service.embedding.step() or world.service.embedding.progress().is_behind
     ):
         pass
@@ -297,10 +297,12 @@ def test_the_log_and_the_feed_are_the_same(both: Both) -> None:
     def told(world: World) -> Any:
         world.engine.flush()
         with world.engine.read(tenant) as snapshot:
-            entries = [json.loads(entry) for _, entry in snapshot.audit_after(0, 5_000)]
+            entries = [json.loads(entry) for _, entry in snapshot.list_audit_after(0, 5_000)]
             # Without what is made with a key of the store's own, and the hashes of that.
             log = [[entry.get(name) for name in ("seq", "ts", "op", "actor", "result")] for entry in entries]
-            feed = [(each.seq, each.type, each.at, each.version.document.native) for each in snapshot.changes(0, 5_000)]
+            feed = [
+                (each.seq, each.type, each.at, each.version.document.native) for each in snapshot.list_changes(0, 5_000)
+            ]
             return [log, feed]
 
     both.same(told)

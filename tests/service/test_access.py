@@ -58,12 +58,12 @@ def test_a_key_that_locks_its_owner_out_is_revoked_only_if_that_is_confirmed(wor
     gate.add_key("small", tenant="ada", scopes=("read", "write"))
     in_use = gate.find_key("first").key_id
     with pytest.raises(Conflict, match="in use here"):
-        gate.revoke_key("first", in_use=in_use)
-    gate.revoke_key("second", in_use=in_use)
+        gate.revoke_key("first", caller_key_id=in_use)
+    gate.revoke_key("second", caller_key_id=in_use)
     with pytest.raises(Conflict, match="last key of its owner"):
         gate.revoke_key("first")
     gate.revoke_key("small")
-    assert gate.revoke_key("first", in_use=in_use, is_confirmed=True).name == "first"
+    assert gate.revoke_key("first", caller_key_id=in_use, is_confirmed=True).name == "first"
     assert [key.name for key in gate.keys_of("ada") if key.revoked is None] == []
 
 
@@ -81,7 +81,7 @@ def test_a_key_that_another_process_revokes_is_good_for_50_ms_at_most(tmp_path: 
     doors: tuple[Callable[[], object], ...] = (
         lambda: gate.authenticate(secret),
         lambda: gate.authenticate(token),
-        lambda: sessions.known(session),
+        lambda: sessions.authenticate(session),
     )
     try:
         for enter in doors:

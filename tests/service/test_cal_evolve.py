@@ -84,7 +84,7 @@ def state(world: World) -> tuple[Any, ...]:
     listed = [(each.address, each.index) for each in world.grains(current=False)]
     events = [event for event in log(world) if event["op"].startswith("cal.")]
     with world.engine.read(world.owner.default_tenant) as snapshot:
-        return listed, events, snapshot.change_seq()
+        return listed, events, snapshot.find_last_change()
 
 
 def log(world: World) -> list[dict[str, Any]]:

@@ -215,18 +215,18 @@ def test_what_a_process_left_undone_is_finished_by_the_next(
 ) -> None:
     resting = [practice.rest(f"{SECRET} {number}") for number in range(5)]
 
-    def die(*_: object) -> cascade.Fallen:
+    def die(*_: object) -> cascade.CascadeResult:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as dying:
-        dying.setattr(cascade, "finish", die)
+        dying.setattr(cascade, "erase_withdrawn", die)
         with pytest.raises(KeyboardInterrupt):
             practice.withdraw()
     assert all(practice.is_there(each) for each in resting)
     monkeypatch.setattr(cascade, "BATCH_LIMIT", 2)
-    cascade.finish_all(practice.context)
+    cascade.erase_all_withdrawn(practice.context)
     assert not any(practice.is_there(each) for each in resting)
-    assert practice.engine.system.tenants_with_items((cascade.PENDING,)) == []
+    assert practice.engine.system.list_tenants_with_items((cascade.PENDING,)) == []
 
 
 def test_the_audit_log_says_what_went(practice: Practice) -> None:

@@ -251,7 +251,7 @@ def test_erasing_a_predecessor_keeps_the_head(world: World) -> None:
 
 
 def stored_bytes(world: World) -> list[bytes]:
-    with world.engine._database.reading(world.owner.default_tenant) as connection:
+    with world.engine._database.open_snapshot(world.owner.default_tenant) as connection:
         return [bytes(b) for row in connection.select("SELECT native, cause FROM version", {}) for b in row if b]
 
 

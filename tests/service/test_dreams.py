@@ -21,9 +21,9 @@ from memoranda.consolidation.text.note import MemoryNote
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import Conflict, InvalidInput, NamespaceNotFound, QuotaExceeded
 from memoranda.model.instant import format_instant, parse_instant
-from memoranda.service.consolidation.results import CITED_LIMIT, MARK, Input, Maker
+from memoranda.service.consolidation.results import CITED_LIMIT, DETAILS_KEY, Input, ResultBuilder
 from memoranda.service.core.limits import Quotas
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.views import Location
 from memoranda.standards.oams.mapping import derived_from
 from memoranda.standards.oams.memory import MAX_MEMORY_BYTES, MAX_VALUE_BYTES, STRATEGIES, check, is_strategy
 from tests.service.dreaming import KEYS, Dreams, outcome
@@ -66,7 +66,7 @@ def test_every_strategy_makes_memories_that_say_where_they_come_from(dreams: Dre
         assert set(cited) <= KEYS
         assert result["parent_id"] == cited[0]
         assert result["source_id"] in (f"dream:{strategy}:{run.run_id}", dreams.get(cited[0]).get("source_id"))
-        assert metadata[MARK]["why"]
+        assert metadata[DETAILS_KEY]["why"]
         assert each.inputs == tuple((key, dreams.get(key)["value"]) for key in cited)
         # Another vendor reads it without a warning.
         assert check(result, complete=True)[1] == ()
@@ -222,7 +222,12 @@ def written(dreams: Dreams) -> tuple[object, ...]:
     """All that a write leaves behind, but for the audit."""
     world = dreams.world
     with world.engine.read(dreams.access.default_tenant) as snapshot:
-        return snapshot.change_seq(), snapshot.usage(), snapshot.items("oams dream"), dreams.exported()
+        return (
+            snapshot.find_last_change(),
+            snapshot.measure_usage(),
+            snapshot.load_items("oams dream"),
+            dreams.exported(),
+        )
 
 
 @pytest.mark.requirement("OAMS-OURS-dream-dry")
@@ -242,7 +247,7 @@ def test_a_dry_run_shows_what_a_pass_writes_and_writes_nothing(dreams: Dreams, s
 def audit_head(dreams: Dreams) -> int:
     dreams.world.engine.flush()
     with dreams.world.engine.read(dreams.access.default_tenant) as snapshot:
-        return snapshot.audit_head()[0]
+        return snapshot.read_audit_head()[0]
 
 
 def timeless(memory: Memory) -> Memory:
@@ -484,7 +489,7 @@ def test_a_language_model_only_words_what_was_found(dreams: Dreams) -> None:
         for name in ("key", "parent_id", "tags"):
             assert worded.memory[name] == found.memory[name]
         assert worded.memory["metadata"]["dream_inputs"] == found.memory["metadata"]["dream_inputs"]
-        mark = worded.memory["metadata"][MARK]
+        mark = worded.memory["metadata"][DETAILS_KEY]
         assert (mark["worded_by"], mark["found_text"]) == ("model", found.memory["value"])
 
 
@@ -545,7 +550,7 @@ def test_more_memories_than_a_result_names_are_consolidated(world: World) -> Non
     assert again.written == 0
     (about_all,) = again.outputs
     assert len(about_all.memory["metadata"]["dream_inputs"]) == CITED_LIMIT
-    assert about_all.memory["metadata"][MARK]["inputs"] == MORE
+    assert about_all.memory["metadata"][DETAILS_KEY]["inputs"] == MORE
 
 
 @pytest.mark.requirement("OAMS-OURS-dream-cited")
@@ -554,15 +559,15 @@ def test_more_memories_than_a_result_names_are_consolidated(world: World) -> Non
 def test_a_result_of_a_hundred_thousand_memories_still_fits_into_one(name_chars: int, scope_chars: int) -> None:
     names = [f"{number:0{name_chars}d}" for number in range(100_000)]
     inputs = {name: Input(note=MemoryNote(name, "", 0), memory_id=0) for name in names}
-    place = Place(namespace="user-x123ab:" + "s" * scope_chars, tenant="t", space="s")
-    maker = Maker(place, "reflect", str(uuid.uuid4()), inputs)
+    place = Location(namespace="user-x123ab:" + "s" * scope_chars, tenant="t", space="s")
+    builder = ResultBuilder(place, "reflect", str(uuid.uuid4()), inputs)
     detail = {"why": "w", "fillers": ["“" + "f" * 40 + "”"] * 100_000, "days": ["2026-01-01"] * 100_000}
-    made = maker.memory(Dream(text="x" * 500_000, inputs=tuple(names), detail=detail), "k", "")
+    made = builder.build_memory(Dream(text="x" * 500_000, inputs=tuple(names), detail=detail), "k", "")
     check(made, complete=False)
     cited = made["metadata"]["dream_inputs"]
     assert 0 < len(cited) <= CITED_LIMIT
     assert [key for _, key in cited] == names[: len(cited)]
-    mark = made["metadata"][MARK]
+    mark = made["metadata"][DETAILS_KEY]
     assert (mark["inputs"], mark["fillers_count"], mark["days_count"], len(mark["days"])) == (
         100_000,
         100_000,
@@ -588,7 +593,7 @@ def test_a_namespace_that_is_too_large_is_refused_by_name(dreams: Dreams, monkey
     monkeypatch.setattr("memoranda.service.consolidation.dreams.INPUTS_LIMIT", len(KEYS))
     assert dreams.run("reflect", dry=True).inputs == len(KEYS)
     dreams.store("one more", "too much")
-    with pytest.raises(InvalidInput, match=f"{dreams.namespace} is too large for one pass"):
+    with pytest.raises(InvalidInput, match=f"{dreams.namespace} is too large for one run"):
         dreams.run("reflect", dry=True)
     monkeypatch.setattr("memoranda.service.consolidation.dreams.INPUTS_LIMIT", 1_000)
     monkeypatch.setattr("memoranda.service.consolidation.dreams.WRITTEN_LIMIT", 2)

@@ -11,7 +11,7 @@ import pytest
 from memoranda.consolidation.strategies.dream import Options
 from memoranda.errors import CrossNamespace, ForbiddenScope, NotFound
 from memoranda.model.instant import format_instant
-from memoranda.service.consolidation.results import MARK
+from memoranda.service.consolidation.results import DETAILS_KEY
 from memoranda.standards.oams.mapping import EXPIRES_KEY, VISIBILITY_KEY
 from memoranda.standards.oams.memory import STRATEGIES
 from tests.proofs.test_erasure import found_in_files
@@ -157,10 +157,10 @@ def test_passes_and_undoing_them_are_on_record_without_a_word_of_what_they_read(
     dreams.undo(run)
     said = dreams.audited("oams.consolidate", "oams.undo")
     assert [(each["op"], each["result"], each["meta"].get("dry_run")) for each in said] == [
-        ("oams.consolidate", "1 would be written, 0 would be taken back", True),
-        ("oams.consolidate", "1 written, 0 taken back", False),
-        ("oams.consolidate", "0 written, 0 taken back", False),
-        ("oams.undo", "1 taken back, 0 brought again", None),
+        ("oams.consolidate", "1 would be written, 0 would be withdrawn", True),
+        ("oams.consolidate", "1 written, 0 withdrawn", False),
+        ("oams.consolidate", "0 written, 0 withdrawn", False),
+        ("oams.undo", "1 withdrawn, 0 restored", None),
     ]
     assert {each["meta"]["run_id"] for each in said} == {run.run_id}
     assert "5432" not in str(said)
@@ -187,7 +187,7 @@ def test_memories_of_different_users_are_not_mixed(world: World, strategy: str) 
     for each in run.outputs:
         users = {world.get(key)["scope"].get("user") for key, _ in each.inputs}
         assert len(users) == 1
-        assert each.memory["metadata"][MARK].get("user") in users
+        assert each.memory["metadata"][DETAILS_KEY].get("user") in users
     assert dreams.run(strategy).written == 0
     dreams.undo(run)
     assert dreams.results() == {}
@@ -232,7 +232,7 @@ def test_a_claimed_namespace_is_its_users(world: World) -> None:
     claimed.fill()
     for strategy in STRATEGIES:
         claimed.run(strategy)
-    assert MARK in next(iter(claimed.results().values()))["metadata"]
+    assert DETAILS_KEY in next(iter(claimed.results().values()))["metadata"]
     done = world.service.grains.erase_user(world.owner, "user-x123ab", reason="asked")
     assert done.held == 0
     assert claimed.listed() == []

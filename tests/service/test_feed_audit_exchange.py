@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput
 from memoranda.model.instant import Instant
-from memoranda.service.core.audit import keep_retention
+from memoranda.service.core.audit import apply_retention
 from memoranda.service.exchange.importing import BATCH_LIMIT, numbered
 from memoranda.service.exchange.report import Report
 from memoranda.standards.ump import signature
@@ -192,11 +192,11 @@ def test_the_audit_log_is_kept_as_long_as_the_setting_says() -> None:
             world.recall("apple")
             world.advance(day)
         context = replace(world.context, audit_retention_ms=2 * day)
-        assert keep_retention(world.context) == 0
-        assert keep_retention(context) == 8
-        assert keep_retention(context) == 0
+        assert apply_retention(world.context) == 0
+        assert apply_retention(context) == 8
+        assert apply_retention(context) == 0
         with world.engine.read(OPERATOR.did) as snapshot:
-            kept = snapshot.audit_after(0, 100)
+            kept = snapshot.list_audit_after(0, 100)
         # Two days, and that the others were pruned.
         assert len(kept) == 5
         assert world.service.audit_verify(world.owner).ok
@@ -217,7 +217,7 @@ def test_a_durable_audit_of_reads_is_there_at_once() -> None:
         world.remember("apple")
         world.recall("apple")
         with world.engine.read(OPERATOR.did) as snapshot:
-            assert snapshot.audit_head()[0] == 2
+            assert snapshot.read_audit_head()[0] == 2
     finally:
         world.service.close()
 
@@ -225,7 +225,7 @@ def test_a_durable_audit_of_reads_is_there_at_once() -> None:
 def test_reading_an_unknown_owner_makes_no_owner(world: World) -> None:
     world.recall("x", access=world.key("ada"), scope={"owner": "nobody"})
     world.engine.flush()
-    assert "nobody" not in world.engine.system.tenants()
+    assert "nobody" not in world.engine.system.list_tenants()
 
 
 def test_what_is_exported_can_be_imported_elsewhere_unchanged(world: World) -> None:
@@ -341,6 +341,6 @@ def test_an_import_says_where_it_came_from(world: World) -> None:
 
 @pytest.mark.requirement("UMP-3.1-capabilities")
 def test_capabilities_touch_no_memory(world: World) -> None:
-    before = world.engine.change_token()
+    before = world.engine.read_change_token()
     assert world.service.capabilities()["conformance"] == "L3"
-    assert world.engine.change_token() == before
+    assert world.engine.read_change_token() == before

@@ -71,7 +71,7 @@ def write(world: World, document: Document, prior: Version | None = None) -> Ver
 
     def follow(unit: Unit) -> Version:
         version = append_next(world.context, unit, prior, new, now=world.now, follow_head=True)
-        unit.close(prior, successor=version, valid_to=world.now, now=world.now)
+        unit.close_version(prior, successor=version, valid_to=world.now, now=world.now)
         return version
 
     return world.engine.write(tenant, follow)
@@ -101,7 +101,7 @@ def wop() -> Iterator[Wop]:
 
 def ump_name(world: World, version: Version) -> str:
     with world.engine.read(version.tenant) as snapshot:
-        return snapshot.names_of(version.version_id)["ump"]
+        return snapshot.load_names(version.version_id)["ump"]
 
 
 def everywhere(wop: Wop) -> dict[str, list[str]]:
@@ -147,7 +147,7 @@ def test_it_is_revised_through_another_standard_and_its_own(wop: Wop) -> None:
     assert wop.texts("ferry tide") == ["the ferry leaves at ten, whatever the tide"]
     wop.advance(1_000)
     with wop.engine.read(first.tenant) as snapshot:
-        head = snapshot.newest(first.memory_id)
+        head = snapshot.load_newest(first.memory_id)
     last = write(wop, note("n2", "the ferry to Juist sails with the tide again"), head)
     assert last.memory_id == first.memory_id
     assert wop.texts("ferry tide") == ["the ferry to Juist sails with the tide again"]
@@ -198,4 +198,4 @@ def test_one_that_is_not_what_it_is_named_after_arrives_as_what_its_view_says(wo
     assert report.refusals == []
     assert other.texts("ferry tide") == ["the ferry never sails"]
     with other.engine.read(other.owner.default_tenant) as snapshot:
-        assert snapshot.named("note", "n1") is None
+        assert snapshot.find_by_name("note", "n1") is None

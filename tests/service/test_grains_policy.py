@@ -147,7 +147,7 @@ def test_a_hold_beats_the_end_of_retention(world: World) -> None:
     world.service.grains.set_hold(world.owner, address, held=True)
     world.advance(2 * DAY_MS)
     assert world.service.purge() == 0
-    assert world.engine.system.next_expiry() is None
+    assert world.engine.system.find_next_expiry() is None
     world.service.grains.set_hold(world.owner, address, held=False)
     assert world.service.purge() == 1
 

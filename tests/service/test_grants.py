@@ -15,25 +15,25 @@ from memoranda.service.core.sign_in import (
     GRANTS_LIMIT,
     REFRESH_MS,
     REQUEST_MS,
-    Asked,
-    Granted,
-    Turn,
+    AuthorizationRequest,
+    GrantToken,
+    IssuedTokens,
 )
 from tests.service.world import World
 
 PLACE = "http://127.0.0.1:1/cb"
 
 
-def asked(world: World, **changes: Any) -> Asked:
+def asked(world: World, **changes: Any) -> AuthorizationRequest:
     client_id = world.service.grants.register("p", [PLACE])
-    whole = Asked(
+    whole = AuthorizationRequest(
         client_id=client_id,
         redirect_uri=PLACE,
         is_explicit=True,
         state=None,
         challenge="c" * 43,
         verbs=("read", "write"),
-        expires=world.service.grants.expiry(),
+        expires=world.service.grants.request_expiry(),
     )
     return msgspec.structs.replace(whole, **changes)
 
@@ -42,20 +42,22 @@ def key(world: World, *scopes: str) -> str:
     return world.service.gate.add_key("mine", tenant="ada", scopes=scopes or ("read", "write", "erase"))
 
 
-def code(world: World, secret: str) -> Turn:
+def code(world: World, secret: str) -> GrantToken:
     request = asked(world)
-    found = world.service.grants.turn(world.service.grants.approve(request, secret), request.client_id, is_code=True)
+    found = world.service.grants.open_token(
+        world.service.grants.approve(request, secret), request.client_id, is_code=True
+    )
     assert found is not None
     return found
 
 
-def next_turn(world: World, granted: Granted) -> Turn:
-    found = world.service.grants.turn(granted.refresh_token, asked(world).client_id, is_code=False)
+def next_turn(world: World, granted: IssuedTokens) -> GrantToken:
+    found = world.service.grants.open_token(granted.refresh_token, asked(world).client_id, is_code=False)
     assert found is not None
     return found
 
 
-def let_in(world: World, granted: Granted) -> Access:
+def let_in(world: World, granted: IssuedTokens) -> Access:
     return world.service.gate.authenticate(granted.access_token)
 
 
@@ -77,14 +79,14 @@ def test_a_token_of_another_kind_approves_nothing(world: World) -> None:
 
 def test_what_is_too_old_is_no_good(world: World) -> None:
     grants, secret = world.service.grants, key(world)
-    request = grants.ask(asked(world))
+    request = grants.seal_request(asked(world))
     stale = code(world, secret)
     world.advance(CODE_MS)
     with pytest.raises(Unauthorized, match="too old"):
         grants.exchange(stale, ("read",))
     world.advance(REQUEST_MS - CODE_MS)
     with pytest.raises(InvalidInput, match="too old"):
-        grants.asked(request)
+        grants.open_request(request)
     granted = grants.exchange(code(world, secret), ("read",))
     world.advance(ACCESS_MS + 1)
     with pytest.raises(Unauthorized, match="expired"):
@@ -121,4 +123,4 @@ def test_a_key_lets_in_so_many_programs_and_those_used_last_stay(world: World) -
 @pytest.mark.parametrize("changes", [{"verbs": ("erase",)}, {"challenge": "x"}, {"state": "x" * 3_000}])
 def test_a_request_that_is_not_right_is_refused(world: World, changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        world.service.grants.ask(asked(world, **changes))
+        world.service.grants.seal_request(asked(world, **changes))

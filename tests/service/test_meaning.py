@@ -27,7 +27,7 @@ from memoranda.model.instant import format_instant
 from memoranda.retrieval.vectors import encode
 from memoranda.service.core import embedding_queue
 from memoranda.service.core.embedding_queue import BATCH_LIMIT, EmbeddingQueue
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.storage.index import segment_reader, vector_queue, word_index
 from memoranda.storage.index.word_index import MERGE_FAN_IN, WordIndex
 from tests.embedders import AT_HOME, FOREIGN, GARDEN, LETTERS, SIZE, by_letters, endpoint, letters, lined
@@ -60,16 +60,16 @@ def worked_off(world: World) -> None:
 
 def waiting(world: World) -> int:
     """How many versions have no vectors yet."""
-    return world.engine.vectors.waiting(world.service.context.meaning.model)
+    return world.engine.vectors.waiting(world.service.context.semantic_search.model)
 
 
 @pytest.fixture(scope="module")
-def model() -> Meaning:
-    return Meaning(EMBEDDER.model, load_embedder)
+def model() -> SemanticSearch:
+    return SemanticSearch(EMBEDDER.model, load_embedder)
 
 
 @pytest.fixture
-def world(model: Meaning) -> Iterator[World]:
+def world(model: SemanticSearch) -> Iterator[World]:
     world = World(meaning=model)
     yield world
     world.service.close()
@@ -83,7 +83,7 @@ def lettered() -> Iterator[World]:
 
 
 def rows(world: World, sql: str) -> list[tuple[Any, ...]]:
-    with world.engine._database.reading() as connection:
+    with world.engine._database.open_snapshot() as connection:
         return list(connection.select(sql, {}))
 
 
@@ -202,7 +202,7 @@ def test_what_may_not_be_seen_is_in_no_score(
 @pytest.mark.sqlite
 def test_where_a_text_stands_alone_a_second_model_is_asked() -> None:
     flat = of_callable("flat", lambda texts: [[1.0] * SIZE for _ in texts], second=LETTERS)
-    world = World(meaning=Meaning(flat.model, lambda: flat))
+    world = World(meaning=SemanticSearch(flat.model, lambda: flat))
     for text in ("aaaa bbbb", "cccc dddd", "eeee ffff"):
         world.remember(text)
     for text in ("gggg hhhh", "iiii jjjj"):
@@ -344,14 +344,14 @@ def _slow_queue(world: World) -> tuple[EmbeddingQueue, _Watch]:
         return by_letters(texts)
 
     embedder = of_callable("slow", slowly)
-    slow = replace(world.service.context, meaning=Meaning("slow", lambda: embedder))
+    slow = replace(world.service.context, semantic_search=SemanticSearch("slow", lambda: embedder))
     return EmbeddingQueue(slow, seconds=watch), watch
 
 
 @pytest.fixture
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is written in a second is as if there were hundreds."""
-    monkeypatch.setattr("memoranda.service.core.embedding_queue._BUSY_PER_SECOND", 0.1)
+    monkeypatch.setattr("memoranda.service.core.embedding_queue._BUSY_VERSIONS_PER_SECOND", 0.1)
 
 
 def _turns_beside_writing(world: World, queue: EmbeddingQueue, watch: _Watch, turns: int) -> list[int]:
@@ -360,8 +360,8 @@ def _turns_beside_writing(world: World, queue: EmbeddingQueue, watch: _Watch, tu
     for _ in range(turns):
         world.remember(f"note {watch.now}")
         watch.now += 1.0
-        queue.turn()
-        found.append(queue.waiting())
+        queue.run_once()
+        found.append(queue.count_waiting())
     return found
 
 
@@ -379,8 +379,8 @@ def test_what_waited_for_those_who_write_has_its_vectors_as_soon_as_they_pause(l
     world = lettered
     queue, watch = _slow_queue(world)
     assert _turns_beside_writing(world, queue, watch, 3) == [1, 2, 3]
-    queue.turn()
-    assert queue.waiting() == 0
+    queue.run_once()
+    assert queue.count_waiting() == 0
 
 
 def test_beside_a_few_writes_vectors_are_made_at_once(lettered: World) -> None:
@@ -394,7 +394,7 @@ def test_what_somebody_waits_for_gives_way_to_nobody(lettered: World) -> None:
     world = lettered
     queue, _ = _slow_queue(world)
     world.remember("note 0")
-    queue.turn()
+    queue.run_once()
     asked, numbers = queue.progress().last, itertools.count(1)
 
     def is_done_beside_writing() -> bool:
@@ -443,7 +443,7 @@ def test_a_failing_embedder_keeps_nobody_from_anything(caplog: pytest.LogCapture
         raise StoreUnavailable("no answer")
 
     broken = type(LETTERS)("broken", fail)
-    world = World(meaning=Meaning("broken", lambda: broken))
+    world = World(meaning=SemanticSearch("broken", lambda: broken))
     try:
         world.remember("the kettle is blue")
         assert through_ump(world, "kettle") == ["the kettle is blue"]
@@ -467,9 +467,9 @@ class Moody:
             raise RuntimeError(f"cannot embed {texts[0]!r}")
         return by_letters(texts)
 
-    def meaning(self, patience_seconds: float = 0.0) -> Meaning:
+    def meaning(self, patience_seconds: float = 0.0) -> SemanticSearch:
         made = of_callable("moody", self)
-        return Meaning(made.model, lambda: made, patience_seconds=patience_seconds)
+        return SemanticSearch(made.model, lambda: made, patience_seconds=patience_seconds)
 
 
 @pytest.fixture
@@ -501,15 +501,15 @@ def test_versions_that_no_batch_can_hold_are_set_aside_and_the_others_have_vecto
         world.remember(text)
     worked_off(world)
     assert waiting(world) == 0
-    assert (with_vectors(world), world.service.embedding.aside()) == (len(texts) - 2, 2)
+    assert (with_vectors(world), world.service.embedding.count_set_aside()) == (len(texts) - 2, 2)
     assert world.service.embedding.failure() is None
     assert set(world.texts("poison", limit=50)[:2]) == {"poison one", "poison two"}
     # The next process tries them again, and they stay aside where nothing changed.
     calls = embedder.calls
-    assert worked_off_by_another(world).aside() == 2
+    assert worked_off_by_another(world).count_set_aside() == 2
     assert embedder.calls == calls + 2
     embedder.refused.clear()
-    assert worked_off_by_another(world).aside() == 0
+    assert worked_off_by_another(world).count_set_aside() == 0
     assert with_vectors(world) == len(texts)
 
 
@@ -517,9 +517,9 @@ def test_a_version_set_aside_that_was_erased_is_not_tried_again(moody: tuple[Wor
     world, _ = moody
     name = world.remember("poison one")
     worked_off(world)
-    assert world.service.embedding.aside() == 1
+    assert world.service.embedding.count_set_aside() == 1
     world.forget(name, hard=True)
-    assert worked_off_by_another(world).aside() == 0
+    assert worked_off_by_another(world).count_set_aside() == 0
     assert with_vectors(world) == 0
 
 
@@ -535,7 +535,7 @@ def test_while_the_embedder_is_away_nothing_is_set_aside_and_it_is_told_since_wh
         with pytest.raises(RuntimeError):
             queue.step()
         world.advance(1_000)
-    assert (waiting(world), queue.aside()) == (1, 0)
+    assert (waiting(world), queue.count_set_aside()) == (1, 0)
     # Another process knows it, too; of an error that is not ours no words, as they quote a memory.
     failure = EmbeddingQueue(world.context).failure()
     assert failure is not None
@@ -561,21 +561,21 @@ def test_a_fault_of_the_store_with_one_version_keeps_nobody_else_without_vectors
 
     monkeypatch.setattr(vector_queue, "_previous_versions", fails_with_one)
     worked_off(world)
-    assert (waiting(world), with_vectors(world), world.service.embedding.aside()) == (0, BATCH_LIMIT - 1, 1)
+    assert (waiting(world), with_vectors(world), world.service.embedding.count_set_aside()) == (0, BATCH_LIMIT - 1, 1)
 
 
 def test_more_versions_aside_than_can_be_their_own_fault_are_a_failure(
     moody: tuple[World, Moody], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, embedder = moody
-    monkeypatch.setattr(embedding_queue, "_ASIDE_LIMIT", 3)
+    monkeypatch.setattr(embedding_queue, "_SET_ASIDE_LIMIT", 3)
     for number in range(6):
         world.remember(f"kettle {number}")
         embedder.refused.add(f"kettle {number}")
     with pytest.raises(RuntimeError):
         worked_off(world)
     queue = world.service.embedding
-    assert (waiting(world), queue.aside(), queue.failure() is None) == (3, 3, False)
+    assert (waiting(world), queue.count_set_aside(), queue.failure() is None) == (3, 3, False)
 
 
 def test_a_question_waits_for_no_queue_that_is_known_to_fail() -> None:
@@ -624,7 +624,7 @@ def test_nothing_is_lost_between_a_write_and_its_vector(tmp_path: Path, monkeypa
     assert done.returncode == -signal.SIGKILL
     with Memoranda.open(tmp_path) as m:
         embedding = m.service.embedding
-        assert embedding.waiting() == 6
+        assert embedding.count_waiting() == 6
         while embedding.step():
             pass
         found = m.recall("which package manager do we install with")
@@ -639,7 +639,7 @@ def test_a_question_waits_a_little_for_what_was_written_before(tmp_path: Path, m
         m.remember("use pnpm, never npm")
         assert len(m.recall("which package manager do we install with")) == 1
     with Memoranda.open(tmp_path) as again:
-        assert again.service.embedding.waiting() == 0
+        assert again.service.embedding.count_waiting() == 0
 
 
 def test_a_command_waits_for_what_was_written_before_it(
@@ -711,7 +711,7 @@ def test_vectors_are_encrypted_where_the_text_is() -> None:
 def test_a_vector_that_came_with_a_memory_is_used_if_it_is_by_our_model(name: str, size: int, *, is_used: bool) -> None:
     """OAMS, section 2: whoever stores a memory may bring its embedding."""
     embedder = replace(LETTERS, dimensions=SIZE)
-    world = World(meaning=Meaning("letters", lambda: embedder))
+    world = World(meaning=SemanticSearch("letters", lambda: embedder))
     try:
         brought = by_letters(["something entirely different"])[0][:size]
         Oams(world).store("kettle", "the kettle is blue", embedding=brought, embedding_model=name)
@@ -737,7 +737,7 @@ def test_a_function_is_an_embedder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_any_endpoint_with_the_openai_interface_is_an_embedder() -> None:
     with endpoint() as address:
         tiny = Endpoint(address, "tiny", key="key")
-        world = World(meaning=Meaning(tiny.model, lambda: tiny))
+        world = World(meaning=SemanticSearch(tiny.model, lambda: tiny))
         world.remember("the kettle is blue")
         worked_off(world)
         assert through_ump(world, "kettl blu") == ["the kettle is blue"]

@@ -11,7 +11,7 @@ import pytest
 
 from memoranda.embedding.embedder import of_callable
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.semantic_search import SemanticSearch
 from tests.embedders import by_letters
 from tests.service.wop import REF, Wop
 from tests.service.world import START
@@ -31,7 +31,7 @@ class Node(Wop):
         # Of one that cannot: set when it has tried.
         self.has_failed: threading.Event | None = None
         embedder = of_callable("letters", self._embed)
-        super().__init__(path=path, meaning=Meaning(embedder.model, lambda: embedder))
+        super().__init__(path=path, meaning=SemanticSearch(embedder.model, lambda: embedder))
 
     @property
     def now(self) -> Instant:
@@ -77,7 +77,7 @@ def _one_day(nodes: Sequence[Node], day: int) -> None:
 
 def _check(nodes: Sequence[Node], embedded: Sequence[str], *, days: int, notes: int) -> None:
     until(lambda: nodes[0].done() == (days, days, notes), "everything is done")
-    until(lambda: not nodes[0].service.embedding.waiting(), "everything has vectors")
+    until(lambda: not nodes[0].service.embedding.count_waiting(), "everything has vectors")
     assert [node.do_more() for node in nodes] == [0] * len(nodes)
     assert nodes[0].done() == (days, days, notes)
     made = Counter(word for text in embedded for word in text.split() if word.startswith("note"))
@@ -113,5 +113,5 @@ def test_vectors_that_one_node_cannot_make_are_made_by_another(nodes: list[Node]
     failing.service.embedding.start()
     assert failing.has_failed.wait(HANG_SECONDS)
     other.service.embedding.start()
-    until(lambda: not other.service.embedding.waiting(), "it has its vector")
+    until(lambda: not other.service.embedding.count_waiting(), "it has its vector")
     assert [text for text in other.embedded if "note" in text]

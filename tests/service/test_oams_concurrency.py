@@ -149,7 +149,7 @@ def test_readers_and_forgetters_between_writers_see_whole_memories(world: World)
     at_once(THREADS, work)
     assert oams.listed_keys() in (["k", "other"], ["other"])
     with world.engine.read(world.owner.default_tenant) as snapshot:
-        assert snapshot.usage()[0] == len(oams.listed())
+        assert snapshot.measure_usage()[0] == len(oams.listed())
     assert world.service.verify(world.owner).ok
 
 

@@ -220,13 +220,13 @@ def test_many_lines_are_taken_in_in_batches_with_progress(oams: Oams) -> None:
 
 def test_what_is_new_is_asked_for_once_not_line_by_line(oams: Oams, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    rows = SqliteConnection.rows
+    rows = SqliteConnection.query
 
     def counted(self: SqliteConnection, name: str, *rest: Any) -> Any:
         asked.append(name)
         return rows(self, name, *rest)
 
-    monkeypatch.setattr(SqliteConnection, "rows", counted)
+    monkeypatch.setattr(SqliteConnection, "query", counted)
     lines = [(None, oams.complete(f"k{n}", f"tea {n}")) for n in range(200)]
     assert oams.take_in(lines).created == 200
     assert len(asked) < 20

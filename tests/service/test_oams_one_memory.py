@@ -224,7 +224,7 @@ def test_every_standard_tells_the_same_after_every_step(steps: list[tuple[str, i
             assert len(asked["results"]) == texts.total()
         assert world.service.verify(world.owner).ok
         with world.engine.read(world.owner.default_tenant) as snapshot:
-            assert snapshot.usage()[0] == len(model.there)
+            assert snapshot.measure_usage()[0] == len(model.there)
 
 
 # --- one thing at a time -------------------------------------------------------------------------------------

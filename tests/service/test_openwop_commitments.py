@@ -83,7 +83,7 @@ def test_what_is_kept_of_a_commitment_is_no_word_of_it(wop: Wop) -> None:
     )
     assert len(found) == 2
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        kept = b"".join(snapshot.commitments())
+        kept = b"".join(snapshot.list_commitments())
     assert b"umquat" not in kept
     assert "umquat" not in str([each.document() for each in found])
 
@@ -340,7 +340,7 @@ def test_two_processes_that_both_saw_it_due_fire_it_once(tmp_path: Path, text: s
     tenant, now = one.owner.default_tenant, Instant(NINE)
     one.now = two.now = now
     with one.engine.read(tenant) as snapshot:
-        judged = commitments._judged(one.context, snapshot, seen, now, snapshot.change_seq())
+        judged = commitments._judge(one.context, snapshot, seen, now, snapshot.find_last_change())
     fires = [wop.engine.write(tenant, lambda unit: commitments.fire(unit, [judged], None)) for wop in (one, two, one)]
     assert [len(events) for events in fires] == [1, 0, 0]
     assert fired(one) == 1

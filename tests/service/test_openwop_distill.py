@@ -53,7 +53,7 @@ def fill(wop: Wop, *texts: str, ref: str = REF) -> list[str]:
 def everything(wop: Wop) -> tuple[Any, ...]:
     """All that a write could have changed; reads are put on record too, so not the audit log."""
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        counters = (snapshot.usage()[0], snapshot.change_seq(), snapshot.last_version())
+        counters = (snapshot.measure_usage()[0], snapshot.find_last_change(), snapshot.find_last_version())
     return (*counters, wop.entries(limit=1000), wop.wop.runs(wop.owner), wop.wop.files(wop.owner))
 
 
@@ -319,9 +319,9 @@ def test_the_index_names_no_archive_that_is_gone(wop: Wop, how: str) -> None:
     else:
         goes = source if how.startswith("its") else first.entry
         with wop.engine.read(wop.owner.default_tenant) as snapshot:
-            version = snapshot.named("openwop", goes["id"])
+            version = snapshot.find_by_name("openwop", goes["id"])
             assert version is not None
-            name = snapshot.names_of(version.version_id)["ump"]
+            name = snapshot.load_names(version.version_id)["ump"]
         wop.forget(name, hard=how.endswith("hard"), reason="asked")
     assert wop.read(first.entry["id"]) is None
     file = wop.wop.file(wop.owner, INDEX_PATH)
@@ -411,7 +411,7 @@ def test_a_claim_that_another_process_made_in_between_is_respected(tmp_path: Pat
     tenant, now = one.owner.default_tenant, Instant(parse_instant(START) + DAY_MS)
     one.now = two.now = now
     with one.engine.read(tenant) as snapshot:
-        each = json_text.parse(snapshot.items(schedule.KIND)[REF])
+        each = json_text.parse(snapshot.load_items(schedule.KIND)[REF])
     due = parse_instant("2026-06-05T03:00:00.000Z")
     done = [schedule._distil(wop.context, tenant, each, due, now) for wop in (one, two, one)]
     assert (done, distilled(one)) == ([True, False, False], 1)
@@ -503,8 +503,8 @@ def test_what_is_on_legal_hold_is_replaced_by_no_pass(wop: Wop) -> None:
     kept = fill(wop, *NOTES, NOTES[0])
     address = wop.named("openwop", kept[0])
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        names = snapshot.names_of(address.version_id)
-    wop.engine.write(wop.owner.default_tenant, lambda unit: unit.hold(address, held=True))
+        names = snapshot.load_names(address.version_id)
+    wop.engine.write(wop.owner.default_tenant, lambda unit: unit.set_hold(address, on_hold=True))
     assert names
     wop.wop.consolidate(wop.owner, REF)
     wop.wop.compact(wop.owner, REF)
@@ -587,7 +587,7 @@ def test_what_stands_for_others_takes_them_along_when_it_is_forgotten(wop: Wop, 
     (kept,) = wop.entries()
     version = wop.named("openwop", kept["id"])
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        names = snapshot.names_of(version.version_id)
+        names = snapshot.load_names(version.version_id)
     if how == "openwop":
         assert wop.wop.delete_entry(wop.owner, REF, kept["id"])
     elif how == "oms":
@@ -652,7 +652,7 @@ def test_undoing_a_pass_brings_back_exactly_what_it_took_out(wop: Wop) -> None:
     again = wop.wop.consolidate(wop.owner, REF)
     forgotten = wop.named("openwop", again.taken[0]["id"])
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        name = snapshot.names_of(forgotten.version_id)["ump"]
+        name = snapshot.load_names(forgotten.version_id)["ump"]
     wop.forget(name, hard=True)
     # What was erased meanwhile does not come back.
     assert wop.wop.undo_consolidation(wop.owner, again.run.run_id) == 5

@@ -114,7 +114,7 @@ def test_a_host_without_semantic_search_refuses_to_rank_by_relevance(wop: Wop) -
     assert raised.value.openwop_code == "capability_required"
     modes = wop.wop.discovery(is_attended=True)["memory"]["search"]["modes"]
     assert modes == ["filter"]
-    with_search = Openwop(replace(wop.context, meaning=letters()), None)
+    with_search = Openwop(replace(wop.context, semantic_search=letters()), None)
     assert with_search.discovery(is_attended=True)["memory"]["search"]["modes"] == ["semantic", "filter"]
     options = ListOptions.parse({"rank": "relevance", "query": "deployments"})
     assert len(with_search.list_entries(wop.owner, REF, options)) == 1

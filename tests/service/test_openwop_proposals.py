@@ -58,7 +58,7 @@ def propose(wop: Wop, access: Access, kind: str = "automation", **words: Any) ->
 
 def kept(wop: Wop) -> dict[str, bytes]:
     with wop.engine.read(ANN) as snapshot:
-        return snapshot.items(INSTALLED)
+        return snapshot.load_items(INSTALLED)
 
 
 # --- synthesis -----------------------------------------------------------------------------------------------

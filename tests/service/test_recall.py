@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memoranda.embedding.catalogue import EMBEDDER, load_embedder
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, format_instant
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.requests import RehydrateRequest
 from memoranda.storage.crypto.cipher import Coverage
@@ -56,7 +56,7 @@ def test_in_a_strict_scope_every_field_given_must_match_exactly(world: World, fi
 @pytest.mark.requirement("UMP-3.2-own-examples")
 def test_what_the_standards_own_example_remembers_its_own_example_recalls() -> None:
     """The two share no word: it takes the model that is installed with us."""
-    world = World(meaning=Meaning(EMBEDDER.model, load_embedder))
+    world = World(meaning=SemanticSearch(EMBEDDER.model, load_embedder))
     place = {"owner": OPERATOR.did, "project": "example/recall"}
     world.remember("run pnpm gate before handoff", kind="procedural", scope=place)
     question: dict[str, Any] = {
@@ -302,7 +302,7 @@ def test_what_binds_a_memory_is_under_the_seal_of_its_document(touched: str, cov
         name = sealed.remember("apple", scope={"visibility": "shared"}, consent=consent)
         version = sealed.named("ump", name)
         with sealed.engine.read(OPERATOR.did) as snapshot:
-            address = snapshot.names_of(version.version_id)["oms"]
+            address = snapshot.load_names(version.version_id)["oms"]
         new = sealed.supersede(address, object="apple pie")
         assert len(sealed.recall("apple")) == 1
         assert list(sealed.service.grains.export(sealed.owner)) == []

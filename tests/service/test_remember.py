@@ -225,7 +225,7 @@ def test_merging_loses_nothing_of_the_newcomer(world: World) -> None:
     assert {e["ref"] for e in record["provenance"]["evidence"]} == {"e1", "e2", "s2"}
     assert record["lifecycle"]["salience"] == 0.9
     with world.engine.read(OPERATOR.did) as snapshot:
-        version = snapshot.named("ump", name)
+        version = snapshot.find_by_name("ump", name)
     assert version is not None
     assert version.cause is not None
     assert orjson.loads(version.cause)["provenance"]["source"] == {"ref": "s2"}

@@ -48,7 +48,7 @@ def through_oams(world: World, access: Access, query: str) -> Told:
 def by_relevance(world: World) -> Openwop[None]:
     """openwop on a host that finds by meaning: others refuse to rank by relevance."""
     context = world.context
-    return Openwop(context if context.has_semantic_search else replace(context, meaning=letters()), None)
+    return Openwop(context if context.has_semantic_search else replace(context, semantic_search=letters()), None)
 
 
 def through_openwop(world: World, access: Access, query: str) -> Told:
@@ -306,8 +306,8 @@ def test_a_filter_that_leaves_few_of_many_finds_what_asking_all_of_them_finds(
     def found() -> list[str]:
         return world.texts("tea word2 word7", limit=5, filter={"kind": ["procedural"]})
 
-    for module in ("retrieval.retrievers", "storage.index.search"):
-        monkeypatch.setattr(f"memoranda.{module}.CANDIDATE_LIMIT", 12)
+    for place in ("retrieval.retrievers", "storage.index.search"):
+        monkeypatch.setattr(f"memoranda.{place}.CANDIDATE_LIMIT", 12)
     expected = found()
     monkeypatch.setattr("memoranda.storage.index.search._SMALL_SELECTION", 2)
     monkeypatch.setattr("memoranda.storage.index.search._PAGE_VERSIONS", 16)

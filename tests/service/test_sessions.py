@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memoranda.errors import Unauthorized
-from memoranda.service.core.sign_in import IDLE_MS, LINK_MS, LONGEST_MS
+from memoranda.service.core.sign_in import IDLE_MS, LINK_MS, MAX_SESSION_MS
 from tests.service.world import World
 
 
@@ -16,30 +16,30 @@ def sign_in(world: World) -> str:
 
 def test_a_session_that_is_used_all_the_time_ends_after_its_longest_life(world: World) -> None:
     sealed, started = sign_in(world), world.now
-    while world.now + IDLE_MS - 1 < started + LONGEST_MS:
+    while world.now + IDLE_MS - 1 < started + MAX_SESSION_MS:
         world.advance(IDLE_MS - 1)
-        assert world.service.sessions.known(sealed)[1].tenant == "ada"
-    world.advance(started + LONGEST_MS - 1 - world.now)
-    assert world.service.sessions.known(sealed)[1].tenant == "ada"
+        assert world.service.sessions.authenticate(sealed)[1].tenant == "ada"
+    world.advance(started + MAX_SESSION_MS - 1 - world.now)
+    assert world.service.sessions.authenticate(sealed)[1].tenant == "ada"
     world.advance(1)
     with pytest.raises(Unauthorized, match="has ended"):
-        world.service.sessions.known(sealed)
+        world.service.sessions.authenticate(sealed)
 
 
 def test_a_session_that_nobody_uses_ends(world: World) -> None:
     sealed = sign_in(world)
     world.advance(IDLE_MS - 1)
-    assert world.service.sessions.known(sealed, is_used=False)[1].tenant == "ada"
+    assert world.service.sessions.authenticate(sealed, is_used=False)[1].tenant == "ada"
     world.advance(1)
     with pytest.raises(Unauthorized, match="has ended"):
-        world.service.sessions.known(sealed)
+        world.service.sessions.authenticate(sealed)
 
 
 def test_a_link_that_nobody_follows_in_time_opens_no_session(world: World) -> None:
     key = world.service.gate.add_key("mine", tenant="ada", scopes=("read",))
-    followed, late = world.service.sessions.link(key), world.service.sessions.link(key)
+    followed, late = world.service.sessions.create_link(key), world.service.sessions.create_link(key)
     world.advance(LINK_MS - 1)
-    assert world.service.sessions.known(world.service.sessions.follow(followed))[1].tenant == "ada"
+    assert world.service.sessions.authenticate(world.service.sessions.follow_link(followed))[1].tenant == "ada"
     world.advance(1)
     with pytest.raises(Unauthorized, match="too old"):
-        world.service.sessions.follow(late)
+        world.service.sessions.follow_link(late)

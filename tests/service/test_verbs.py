@@ -65,7 +65,7 @@ def ids(each: object) -> str | None:
 def test_a_verb_refuses_whoever_lacks_any_scope_that_it_needs(
     world: World, table: type[Verbs[Any]], name: str, verb: Verb[..., Any]
 ) -> None:
-    assert verb.scopes or verb.whole or (table, name) in NEED_NOTHING
+    assert verb.scopes or verb.owner_wide or (table, name) in NEED_NOTHING
     assert set(verb.scopes) <= ALL_VERBS
     for scope in verb.scopes:
         lacking = replace(world.owner, verbs=ALL_VERBS - {scope})
@@ -80,7 +80,7 @@ def test_what_belongs_to_an_owner_as_a_whole_is_refused_to_whoever_was_granted_a
     world: World, table: type[Verbs[Any]], name: str, verb: Verb[..., Any]
 ) -> None:
     for part in (replace(world.owner, is_peer=True), replace(world.owner, limits={"project": "p"})):
-        for call in calls(world, table, name, part) if verb.whole else ():
+        for call in calls(world, table, name, part) if verb.owner_wide else ():
             with pytest.raises(ForbiddenScope, match="limited to a part"):
                 call()
 
@@ -105,7 +105,7 @@ def test_nothing_but_the_tables_asks_for_a_scope_except_where_it_depends_on_what
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 subject = ast.unparse(node.func.value)
-                if node.func.attr in ("require", "require_all") and subject.endswith("access"):
+                if node.func.attr in ("require", "require_whole_owner") and subject.endswith("access"):
                     asking.add(path.relative_to(source).as_posix())
     assert asking == ASKED_WITHIN | {"service/core/verbs.py"}
 

@@ -56,17 +56,17 @@ def test_what_is_slow_only_the_first_time_is_run_again_and_not_told_of(probe: Pr
     def work(unit: Unit) -> int:
         times[0] += 1
         unit.put_item("kind", str(times[0]), b"")
-        return sum(len(unit.items(str(n))) for n in range(40_000 if times[0] == 1 else 1))
+        return sum(len(unit.load_items(str(n))) for n in range(40_000 if times[0] == 1 else 1))
 
     wop.engine.write(wop.owner.default_tenant, work)
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        assert (times, snapshot.items("kind"), probe.slow) == ([2], {"2": b""}, [])
+        assert (times, snapshot.load_items("kind"), probe.slow) == ([2], {"2": b""}, [])
     wop.close()
 
 
 def test_whoever_thinks_in_the_writer_is_found_out(probe: Probe) -> None:
     wop = Wop()
-    wop.engine.write(wop.owner.default_tenant, lambda unit: sum(len(unit.items(str(n))) for n in range(40_000)))
+    wop.engine.write(wop.owner.default_tenant, lambda unit: sum(len(unit.load_items(str(n))) for n in range(40_000)))
     wop.close()
     assert [held.rows for held in probe.slow] == [2]
     probe.slow.clear()
@@ -78,12 +78,12 @@ def test_many_entries_are_consolidated_brought_back_and_compacted(wop: Wop) -> N
     assert len(done.taken) >= MANY // 10
     assert wop.wop.undo_consolidation(wop.owner, done.run.run_id) == len(done.taken)
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        assert snapshot.usage()[0] == MANY
+        assert snapshot.measure_usage()[0] == MANY
     wop.wop.distill(wop.owner, REF)
     made = wop.wop.compact(wop.owner, REF)
     assert made.event["payload"]["sourceCount"] == MANY
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        assert snapshot.usage()[0] == 2
+        assert snapshot.measure_usage()[0] == 2
 
 
 def test_a_thousand_commitments_are_armed_and_fire(wop: Wop) -> None:
@@ -156,7 +156,7 @@ def test_what_is_put_on_hold_meanwhile_is_never_replaced(wop: Wop) -> None:
 
     def write(tenant, work):  # type: ignore[no-untyped-def]
         if "compact" in work.__qualname__:
-            real(tenant, lambda unit: unit.hold(version, held=True))
+            real(tenant, lambda unit: unit.set_hold(version, on_hold=True))
         return real(tenant, work)
 
     wop.engine.write = write  # type: ignore[method-assign]
@@ -187,10 +187,10 @@ def test_a_file_is_read_without_the_others(wop: Wop) -> None:
     assert wop.wop.file(wop.owner, "small.md")["content"] == "four"
     assert len(wop.wop.files(wop.owner)) == 21
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        assert max(len(head) for head in snapshot.items("workspace").values()) < 1_000
+        assert max(len(head) for head in snapshot.load_items("workspace").values()) < 1_000
     assert wop.wop.remove_file(wop.owner, "large-0.md")
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        assert snapshot.items("workspace versions of large-0.md") == {}
+        assert snapshot.load_items("workspace versions of large-0.md") == {}
 
 
 def test_large_memories_and_large_batches_are_read_before_they_are_written(wop: Wop) -> None:
@@ -275,7 +275,7 @@ def test_a_fact_that_a_file_tells_again_and_again_is_one_memory(wop: Wop) -> Non
     report = wop.service.import_items(wop.owner, numbered("ump", [draft] * 20))
     assert (report.created, report.merged) == (1, 19)
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        assert snapshot.usage()[0] == 1
+        assert snapshot.measure_usage()[0] == 1
 
 
 def test_a_key_that_a_file_brings_twice_is_revised_twice(wop: Wop) -> None:
@@ -286,9 +286,9 @@ def test_a_key_that_a_file_brings_twice_is_revised_twice(wop: Wop) -> None:
     later = [{**memory, "value": f"It moved {n}.", "updated_at": format_instant(wop.now + n)} for n in range(3)]
     assert wop.service.import_items(wop.owner, numbered("oams", later)).updated == 3
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        (found,) = snapshot.page(Selection(), limit=9, now=wop.now)
-        history = list(snapshot.history(snapshot.versions([found.version_id])[0].memory_id))
-        assert (len(history), snapshot.usage()[0]) == (4, 1)
+        (found,) = snapshot.load_page(Selection(), limit=9, now=wop.now)
+        history = list(snapshot.iterate_history(snapshot.load_versions([found.version_id])[0].memory_id))
+        assert (len(history), snapshot.measure_usage()[0]) == (4, 1)
         assert [version.state.is_head for version in history] == [False, False, False, True]
 
 
@@ -300,15 +300,15 @@ def test_what_was_written_between_comparing_and_writing_is_compared_again(wop: W
     memory = oams.complete("key", "As it was.")
     wop.service.import_items(wop.owner, [Item(form="oams", value=memory)])
     wop.advance(1)
-    begun = wop.engine.begin
+    begun = wop.engine.start_write
 
     def between(tenant: str, work: Callable[[Unit], object]) -> object:
-        wop.engine.begin = begun  # type: ignore[method-assign]
+        wop.engine.start_write = begun  # type: ignore[method-assign]
         wop.forget(told)
         oams.forget("key")
         return begun(tenant, work)
 
-    wop.engine.begin = between  # type: ignore[method-assign, assignment]
+    wop.engine.start_write = between  # type: ignore[method-assign, assignment]
     report = wop.service.import_items(wop.owner, numbered("ump", [draft]))
     assert (report.created, report.merged) == (1, 0)
     report = wop.service.import_items(wop.owner, [Item(form="oams", value=memory)])
@@ -338,6 +338,6 @@ def test_a_memory_of_many_versions_is_erased_with_what_was_made_before_the_write
         name = wop.revise(name, body={"text": f"Server 1 uses port {number} now."})
     wop.forget(name, hard=True)
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
-        history = list(snapshot.history(snapshot.versions([1])[0].memory_id))
+        history = list(snapshot.iterate_history(snapshot.load_versions([1])[0].memory_id))
     assert len(history) == 251
     assert all(version.state.erased for version in history)

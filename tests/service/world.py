@@ -12,12 +12,12 @@ from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import ALL_VERBS, Access
-from memoranda.service.core.audit import sealer
+from memoranda.service.core.audit import create_sealer
 from memoranda.service.core.context import AuditReads, Context
 from memoranda.service.core.limits import Quotas
-from memoranda.service.core.ranking import Ranked
-from memoranda.service.core.semantic_search import Meaning
-from memoranda.service.oms.views import StoredGrain, shown
+from memoranda.service.core.ranking import RankedRecord
+from memoranda.service.core.semantic_search import SemanticSearch
+from memoranda.service.oms.views import StoredGrain, to_stored_grain
 from memoranda.service.service import Service
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest
@@ -56,14 +56,14 @@ class World:
         document_key: bytes | None = None,
         quotas: Quotas | None = None,
         grain_profile: str = "extended",
-        meaning: Meaning | None = None,
+        meaning: SemanticSearch | None = None,
         database: Database | None = None,
     ) -> None:
         """`coverage` makes a key ring in memory; `cipher` brings one; `database` is there instead of that of a path."""
         if coverage is not None:
             cipher = RingCipher(SqliteKeyRing(None), MasterKeyFile(None), coverage)
         self.now = parse_instant(START)
-        self.engine = SqlEngine(database or open_store(path), sealer(version), cipher, document_key=document_key)
+        self.engine = SqlEngine(database or open_store(path), create_sealer(version), cipher, document_key=document_key)
         self.context = Context(
             engine=self.engine,
             operator=OPERATOR,
@@ -75,7 +75,7 @@ class World:
             encrypts_all=coverage == "all",
             quotas=quotas or Quotas(),
             grain_profile=grain_profile,
-            meaning=meaning or Meaning(),
+            semantic_search=meaning or SemanticSearch(),
             # Tests sign for owners of their own.
             open_registration=True,
         )
@@ -99,16 +99,16 @@ class World:
         """The UMP view of a grain, through the verbs of UMP."""
         version = self.named("oms", address)
         with self.engine.read(version.tenant) as snapshot:
-            name = snapshot.names_of(version.version_id)["ump"]
+            name = snapshot.load_names(version.version_id)["ump"]
         return self.get(name)
 
     def as_grain(self, record_id: str) -> StoredGrain:
         """The grain view of a UMP record."""
-        return shown(self.context, self.named("ump", record_id))
+        return to_stored_grain(self.context, self.named("ump", record_id))
 
     def named(self, standard: str, name: str) -> Version:
         with self.engine.read(self.owner.default_tenant) as snapshot:
-            version = snapshot.named(standard, name)
+            version = snapshot.find_by_name(standard, name)
         assert version is not None
         return version
 
@@ -136,7 +136,7 @@ class World:
         provenance = {"actor": who.default_tenant, "actor_kind": "user", "method": "user_correction"}
         return {"kind": "semantic", "body": {"text": text}, "scope": scope, "provenance": provenance, **fields}
 
-    def recall(self, query: str, *, access: Access | None = None, **fields: Any) -> list[Ranked]:
+    def recall(self, query: str, *, access: Access | None = None, **fields: Any) -> list[RankedRecord]:
         return self.service.recall(access or self.owner, RecallRequest.parse({"query": query, **fields}))
 
     def texts(self, query: str, *, access: Access | None = None, **fields: Any) -> list[str]:

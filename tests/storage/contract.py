@@ -54,13 +54,13 @@ def matches(snapshot: Snapshot, text: str, selection: Selection, *, limit: int =
 
 
 def names(snapshot: Snapshot, found: Sequence[Selected]) -> list[str]:
-    return [version.document.name for version in snapshot.versions([each.version_id for each in found])]
+    return [version.document.name for version in snapshot.load_versions([each.version_id for each in found])]
 
 
 def everything(snapshot: Snapshot) -> list[Version]:
     """All versions that no fuller document has replaced, oldest first."""
-    page = snapshot.page(Selection(status_filter="all"), limit=10_000, now=NOW)
-    return snapshot.versions([each.version_id for each in page])
+    page = snapshot.load_page(Selection(status_filter="all"), limit=10_000, now=NOW)
+    return snapshot.load_versions([each.version_id for each in page])
 
 
 class EngineContract:
@@ -91,7 +91,7 @@ class EngineContract:
         native = bytes(range(256)) * 40
         engine.write("ada", lambda unit: unit.append(document("n", native), projection("x"), now=NOW, cause=b"why"))
         with engine.read("ada") as snapshot:
-            version = snapshot.named("note", "n")
+            version = snapshot.find_by_name("note", "n")
         assert version is not None
         assert version.document == document("n", native)
         assert version.cause == b"why"
@@ -102,23 +102,23 @@ class EngineContract:
         version = self.add(engine, "secret plan", name="shared-name")
         engine.write("ada", lambda unit: unit.announce("created", version, now=NOW))
         with engine.read("bob") as snapshot:
-            assert snapshot.named("note", "shared-name") is None
-            assert snapshot.versions([version.version_id]) == []
-            assert list(snapshot.history(version.memory_id)) == []
+            assert snapshot.find_by_name("note", "shared-name") is None
+            assert snapshot.load_versions([version.version_id]) == []
+            assert list(snapshot.iterate_history(version.memory_id)) == []
             assert matches(snapshot, "secret", Selection(at=NOW)).hits == ()
             for order in (WRITTEN, UPDATED):
-                assert snapshot.page(Selection(at=NOW), order, limit=9, now=NOW) == []
-                assert snapshot.page(Selection(status_filter="all"), order, limit=9, now=NOW) == []
-            assert snapshot.changes(0, 9) == []
-            assert snapshot.change_seq() == 0
-            assert snapshot.audit_head() == (0, None)
+                assert snapshot.load_page(Selection(at=NOW), order, limit=9, now=NOW) == []
+                assert snapshot.load_page(Selection(status_filter="all"), order, limit=9, now=NOW) == []
+            assert snapshot.list_changes(0, 9) == []
+            assert snapshot.find_last_change() == 0
+            assert snapshot.read_audit_head() == (0, None)
 
     def test_two_tenants_may_use_the_same_name(self, engine: Engine) -> None:
         self.add(engine, "of ada", name="n")
         self.add(engine, "of bob", tenant="bob", name="n")
         for tenant, text in (("ada", "of ada"), ("bob", "of bob")):
             assert self.found(engine, text, tenant=tenant) == ["n"]
-        assert engine.system.tenants_naming("note", "n") == ["ada", "bob"]
+        assert engine.system.find_tenants_with_name("note", "n") == ["ada", "bob"]
 
     def test_search_weights_do_not_depend_on_other_tenants(self, engine: Engine) -> None:
         self.add(engine, "green apple")
@@ -160,7 +160,7 @@ class EngineContract:
 
         def work(unit: Unit) -> None:
             for each, shown in written:
-                unit.append(each, shown, now=NOW, indexed=engine.indexed("ada", shown))
+                unit.append(each, shown, now=NOW, indexed=engine.index_text("ada", shown))
 
         engine.write("ada", work)
         assert self.found(engine, "everywhere")[:2] == ["n2099", "n2098"]
@@ -176,7 +176,7 @@ class EngineContract:
         assert self.found(engine, "apple", **asked) == ["apple one"]
         with engine.read("ada") as snapshot:
             for order in (WRITTEN, UPDATED):
-                page = snapshot.page(Selection(at=NOW, **asked), order, limit=9, now=NOW)
+                page = snapshot.load_page(Selection(at=NOW, **asked), order, limit=9, now=NOW)
                 assert names(snapshot, page) == ["apple one"]
 
     def test_kind_status_and_visibility_filter(self, engine: Engine) -> None:
@@ -199,7 +199,7 @@ class EngineContract:
         def work(unit: Unit) -> None:
             shown = projection("lives in Oslo", valid_from=LATER)
             successor = unit.append(document("oslo"), shown, now=LATER, follows=prior)
-            unit.close(prior, successor=successor, valid_to=LATER, now=LATER)
+            unit.close_version(prior, successor=successor, valid_to=LATER, now=LATER)
 
         engine.write("ada", work)
         after = Instant(LATER + 1)
@@ -208,8 +208,8 @@ class EngineContract:
         # Before the correction was recorded, Rome was believed to hold for good.
         assert self.found(engine, "lives", at=after, known_at=NOW) == ["lives in Rome"]
         with engine.read("ada") as snapshot:
-            assert [v.document.name for v in snapshot.history(prior.memory_id)] == ["lives in Rome", "oslo"]
-            closed = snapshot.named("note", "lives in Rome")
+            assert [v.document.name for v in snapshot.iterate_history(prior.memory_id)] == ["lives in Rome", "oslo"]
+            closed = snapshot.find_by_name("note", "lives in Rome")
             assert closed is not None
             assert closed.state.superseded_by == "oslo"
             assert not closed.state.is_head
@@ -218,17 +218,17 @@ class EngineContract:
         version = self.add(engine, "apple", expires=LATER)
         assert self.found(engine, "apple", at=Instant(LATER - 1)) == ["apple"]
         assert self.found(engine, "apple", at=LATER) == []
-        assert engine.system.next_expiry() == LATER
-        assert engine.system.expired(Instant(LATER - 1), 9) == []
-        assert engine.system.expired(LATER, 9) == [("ada", version.version_id)]
+        assert engine.system.find_next_expiry() == LATER
+        assert engine.system.list_expired(Instant(LATER - 1), 9) == []
+        assert engine.system.list_expired(LATER, 9) == [("ada", version.version_id)]
 
     def test_a_tombstone_hides_and_keeps(self, engine: Engine) -> None:
         version = self.add(engine, "apple", expires=LATER)
         engine.write("ada", lambda unit: unit.tombstone(version, valid_to=LATER, now=LATER))
         assert self.found(engine, "apple") == []
-        assert engine.system.next_expiry() is None
+        assert engine.system.find_next_expiry() is None
         with engine.read("ada") as snapshot:
-            kept = snapshot.named("note", "apple")
+            kept = snapshot.find_by_name("note", "apple")
         assert kept is not None
         assert kept.document.native == b"{}"
         assert kept.state.tombstoned == LATER
@@ -238,7 +238,7 @@ class EngineContract:
         engine.write("ada", lambda unit: unit.erase(version, tombstone=b"tombstone_record", now=LATER))
         assert self.found(engine, "apple") == []
         with engine.read("ada") as snapshot:
-            left = snapshot.named("note", "apple")
+            left = snapshot.find_by_name("note", "apple")
         assert left is not None
         assert (left.document.native, left.cause, left.state.erased) == (b"tombstone_record", None, True)
 
@@ -247,7 +247,7 @@ class EngineContract:
 
         def same(tenant: str = "ada") -> str | None:
             with engine.read(tenant) as snapshot:
-                found = snapshot.same("fruit", NOW)
+                found = snapshot.find_duplicate("fruit", NOW)
                 return found.document.name if found else None
 
         assert same() == "apple"
@@ -264,12 +264,12 @@ class EngineContract:
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            current = snapshot.named("note", "n")
+            current = snapshot.find_by_name("note", "n")
             assert current is not None
             assert current.document.native == b"fuller"
-            (only,) = snapshot.page(Selection(status_filter="all"), limit=9, now=NOW)
-            assert snapshot.versions([only.version_id])[0].document.native == b"fuller"
-            assert len(list(snapshot.history(version.memory_id))) == 2
+            (only,) = snapshot.load_page(Selection(status_filter="all"), limit=9, now=NOW)
+            assert snapshot.load_versions([only.version_id])[0].document.native == b"fuller"
+            assert len(list(snapshot.iterate_history(version.memory_id))) == 2
 
     def test_a_name_may_follow_the_head(self, engine: Engine) -> None:
         def work(unit: Unit) -> None:
@@ -278,22 +278,22 @@ class EngineContract:
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            head = snapshot.named("note", "one")
+            head = snapshot.find_by_name("note", "one")
         assert head is not None
         assert head.document.name == "two"
 
     def test_a_failing_unit_leaves_no_trace_and_does_not_disturb_others(self, engine: Engine) -> None:
         def work(unit: Unit) -> None:
             unit.append(document("half"), projection("half"), now=NOW)
-            unit.record(AuditEntry(at=NOW, op="half"))
+            unit.record_audit(AuditEntry(at=NOW, op="half"))
             raise ValueError("no")
 
         with pytest.raises(ValueError, match="no"):
             engine.write("ada", work)
         self.add(engine, "whole")
         with engine.read("ada") as snapshot:
-            assert names(snapshot, snapshot.page(Selection(status_filter="all"), limit=9, now=NOW)) == ["whole"]
-            assert snapshot.audit_head() == (0, None)
+            assert names(snapshot, snapshot.load_page(Selection(status_filter="all"), limit=9, now=NOW)) == ["whole"]
+            assert snapshot.read_audit_head() == (0, None)
 
     def test_feed_and_audit_count_per_tenant_without_gaps(self, engine: Engine) -> None:
         for tenant in ("ada", "bob", "ada"):
@@ -301,30 +301,30 @@ class EngineContract:
 
             def work(unit: Unit, version: Version = version) -> None:
                 unit.announce("created", version, now=NOW)
-                unit.record(AuditEntry(at=NOW, op="remember"))
+                unit.record_audit(AuditEntry(at=NOW, op="remember"))
 
             engine.write(tenant, work)
         with engine.read("ada") as snapshot:
-            assert [change.seq for change in snapshot.changes(0, 9)] == [1, 2]
-            assert [change.seq for change in snapshot.changes(1, 9)] == [2]
-            assert snapshot.audit_after(0, 9) == [(1, b'[1,"remember",null]'), (2, b'[2,"remember","remember-1"]')]
-            assert [seq for seq, _ in snapshot.audit_before(None, 1)] == [2]
-            assert snapshot.audit_head() == (2, "remember-2")
+            assert [change.seq for change in snapshot.list_changes(0, 9)] == [1, 2]
+            assert [change.seq for change in snapshot.list_changes(1, 9)] == [2]
+            assert snapshot.list_audit_after(0, 9) == [(1, b'[1,"remember",null]'), (2, b'[2,"remember","remember-1"]')]
+            assert [seq for seq, _ in snapshot.list_audit_before(None, 1)] == [2]
+            assert snapshot.read_audit_head() == (2, "remember-2")
 
     def test_later_records_are_durable_after_a_flush(self, engine: Engine) -> None:
         self.add(engine, "x")
         for _ in range(5):
-            engine.record_later("ada", AuditEntry(at=NOW, op="get"))
+            engine.record_audit_later("ada", AuditEntry(at=NOW, op="get"))
         engine.flush()
         with engine.read("ada") as snapshot:
-            assert snapshot.audit_head()[0] == 5
+            assert snapshot.read_audit_head()[0] == 5
 
     def test_feedback_is_counted(self, engine: Engine) -> None:
         version = self.add(engine, "x")
         for outcome in ("followed", "followed", "contradicted"):
-            engine.write("ada", lambda unit, o=outcome: unit.feedback(version, o, "s", now=NOW))  # type: ignore[misc]
+            engine.write("ada", lambda unit, o=outcome: unit.add_feedback(version, o, "s", now=NOW))  # type: ignore[misc]
         with engine.read("ada") as snapshot:
-            state = snapshot.versions([version.version_id])[0].state
+            state = snapshot.load_versions([version.version_id])[0].state
         assert (state.followed, state.overridden, state.ignored, state.contradicted) == (2, 0, 0, 1)
 
     def test_many_threads_write_at_once(self, engine: Engine) -> None:
@@ -339,26 +339,26 @@ class EngineContract:
         for thread in threads:
             thread.join()
         with engine.read("ada") as snapshot:
-            assert [change.seq for change in snapshot.changes(0, 500)] == list(range(1, 201))
-            assert len(set(names(snapshot, snapshot.page(Selection(), limit=500, now=NOW)))) == 200
+            assert [change.seq for change in snapshot.list_changes(0, 500)] == list(range(1, 201))
+            assert len(set(names(snapshot, snapshot.load_page(Selection(), limit=500, now=NOW)))) == 200
 
     def test_keys_and_revocations_are_kept(self, engine: Engine) -> None:
         key = ApiKey(key_id="k", key_hash=b"h" * 32, name="n", tenant="ada", scopes=("read", "write"), created=NOW)
         engine.system.add_key(key)
-        assert engine.system.key("k") == key
-        assert engine.system.key("other") is None
+        assert engine.system.load_key("k") == key
+        assert engine.system.load_key("other") is None
         assert engine.system.revoke_key("k", LATER)
         assert not engine.system.revoke_key("k", LATER)
-        assert [found.revoked for found in engine.system.all_keys()] == [LATER]
+        assert [found.revoked for found in engine.system.list_keys()] == [LATER]
         engine.system.revoke_token("iss", "jti", NOW)
         engine.system.revoke_token("iss", "jti", NOW)
         assert engine.system.is_token_revoked("iss", "jti")
         assert not engine.system.is_token_revoked("other", "jti")
 
     def test_the_change_token_moves_with_every_commit(self, engine: Engine) -> None:
-        before = engine.change_token()
+        before = engine.read_change_token()
         self.add(engine, "x")
-        assert engine.change_token() != before
+        assert engine.read_change_token() != before
 
     def test_fingerprints_are_stable_keyed_and_per_tenant(self, engine: Engine) -> None:
         assert engine.fingerprint("ada", "x") == engine.fingerprint("ada", "x")
@@ -367,7 +367,7 @@ class EngineContract:
     def listed(self, engine: Engine, *, tenant: str = "ada", now: Instant = NOW, **asked: Any) -> list[str]:
         with engine.read(tenant) as snapshot:
             return names(
-                snapshot, snapshot.page(Selection(**{"status_filter": "current", **asked}), limit=500, now=now)
+                snapshot, snapshot.load_page(Selection(**{"status_filter": "current", **asked}), limit=500, now=now)
             )
 
     @pytest.mark.requirement("OMS-17.3-hexastore")
@@ -384,7 +384,7 @@ class EngineContract:
         self, engine: Engine, triples: list[Triple], asked: tuple[str | None, ...], space: str | None
     ) -> None:
         # Each example in a tenant of its own: the store is one.
-        tenant = f"t{engine.change_token()}"
+        tenant = f"t{engine.read_change_token()}"
         stored = [(f"{tenant} {number}", triple, "p" if number % 3 else "") for number, triple in enumerate(triples)]
 
         def work(unit: Unit) -> None:
@@ -416,7 +416,7 @@ class EngineContract:
         def work(unit: Unit) -> None:
             shown = projection("new", subject="ada")
             new = unit.append(document("new"), shown, now=LATER, follows=old, field_index=field_index(shown))
-            unit.close(old, successor=new, valid_to=LATER, now=LATER)
+            unit.close_version(old, successor=new, valid_to=LATER, now=LATER)
             unit.tombstone(gone, valid_to=LATER, now=LATER)
             unit.erase(away, tombstone=b"tombstone_record", now=LATER)
 
@@ -431,7 +431,7 @@ class EngineContract:
         found: list[str] = []
         after: PageCursor | None = None
         with engine.read("ada") as snapshot:
-            while page := snapshot.page(Selection(subject="ada"), limit=3, now=NOW, after=after):
+            while page := snapshot.load_page(Selection(subject="ada"), limit=3, now=NOW, after=after):
                 found += names(snapshot, page)
                 after = page[-1].cursor
         assert found == written
@@ -440,13 +440,13 @@ class EngineContract:
         version = self.add(engine, "x")
 
         def work(unit: Unit) -> None:
-            unit.hold(version, held=True)
+            unit.set_hold(version, on_hold=True)
             unit.flag_for_review(version, needs_review=True)
             unit.set_verification(version, "contested", now=NOW)
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            (kept,) = snapshot.versions([version.version_id])
+            (kept,) = snapshot.load_versions([version.version_id])
         assert (kept.state.has_legal_hold, kept.state.needs_review, kept.state.verification) == (
             True,
             True,
@@ -456,11 +456,11 @@ class EngineContract:
 
     def test_a_held_version_does_not_fall_due(self, engine: Engine) -> None:
         version = self.add(engine, "x", expires=LATER)
-        engine.write("ada", lambda unit: unit.hold(version, held=True))
-        assert engine.system.expired(LATER, 9) == []
-        assert engine.system.next_expiry() is None
-        engine.write("ada", lambda unit: unit.hold(version, held=False))
-        assert engine.system.expired(LATER, 9) == [("ada", version.version_id)]
+        engine.write("ada", lambda unit: unit.set_hold(version, on_hold=True))
+        assert engine.system.list_expired(LATER, 9) == []
+        assert engine.system.find_next_expiry() is None
+        engine.write("ada", lambda unit: unit.set_hold(version, on_hold=False))
+        assert engine.system.list_expired(LATER, 9) == [("ada", version.version_id)]
 
     def test_everything_of_a_user_is_found_forgotten_or_not(self, engine: Engine) -> None:
         one, two = self.add(engine, "one", user="u"), self.add(engine, "two", user="u")
@@ -469,12 +469,12 @@ class EngineContract:
         engine.write("ada", lambda unit: unit.tombstone(one, valid_to=NOW, now=NOW))
         everything = Selection(status_filter="unerased", user="u")
         with engine.read("ada") as snapshot:
-            page = snapshot.page(everything, limit=9, now=NOW)
+            page = snapshot.load_page(everything, limit=9, now=NOW)
             assert names(snapshot, page) == ["one", "two"]
-            assert names(snapshot, snapshot.page(everything, limit=9, now=NOW, after=page[0].cursor)) == ["two"]
+            assert names(snapshot, snapshot.load_page(everything, limit=9, now=NOW, after=page[0].cursor)) == ["two"]
         engine.write("ada", lambda unit: unit.erase(two, tombstone=b"tombstone_record", now=NOW))
         with engine.read("ada") as snapshot:
-            assert names(snapshot, snapshot.page(everything, limit=9, now=NOW)) == ["one"]
+            assert names(snapshot, snapshot.load_page(everything, limit=9, now=NOW)) == ["one"]
 
     def test_what_names_something_is_found_from_there_until_it_is_erased(self, engine: Engine) -> None:
         made = Relation(type="derived_from", target="seed")
@@ -487,7 +487,7 @@ class EngineContract:
 
         def found(after: int = 0) -> list[list[str]]:
             with engine.read("ada") as snapshot:
-                pages = [snapshot.linked(link, named[link], after=after, limit=9) for link in links]
+                pages = [snapshot.list_linked(link, named[link], after=after, limit=9) for link in links]
             return [[version.document.name for version in page] for page in pages]
 
         assert found() == [["one", "two"], ["one", "two"], ["three"]]
@@ -501,16 +501,16 @@ class EngineContract:
         def work(unit: Unit) -> None:
             new = unit.append(document("new"), projection("new"), now=LATER, follows=old)
             unit.add_view_name(new, "other", "neu")
-            unit.close(old, successor=new, valid_to=LATER, now=LATER)
+            unit.close_version(old, successor=new, valid_to=LATER, now=LATER)
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            (kept,) = snapshot.versions([old.version_id])
+            (kept,) = snapshot.load_versions([old.version_id])
             assert kept.state.successor_names == {"note": "new", "other": "neu"}
-            head = snapshot.named("other", "neu")
+            head = snapshot.find_by_name("other", "neu")
             assert head is not None
-            assert snapshot.names_of(head.version_id) == {"note": "new", "other": "neu"}
+            assert snapshot.load_names(head.version_id) == {"note": "new", "other": "neu"}
 
     def test_a_sound_store_has_nothing_to_report(self, engine: Engine) -> None:
         self.add(engine, "x")
-        assert engine.check() == []
+        assert engine.find_damage() == []

@@ -195,7 +195,7 @@ class FactsContract:
         expected = [address(number) for number in ordered(rows, chosen(rows, selection), order)]
         with looking_at(reading), engine.read(tenant) as snapshot:
             found: list[str] = []
-            while page := snapshot.page(selection, order, limit=limit, offset=len(found), now=NOW):
+            while page := snapshot.load_page(selection, order, limit=limit, offset=len(found), now=NOW):
                 found += [each.address for each in page]
             assert found == expected
             assert snapshot.count(selection, now=NOW) == len(expected)
@@ -216,11 +216,11 @@ class FactsContract:
         for number in ordered(rows, chosen(rows, selection), Order(by="address")):
             expected.setdefault(said(number), []).append(address(number))
         with looking_at(reading), engine.read(tenant) as snapshot:
-            found = snapshot.groups(selection, by, now=NOW)
+            found = snapshot.count_groups(selection, by, now=NOW)
             held = []
             for group in found:
                 within = replace(selection, tests=(*selection.tests, InGroup(name=by, key=group.key)))
-                page = snapshot.page(within, Order(by="address"), limit=50, now=NOW)
+                page = snapshot.load_page(within, Order(by="address"), limit=50, now=NOW)
                 assert group.count == len(page)
                 assert group.version_id in [each.version_id for each in page]
                 held.append([each.address for each in page])
@@ -242,7 +242,7 @@ class FactsContract:
         expected = [address(number) for number in ordered(rows, chosen(rows, selection), order)]
         with looking_at(reading), engine.read(tenant) as snapshot:
             for offset in range(len(expected) + 2):
-                page = snapshot.counted_page(selection, order, limit=limit, offset=offset, now=NOW)
+                page = snapshot.load_counted_page(selection, order, limit=limit, offset=offset, now=NOW)
                 assert [each.address for each in page.hits] == expected[offset : offset + limit]
                 assert page.is_last is (offset + limit >= len(expected))
                 assert page.total in (None, len(expected))
@@ -260,8 +260,8 @@ class FactsContract:
         expected = {address(number) for number in chosen(rows, selection) if rows[number]["words"] & words}
         text = " ".join(sorted(words))
         with engine.read(tenant) as snapshot:
-            everything = snapshot.match(selection, (KeywordQuery(text=text),), limit=50, whole=True, now=NOW)
-            few = snapshot.match(selection, (KeywordQuery(text=text),), limit=2, whole=True, now=NOW)
+            everything = snapshot.match(selection, (KeywordQuery(text=text),), limit=50, count_all=True, now=NOW)
+            few = snapshot.match(selection, (KeywordQuery(text=text),), limit=2, count_all=True, now=NOW)
         assert {each.address for each in everything.hits} == expected
         assert everything.total == few.total == len(expected)
         assert few.hits == everything.hits[:2]
@@ -279,7 +279,7 @@ class FactsContract:
         selection = Selection(tests=(IsAmong(version_ids=ids, negated=negated),), has_fields=True)
         expected = [number for number in chosen(rows, EVERYTHING) if (number in among) != negated]
         with engine.read(tenant) as snapshot:
-            found = snapshot.page(selection, limit=50, now=NOW)
+            found = snapshot.load_page(selection, limit=50, now=NOW)
             assert sorted(each.address for each in found) == sorted(map(address, expected))
 
     def test_without_field_indexes_labels_and_the_last_update_can_be_asked_for(self, engine: Engine) -> None:
@@ -294,7 +294,7 @@ class FactsContract:
             selection = Selection(space="", tests=tests)
             with engine.read("ada") as snapshot:
                 hits = snapshot.match(selection, (KeywordQuery(text="apple"),), limit=9, now=NOW).hits
-                return sorted(v.document.name for v in snapshot.versions([hit.version_id for hit in hits]))
+                return sorted(v.document.name for v in snapshot.load_versions([hit.version_id for hit in hits]))
 
         assert found() == ["0", "1", "2", "3"]
         assert found(IsOneOf(name="label", texts=("red",))) == ["0", "1"]
@@ -310,7 +310,7 @@ class FactsContract:
         with engine.read("ada") as snapshot:
             for now, expected in ((NOW, 1), (LATER, 0)):
                 assert snapshot.count(EVERYTHING, now=now) == expected
-                found = snapshot.match(EVERYTHING, (KeywordQuery(text="apple"),), limit=9, whole=True, now=now).hits
+                found = snapshot.match(EVERYTHING, (KeywordQuery(text="apple"),), limit=9, count_all=True, now=now).hits
                 assert len(found) == expected
 
     def test_what_has_no_field_index_cannot_be_asked_for_by_field(self, engine: Engine) -> None:
@@ -326,26 +326,28 @@ class FactsContract:
                 facts = FieldIndex(address=f"address {name}", form="belief", at=NOW)
                 made = document(name, f"native {name}".encode())
                 written.append(unit.append(made, projection(name), now=NOW, field_index=facts))
-            unit.close(written[0], successor=written[1], valid_to=LATER, now=LATER)
+            unit.close_version(written[0], successor=written[1], valid_to=LATER, now=LATER)
             unit.set_verification(written[1], "contested", now=NOW)
             unit.erase(written[2], tombstone=b"tombstone_record", now=NOW)
             return written
 
         a, b, c, d = (version.version_id for version in engine.write("ada", work))
         with engine.read("ada") as snapshot:
-            kept = snapshot.documents([d, 10**9, a, c, b])
+            kept = snapshot.load_documents([d, 10**9, a, c, b])
         assert [(each.document.name, each.document.native, each.address) for each in kept] == [
             (name, f"native {name}".encode(), f"address {name}") for name in "dab"
         ]
         assert [each.verification for each in kept] == ["unverified", "unverified", "contested"]
         assert [(each.is_superseded, each.closed) for each in kept] == [(False, None), (True, LATER), (False, None)]
         with engine.read("ada") as snapshot:
-            assert snapshot.documents([]) == []
+            assert snapshot.load_documents([]) == []
         with engine.read("bob") as snapshot:
-            assert snapshot.documents([a, b]) == []
-            assert snapshot.page(EVERYTHING, limit=9, now=NOW) == []
+            assert snapshot.load_documents([a, b]) == []
+            assert snapshot.load_page(EVERYTHING, limit=9, now=NOW) == []
             assert snapshot.count(EVERYTHING, now=NOW) == 0
-            assert snapshot.match(EVERYTHING, (KeywordQuery(text="a b c d"),), limit=9, whole=True, now=NOW).total == 0
+            assert (
+                snapshot.match(EVERYTHING, (KeywordQuery(text="a b c d"),), limit=9, count_all=True, now=NOW).total == 0
+            )
 
     @given(
         uses=st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["x", "y"]), st.integers(1, 3)), max_size=20),
@@ -364,20 +366,20 @@ class FactsContract:
             expected = within + count <= limit
 
             def work(unit: Unit, name: str = name, now: Instant = now, count: int = count) -> bool:
-                return unit.take_rate(name, now=now, window_ms=window, limit=limit, count=count)
+                return unit.consume_rate(name, now=now, window_ms=window, limit=limit, count=count)
 
             assert engine.write(tenant, work) == expected
             spent += [(now, name)] * (count if expected else 0)
 
     def test_a_name_is_claimed_once_by_each_tenant(self, engine: Engine) -> None:
         def claim(tenant: str, name: str, now: Instant = NOW) -> bool:
-            return engine.write(tenant, lambda unit: unit.once(name, now=now))
+            return engine.write(tenant, lambda unit: unit.claim_once(name, now=now))
 
         assert [claim("ada", "x"), claim("ada", "x"), claim("ada", "y"), claim("bob", "x")] == [True, False, True, True]
         assert not claim("ada", "x", Instant(NOW + 10**12))
 
         def fails(unit: Unit) -> None:
-            unit.once("z", now=NOW)
+            unit.claim_once("z", now=NOW)
             raise ArithmeticError
 
         with pytest.raises(ArithmeticError):
@@ -393,11 +395,11 @@ class FactsContract:
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            assert snapshot.items("template") == {"a": bytes(range(256)), "b": b"2"}
-            assert snapshot.items("schedule") == {"a": b"3"}
-            assert snapshot.items("other") == {}
+            assert snapshot.load_items("template") == {"a": bytes(range(256)), "b": b"2"}
+            assert snapshot.load_items("schedule") == {"a": b"3"}
+            assert snapshot.load_items("other") == {}
         engine.write("ada", lambda unit: unit.delete_item("template", "b"))
         with engine.read("ada") as snapshot:
-            assert list(snapshot.items("template")) == ["a"]
+            assert list(snapshot.load_items("template")) == ["a"]
         with engine.read("bob") as snapshot:
-            assert snapshot.items("template") == {}
+            assert snapshot.load_items("template") == {}

@@ -12,7 +12,7 @@ import pytest
 
 from memoranda.model.memory import Version
 from memoranda.storage.engine.contract import Engine, Unit
-from memoranda.storage.engine.database import Begun, Connection, End
+from memoranda.storage.engine.database import ChainEnd, Connection, PendingWrite
 from tests.storage.contract import NOW, document, projection
 from tests.waiting import HANG_SECONDS
 
@@ -20,7 +20,7 @@ Work = Callable[[Connection], Any]
 TENANT = "ada"
 
 
-def in_one_group(engine: Engine, works: Sequence[Work]) -> list[Begun[Any]]:
+def in_one_group(engine: Engine, works: Sequence[Work]) -> list[PendingWrite[Any]]:
     """Hand in several works while the writer is held, so that they go into one transaction."""
     database = engine._database  # type: ignore[attr-defined]
     is_held, may_go_on = threading.Event(), threading.Event()
@@ -29,9 +29,9 @@ def in_one_group(engine: Engine, works: Sequence[Work]) -> list[Begun[Any]]:
         is_held.set()
         assert may_go_on.wait(HANG_SECONDS)
 
-    holding = database.begin(hold, TENANT)
+    holding = database.start_write(hold, TENANT)
     assert is_held.wait(HANG_SECONDS)
-    begun = [database.begin(work, TENANT) for work in works]
+    begun = [database.start_write(work, TENANT) for work in works]
     may_go_on.set()
     holding.result()
     return begun
@@ -42,7 +42,7 @@ def remember(name: str) -> Work:
 
     def work(connection: Connection) -> tuple[set[str], set[int]]:
         connection.memo[name] = (1,)
-        connection.ends[len(name)] = End(1, 1, 1, None)
+        connection.ends[len(name)] = ChainEnd(1, 1, 1, None)
         return set(connection.memo) & {"a", "bb", "ccc"}, set(connection.ends)
 
     return work
@@ -82,12 +82,12 @@ class GroupContract:
             failed.result()
         written = [first.result(), last.result()]
         with engine.read(TENANT) as snapshot:
-            assert [each.seq for each in snapshot.changes(0, 9)] == [1, 2]
-            assert snapshot.usage() == (3, 3 * len(document("x").native))
-            assert [each.document.name for each in snapshot.versions([each.version_id for each in written])] == [
+            assert [each.seq for each in snapshot.list_changes(0, 9)] == [1, 2]
+            assert snapshot.measure_usage() == (3, 3 * len(document("x").native))
+            assert [each.document.name for each in snapshot.load_versions([each.version_id for each in written])] == [
                 "first",
                 "last",
             ]
-            assert snapshot.named("note", "failed") is None
-        assert engine.check([TENANT]) == []
-        assert engine.losses() == []
+            assert snapshot.find_by_name("note", "failed") is None
+        assert engine.find_damage([TENANT]) == []
+        assert engine.list_losses() == []

@@ -50,7 +50,7 @@ def suffer(unit: Unit, version: Version, fate: str) -> None:
     if fate == "closed":
         shown = projection("next", tenant=unit.tenant, space="elsewhere")
         successor = unit.append(document(f"next {version.version_id}"), shown, now=NOW, follows=version)
-        unit.close(version, successor=successor, valid_to=NOW, now=NOW)
+        unit.close_version(version, successor=successor, valid_to=NOW, now=NOW)
     elif fate == "retired":
         unit.retire(version, now=NOW)
     elif fate == "tombstoned":
@@ -65,7 +65,7 @@ def suffer(unit: Unit, version: Version, fate: str) -> None:
 
 def fresh_tenant(engine: Engine) -> str:
     """Each example in a tenant of its own: the store is one."""
-    return f"t{engine.change_token()}"
+    return f"t{engine.read_change_token()}"
 
 
 def fill(engine: Engine, tenant: str, rows: list[dict[str, Any]]) -> list[Version]:
@@ -96,7 +96,7 @@ def pages(snapshot: Snapshot, selection: Selection, limit: int, now: Instant = L
     found: list[str] = []
     before: PageCursor | None = None
     while True:
-        page = snapshot.page(selection, UPDATED, limit=limit, now=now, after=before)
+        page = snapshot.load_page(selection, UPDATED, limit=limit, now=now, after=before)
         found += names(snapshot, page)
         if len(page) < limit:
             return found
@@ -107,7 +107,7 @@ def leaving(snapshot: Snapshot, space: str, limit: int, now: Instant) -> list[st
     """What may leave, in the order written, a page at a time."""
     found: list[str] = []
     after: PageCursor | None = None
-    while page := snapshot.page(Selection(space=space, exportable=True), limit=limit, now=now, after=after):
+    while page := snapshot.load_page(Selection(space=space, exportable=True), limit=limit, now=now, after=after):
         found += names(snapshot, page)
         after = page[-1].cursor
     return found
@@ -116,7 +116,7 @@ def leaving(snapshot: Snapshot, space: str, limit: int, now: Instant) -> list[st
 def counted(engine: Engine, tenant: str) -> tuple[int, int]:
     """Return how many versions and how many words of theirs the store has counted for a tenant."""
     assert isinstance(engine, SqlEngine)
-    with engine._database.reading() as connection:
+    with engine._database.open_snapshot() as connection:
         sql = "SELECT version_count, term_count FROM tenant WHERE name = :name"
         ((versions, words),) = connection.select(sql, {"name": tenant})
     return versions, words
@@ -183,7 +183,7 @@ class ListsContract:
         before: PageCursor | None = None
         while True:
             with engine.read(tenant) as snapshot:
-                page = snapshot.page(Selection(space=""), UPDATED, limit=2, now=NOW, after=before)
+                page = snapshot.load_page(Selection(space=""), UPDATED, limit=2, now=NOW, after=before)
             found += [each.version_id for each in page]
             if len(page) < 2:
                 break
@@ -204,14 +204,14 @@ class ListsContract:
                 shown = projection("x", tenant=tenant, observed=Instant(NOW + offset), created=Instant(NOW - offset))
                 version = unit.append(document(str(number)), shown, now=NOW, follows=prior)
                 if prior is not None:
-                    unit.close(prior, successor=version, valid_to=NOW, now=NOW)
+                    unit.close_version(prior, successor=version, valid_to=NOW, now=NOW)
                 prior = version
 
         engine.write(tenant, work)
         with engine.read(tenant) as snapshot:
-            (only,) = snapshot.page(Selection(space=""), UPDATED, limit=9, now=NOW)
-            (head,) = snapshot.versions([only.version_id])
-            history = [version.state.updated for version in snapshot.history(head.memory_id)]
+            (only,) = snapshot.load_page(Selection(space=""), UPDATED, limit=9, now=NOW)
+            (head,) = snapshot.load_versions([only.version_id])
+            history = [version.state.updated for version in snapshot.iterate_history(head.memory_id)]
         assert head.state.updated == only.at
         assert history == sorted(set(history))
         assert history[0] == NOW + observed[0]
@@ -221,12 +221,12 @@ class ListsContract:
         shown = projection("x", observed=Instant(NOW - 5), created=NOW)
         version = engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW))
         with engine.read("ada") as snapshot:
-            (kept,) = snapshot.versions([version.version_id])
+            (kept,) = snapshot.load_versions([version.version_id])
         assert version.state.updated == kept.state.updated == NOW
 
     def test_spaces_are_where_anything_was_ever_written(self, engine: Engine) -> None:
         with engine.read("ada") as snapshot:
-            assert snapshot.spaces() == []
+            assert snapshot.list_spaces() == []
         row = {"age": 0, "visibility": "private", "tags": (), "fate": "live", "exportable": True}
         names = ["b", "", "a", "user:x", "ä", "b"]
         written = fill(engine, "ada", [{**row, "space": name} for name in names])
@@ -238,13 +238,13 @@ class ListsContract:
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            assert sorted(snapshot.spaces()) == sorted(set(names))
+            assert sorted(snapshot.list_spaces()) == sorted(set(names))
             assert [snapshot.has_space(name) for name in (*names, "c", "of bob")] == [True] * 6 + [False] * 2
 
     def test_the_name_of_a_view_stays_with_what_it_stands_for_until_that_is_gone(self, engine: Engine) -> None:
         def stands_for() -> str:
             with engine.read("ada") as snapshot:
-                found = snapshot.named("other", "view")
+                found = snapshot.find_by_name("other", "view")
                 return "" if found is None else found.document.name
 
         def write(name: str, native: bytes = b"x") -> Version:
@@ -269,7 +269,7 @@ class ListsContract:
 
         def stands_for() -> int:
             with engine.read("ada") as snapshot:
-                found = snapshot.named("other", "view")
+                found = snapshot.find_by_name("other", "view")
                 assert found is not None
                 return found.version_id
 
@@ -284,28 +284,28 @@ class ListsContract:
         def work(unit: Unit) -> None:
             first = unit.append(document("k", b"1"), projection("x"), now=NOW, follow_head=True)
             second = unit.append(document("k", b"2"), projection("x"), now=NOW, follows=first, follow_head=True)
-            unit.close(first, successor=second, valid_to=NOW, now=NOW)
+            unit.close_version(first, successor=second, valid_to=NOW, now=NOW)
             third = unit.append(document("other", b"3"), projection("x"), now=NOW, follows=first)
-            unit.close(second, successor=third, valid_to=NOW, now=NOW)
+            unit.close_version(second, successor=third, valid_to=NOW, now=NOW)
 
         engine.write("ada", work)
         with engine.read("ada") as snapshot:
-            head = snapshot.named("note", "k")
+            head = snapshot.find_by_name("note", "k")
             assert head is not None
             assert head.document.native == b"3"
             # A name that follows belongs to no single version.
-            assert snapshot.names_of(head.version_id) == {"note": "other"}
-            assert next(snapshot.history(head.memory_id)).state.superseded_by == "k"
+            assert snapshot.load_names(head.version_id) == {"note": "other"}
+            assert next(snapshot.iterate_history(head.memory_id)).state.superseded_by == "k"
 
     def test_lists_and_counters_are_of_one_tenant(self, engine: Engine) -> None:
         row = {"age": 0, "space": "p", "visibility": "public", "tags": ("red",), "fate": "live", "exportable": True}
         fill(engine, "ada", [row])
         with engine.read("bob") as snapshot:
             for tags in ((), ("red",)):
-                assert snapshot.page(Selection(space="p", tags=tags), UPDATED, limit=9, now=NOW) == []
+                assert snapshot.load_page(Selection(space="p", tags=tags), UPDATED, limit=9, now=NOW) == []
             assert leaving(snapshot, "p", 9, NOW) == []
-            assert (snapshot.spaces(), snapshot.has_space("p")) == ([], False)
-            assert snapshot.usage() == (0, 0)
+            assert (snapshot.list_spaces(), snapshot.has_space("p")) == ([], False)
+            assert snapshot.measure_usage() == (0, 0)
 
     @given(moves=st.lists(st.tuples(st.sampled_from([*FATES, "append", "succeed"]), st.integers(0, 9)), max_size=20))
     @EACH
@@ -315,7 +315,7 @@ class ListsContract:
         for move, which in moves:
             engine.write(tenant, lambda unit, move=move, which=which: kept.apply(unit, move, which))  # type: ignore[misc]
             with engine.read(tenant) as snapshot:
-                assert snapshot.usage() == kept.recount(snapshot)
+                assert snapshot.measure_usage() == kept.recount(snapshot)
 
     @given(moves=st.lists(st.tuples(st.sampled_from([*FATES, "append", "succeed"]), st.integers(0, 9)), max_size=20))
     @EACH
@@ -327,7 +327,7 @@ class ListsContract:
         for move, which in [("append", 1), ("succeed", 0), *moves, ("erased", 0)]:
             engine.write(tenant, lambda unit, move=move, which=which: kept.apply(unit, move, which))  # type: ignore[misc]
         with engine.read(tenant) as snapshot:
-            versions = snapshot.versions([version.version_id for version in kept.written])
+            versions = snapshot.load_versions([version.version_id for version in kept.written])
         present = sum(not version.state.erased for version in versions)
         assert present < len(versions)
         # Each of them says one word.
@@ -339,14 +339,14 @@ class ListsContract:
         def work(unit: Unit) -> None:
             unit.append(document("y"), projection("y"), now=NOW)
             unit.erase(version, tombstone=b"tombstone_record", now=NOW)
-            assert unit.usage() == (1, 2)
+            assert unit.measure_usage() == (1, 2)
             raise ArithmeticError
 
         try:
             engine.write("ada", work)
         except ArithmeticError:
             with engine.read("ada") as snapshot:
-                assert snapshot.usage() == (1, 5)
+                assert snapshot.measure_usage() == (1, 5)
         else:
             raise AssertionError("the unit was to fail")
 
@@ -356,7 +356,7 @@ class ListsContract:
         with engine.read("ada") as snapshot:
             assert pages(snapshot, Selection(space=""), 9) == []
             assert leaving(snapshot, "", 9, NOW) == []
-            assert snapshot.usage() == (0, 2)
+            assert snapshot.measure_usage() == (0, 2)
 
 
 @dataclass(slots=True)
@@ -373,7 +373,7 @@ class _Ledger:
         elif move == "succeed":
             made = document(f"n{len(self.written)}", b"y" * which)
             version = unit.append(made, self._shown(unit), now=NOW, follows=prior)
-            unit.close(prior, successor=version, valid_to=NOW, now=NOW)
+            unit.close_version(prior, successor=version, valid_to=NOW, now=NOW)
             self.written.append(version)
         elif move not in ("live", "expired", "closed"):
             suffer(unit, prior, move)
@@ -383,8 +383,8 @@ class _Ledger:
         return projection("x", tenant=unit.tenant, tags=("t",))
 
     def recount(self, snapshot: Snapshot) -> tuple[int, int]:
-        versions = snapshot.versions([version.version_id for version in self.written])
-        live = len(snapshot.page(Selection(space=""), UPDATED, limit=99, now=NOW))
+        versions = snapshot.load_versions([version.version_id for version in self.written])
+        live = len(snapshot.load_page(Selection(space=""), UPDATED, limit=99, now=NOW))
         for version in versions:
             state = version.state
             live -= int(
@@ -392,4 +392,4 @@ class _Ledger:
             )
         assert live == 0
         bytes_ = sum(len(version.document.native) for version in versions if not version.state.erased)
-        return len(snapshot.page(Selection(space=""), UPDATED, limit=99, now=NOW)), bytes_
+        return len(snapshot.load_page(Selection(space=""), UPDATED, limit=99, now=NOW)), bytes_

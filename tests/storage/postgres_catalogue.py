@@ -160,10 +160,10 @@ def test_a_statement_without_an_owner_reaches_nothing_through_the_store_either(f
     database = PostgresDatabase(filled.address)
 
     def take_over(connection: Connection) -> None:
-        connection.row("tenant_get", {"name": "text 7001"})
-        connection.run("item_put", {"tenant_id": 8, "kind": "k", "name": "n", "value": b""})
+        connection.query_one("tenant_get", {"name": "text 7001"})
+        connection.execute("item_put", {"tenant_id": 8, "kind": "k", "name": "n", "value": b""})
 
-    with database.reading("nobody") as connection:
+    with database.open_snapshot("nobody") as connection:
         seen = {table: connection.select(f"SELECT count(*) FROM {table}", ())[0][0] for table in filled.owned}
     with pytest.raises(StoreUnavailable, match="not yours"):
         database.write(take_over, "text 7001")

@@ -52,7 +52,7 @@ def test_a_commit_of_one_node_wakes_another(address: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(coordination, "LOOK_SECONDS", NEVER_SECONDS)
     with closing(_node(address)) as here, closing(_node(address)) as there:
         for engine in (here, there):
-            with closing(engine.change_tokens()) as tokens:
+            with closing(engine.watch_changes()) as tokens:
                 before = next(tokens)
                 _write(here, b"1")
                 until(lambda tokens=tokens, before=before: next(tokens) != before, "it is noticed")  # type: ignore[misc]
@@ -64,7 +64,7 @@ def test_a_notification_that_is_lost_loses_nothing(address: str, monkeypatch: py
     monkeypatch.setattr(coordination, "LOOK_SECONDS", 0.1)
     # As of a node that was killed between its commit and that.
     monkeypatch.setattr(coordination, "_NOTIFY", "SELECT 1")
-    with closing(_node(address)) as here, closing(_node(address)) as there, closing(there.change_tokens()) as tokens:
+    with closing(_node(address)) as here, closing(_node(address)) as there, closing(there.watch_changes()) as tokens:
         before = next(tokens)
         _write(here, b"1")
         until(lambda: next(tokens) != before, "it is noticed")
@@ -100,7 +100,7 @@ def test_one_node_is_elected_for_a_job_until_its_session_is_gone(address: str) -
         assert [here.is_elected("upkeep"), here.is_elected("upkeep"), there.is_elected("upkeep")] == [True, True, False]
         # Other work may be another's.
         assert [there.is_elected("vectors"), here.is_elected("vectors")] == [True, False]
-        here.let_go("upkeep")
+        here.resign("upkeep")
         assert [there.is_elected("upkeep"), here.is_elected("upkeep")] == [True, False]
         there.close()
         until(lambda: here.is_elected("upkeep"), "it is taken over")
@@ -138,7 +138,7 @@ def _add(engine: SqlEngine, name: str) -> None:
 
 def _read(engine: SqlEngine, *names: str) -> list[bytes]:
     with engine.read("ada") as snapshot:
-        found = [snapshot.named("note", name) for name in names]
+        found = [snapshot.find_by_name("note", name) for name in names]
     return [each.document.native for each in found if each is not None]
 
 
@@ -153,7 +153,7 @@ def test_a_master_key_that_one_machine_makes_is_taken_over_by_all(machines: list
         names.append(f"after{len(names)}")
         _add(engines[1], names[-1])
         for engine in engines:
-            engine.follow_keys()
+            engine.reload_keys()
             assert _read(engine, *names) == [name.encode() for name in names]
         kept = [MasterKeyFile(home / MASTER)._load() for home, _ in machines]
         assert len(kept[0]) == 1
@@ -169,7 +169,7 @@ def test_a_rotation_that_died_leaves_no_key_that_only_its_machine_can_use(
     _add(here, "between")
     assert _read(there, "before", "between") == [b"before", b"between"]
     here.rotate_master_key()
-    there.follow_keys()
+    there.reload_keys()
     assert _read(there, "before", "between") == [b"before", b"between"]
 
 
@@ -225,7 +225,7 @@ def test_a_question_waits_for_vectors_though_numbers_of_versions_have_a_gap(addr
     moved = "SELECT setval('version_version_id_seq', 1000000)"
     world.engine._database.write(lambda connection: connection.select(moved, {}))
     world.remember("the harbour office opens at nine")
-    assert world.service.embedding.waiting() == 2
+    assert world.service.embedding.count_waiting() == 2
     world.recall("kettle")
-    assert world.service.embedding.waiting() == 0
+    assert world.service.embedding.count_waiting() == 0
     world.service.close()

@@ -150,17 +150,19 @@ def sent() -> dict[str, str]:
                 for current[0], selection in selections():
                     orders = (WRITTEN, UPDATED, *(BY_FIELD if selection.has_fields else ()))
                     for order in orders:
-                        snapshot.counted_page(selection, order, limit=2, now=world.now)
+                        snapshot.load_counted_page(selection, order, limit=2, now=world.now)
                         after = (world.now, 9) if order in (WRITTEN, UPDATED) else None
-                        snapshot.page(selection, order, limit=2, now=world.now, after=after)
+                        snapshot.load_page(selection, order, limit=2, now=world.now, after=after)
                     snapshot.count(selection, now=world.now)
                     for by in ("form", "subject", "relation", "session", "verification"):
-                        snapshot.groups(selection, by, now=world.now)
+                        snapshot.count_groups(selection, by, now=world.now)
                     snapshot.match(selection, (KeywordQuery(text="crane tea"),), limit=3, now=world.now)
-                    snapshot.match(selection, (KeywordQuery(text="tea"),), limit=3, now=world.now, whole=True)
-                    retrievers = world.context.meaning.legs(KeywordQuery(text="what is lifted"))
+                    snapshot.match(selection, (KeywordQuery(text="tea"),), limit=3, now=world.now, count_all=True)
+                    retrievers = world.context.semantic_search.create_retriever_queries(
+                        KeywordQuery(text="what is lifted")
+                    )
                     for is_whole in (False, True):
-                        snapshot.match(selection, retrievers, limit=3, now=world.now, whole=is_whole)
+                        snapshot.match(selection, retrievers, limit=3, now=world.now, count_all=is_whole)
     finally:
         PostgresConnection.select, Paging.reading = select_usually, read_usually  # type: ignore[method-assign]
         vectors.EXACT_LIMIT, vectors.NEAREST_BY_SIGNS = limits  # type: ignore[misc]

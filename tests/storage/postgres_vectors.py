@@ -23,7 +23,7 @@ from memoranda.keys import MasterKeyFile
 from memoranda.model.instant import Instant
 from memoranda.opening import open_service
 from memoranda.retrieval import vectors
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.settings import load_settings
 from memoranda.storage.crypto.cipher import RingCipher
 from memoranda.storage.engine.document_cache import Age
@@ -80,7 +80,12 @@ def _name(address: str) -> str:
 
 
 def _node(
-    opened: ExitStack, address: str, *, is_clear: bool = True, meaning: Meaning | None = None, home: Path | None = None
+    opened: ExitStack,
+    address: str,
+    *,
+    is_clear: bool = True,
+    meaning: SemanticSearch | None = None,
+    home: Path | None = None,
 ) -> World:
     """One of several machines; with its data directory, one that encrypts everything."""
     cipher = home and RingCipher(PostgresKeyRing(address), MasterKeyFile(home / "master.key"), "all")
@@ -125,8 +130,12 @@ def _is_asked(world: World) -> bool:
 # --- the same is found ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("meaning", [letters(), Meaning(EMBEDDER.model, load_embedder)], ids=["letters", "model"])
-def test_the_same_is_found_in_the_same_order_as_in_process(address: str, opened: ExitStack, meaning: Meaning) -> None:
+@pytest.mark.parametrize(
+    "meaning", [letters(), SemanticSearch(EMBEDDER.model, load_embedder)], ids=["letters", "model"]
+)
+def test_the_same_is_found_in_the_same_order_as_in_process(
+    address: str, opened: ExitStack, meaning: SemanticSearch
+) -> None:
     clear, other = (_node(opened, address, is_clear=each, meaning=meaning) for each in (True, False))
     for number, text in enumerate(NOTES):
         scope = {"project": f"p{number % 3}", "session": f"s{number % 4}"} if number % 5 else {}
@@ -173,7 +182,7 @@ def test_of_many_the_nearest_are_those_that_are_nearest_of_what_may_be_seen(
 def _vectors(world: World) -> Iterator[Any]:
     """All vectors of the owner, wherever they are compared."""
     tenant = world.owner.default_tenant
-    with world.engine._database.reading(tenant) as connection:
+    with world.engine._database.open_snapshot(tenant) as connection:
         whose = (connection, tenant, connection.memo[tenant][0])
         yield world.engine._memory.vectors.matrix(*whose, LETTERS.model, SIZE, Age(0, 0), world.engine._cipher)
 
@@ -285,7 +294,7 @@ def test_a_query_that_names_no_tenant_gets_none_of_them(address: str, opened: Ex
     assert _is_asked(clear)
     own = clear.owner.default_tenant
     for tenant, expected in ((own, 1), ("another", 0)):
-        with clear.engine._database.reading(tenant) as connection:
+        with clear.engine._database.open_snapshot(tenant) as connection:
             assert connection.select("SELECT count(*) FROM clear_vector", ()) == [(expected,)]
     with psycopg.connect(who) as raw:
         if is_superuser:

@@ -51,7 +51,7 @@ def add(engine: Engine, name: str, *, user: str = "", native: bytes = b"", cause
 def read(engine: Engine, name: str) -> tuple[bytes, bool]:
     """The document, and whether it is taken for erased."""
     with engine.read("ada") as snapshot:
-        version = snapshot.named("note", name)
+        version = snapshot.find_by_name("note", name)
     assert version is not None
     return version.document.native, version.state.erased
 

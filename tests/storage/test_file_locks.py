@@ -35,7 +35,7 @@ def test_more_connections_to_a_store_leave_its_locks_alone(tmp_path: Path, mine:
         assert lock_holders(path) == mine
         with ExitStack() as reads:
             for _ in range(3):
-                reads.enter_context(database.reading())
+                reads.enter_context(database.open_snapshot())
             assert lock_holders(path) == mine
         with closing(SqliteDatabase(path)):
             assert lock_holders(path) == mine

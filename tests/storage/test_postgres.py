@@ -115,12 +115,12 @@ def test_a_query_that_names_no_tenant_gets_nothing_of_any(address: str, is_super
     shown = projection("x", relations=(Relation(type="about", target="entity:fruit"),))
     for tenant in ("ada", "bob"):
         engine.write(tenant, lambda unit: unit.append(document("n"), shown, now=NOW, field_index=field_index(shown)))
-    with database.reading() as connection:
+    with database.open_snapshot() as connection:
         tables = [name for (name,) in connection.select(TABLES, ())]
         everybody = connection.select("SELECT count(*) FROM version", ())
-    with database.reading("ada") as connection:
-        row = connection.row("tenant_get", {"name": "bob"})
-        own = connection.row("tenant_get", {"name": "ada"})
+    with database.open_snapshot("ada") as connection:
+        row = connection.query_one("tenant_get", {"name": "bob"})
+        own = connection.query_one("tenant_get", {"name": "ada"})
         assert own is not None
         named = connection.select("SELECT DISTINCT tenant_id FROM version", ())
         names = connection.select("SELECT name FROM tenant", ())
@@ -141,9 +141,9 @@ def test_a_query_that_names_no_tenant_gets_nothing_of_any(address: str, is_super
 
 def _stealing(connection: Connection) -> None:
     """Write a row of another tenant's."""
-    own = connection.row("tenant_get", {"name": "ada"})
+    own = connection.query_one("tenant_get", {"name": "ada"})
     assert own is not None
-    connection.run("item_put", {"tenant_id": own[0] + 1, "kind": "k", "name": "n", "value": b""})
+    connection.execute("item_put", {"tenant_id": own[0] + 1, "kind": "k", "name": "n", "value": b""})
 
 
 def test_two_nodes_count_on_one_another(nodes: tuple[SqlEngine, SqlEngine]) -> None:
@@ -153,7 +153,7 @@ def test_two_nodes_count_on_one_another(nodes: tuple[SqlEngine, SqlEngine]) -> N
 
             def work(unit: Unit, shown: Projection = shown) -> None:
                 unit.announce("created", unit.append(document(shown.text), shown, now=NOW), now=NOW)
-                unit.record(AuditEntry(at=NOW, op="remember"))
+                unit.record_audit(AuditEntry(at=NOW, op="remember"))
 
             engine.write("ada", work)
             engine.write(f"other {number % 3}", lambda unit: unit.put_item("k", "n", b"v"))
@@ -163,10 +163,10 @@ def test_two_nodes_count_on_one_another(nodes: tuple[SqlEngine, SqlEngine]) -> N
             done.result()
     for node in nodes:
         with node.read("ada") as snapshot:
-            assert [change.seq for change in snapshot.changes(0, 500)] == list(range(1, 81))
-            assert [seq for seq, _ in snapshot.audit_after(0, 500)] == list(range(1, 81))
+            assert [change.seq for change in snapshot.list_changes(0, 500)] == list(range(1, 81))
+            assert [seq for seq, _ in snapshot.list_audit_after(0, 500)] == list(range(1, 81))
             assert len(matches(snapshot, "n7", Selection(at=NOW)).hits) == 4
-        assert node.index_problems("ada", lambda version: projection(version.document.name), lambda _: None) == []
+        assert node.find_index_problems("ada", lambda version: projection(version.document.name), lambda _: None) == []
 
 
 def test_a_node_sees_what_another_erased_and_whose_key_it_destroyed(nodes: tuple[SqlEngine, SqlEngine]) -> None:
@@ -176,17 +176,17 @@ def test_a_node_sees_what_another_erased_and_whose_key_it_destroyed(nodes: tuple
         name: here.write("ada", lambda unit, name=name: unit.append(document(name, b"text"), shown[name], now=NOW))  # type: ignore[misc]
         for name in shown
     }
-    token = there.change_token()
+    token = there.read_change_token()
 
     def read() -> list[bytes]:
         with there.read("ada") as snapshot:
             asked = [each.version_id for each in versions.values()]
-            return [each.document.native for each in snapshot.documents(asked)]
+            return [each.document.native for each in snapshot.load_documents(asked)]
 
     assert read() == [b"text", b"text"]
     here.write("ada", lambda unit: unit.erase(versions["apple"], tombstone=b"gone", now=NOW))
     here.scrub()
-    assert there.change_token() != token
+    assert there.read_change_token() != token
     assert read() == [b"text"]
     assert here.destroy_user_key("ada", "pear")
     assert read() == [b""]
@@ -265,12 +265,12 @@ def test_vectors_are_made_of_what_is_committed_last_though_what_began_before_has
 def test_a_store_goes_on_after_the_server_has_dropped_every_connection(nodes: tuple[SqlEngine, SqlEngine]) -> None:
     here, _ = nodes
     here.write("ada", lambda unit: unit.put_item("k", "n", b"1"))
-    here.change_token()
+    here.read_change_token()
     server().drop_connections()
     with here.read("ada") as snapshot:
-        assert snapshot.item("k", "n") == b"1"
+        assert snapshot.load_item("k", "n") == b"1"
     here.write("ada", lambda unit: unit.append(document("n"), projection("x", user="new"), now=NOW))
-    here.change_token()
+    here.read_change_token()
 
 
 def test_a_commit_whose_answer_is_lost_is_reported_and_not_run_again(address: str) -> None:
@@ -287,7 +287,7 @@ def test_a_commit_whose_answer_is_lost_is_reported_and_not_run_again(address: st
         # The next write has a connection of its own.
         engine.write("ada", lambda unit: unit.put_item("k", "n", b"after"))
         with engine.read("ada") as snapshot:
-            assert snapshot.item("k", "n") == b"after"
+            assert snapshot.load_item("k", "n") == b"after"
             assert len(matches(snapshot, "kettle", Selection(at=NOW)).hits) == 1
     assert len(runs) == 1
 
@@ -307,19 +307,19 @@ def writing(address: str) -> Iterator[Callable[[], int]]:
 
 def test_no_version_is_settled_while_a_transaction_may_still_bring_it(address: str) -> None:
     with closing(PostgresDatabase(address)) as database, ExitStack() as stack:
-        assert database.settled() == 0
+        assert database.find_settled_version() == 0
         with writing(address) as take:
             first = take()
-            assert [database.settled() < first for _ in range(3)] == [True] * 3
+            assert [database.find_settled_version() < first for _ in range(3)] == [True] * 3
             with writing(address) as take_other:
                 take_other()
             # Another is over.
-            assert [database.settled() < first for _ in range(3)] == [True] * 3
+            assert [database.find_settled_version() < first for _ in range(3)] == [True] * 3
             second = stack.enter_context(writing(address))()
-        until(lambda: database.settled() >= first, "the number of the first is settled")
-        assert [database.settled() < second for _ in range(3)] == [True] * 3
+        until(lambda: database.find_settled_version() >= first, "the number of the first is settled")
+        assert [database.find_settled_version() < second for _ in range(3)] == [True] * 3
         stack.close()
-        until(lambda: database.settled() >= second, "the number of the second is settled")
+        until(lambda: database.find_settled_version() >= second, "the number of the second is settled")
 
 
 def test_a_number_that_is_taken_while_the_store_asks_what_is_settled_is_not_settled(address: str) -> None:
@@ -334,18 +334,18 @@ def test_a_number_that_is_taken_while_the_store_asks_what_is_settled_is_not_sett
                 return rows
 
         with closing(Interrupted(address)) as database:
-            assert [database.settled() < numbers[0] for _ in range(3)] == [True] * 3
+            assert [database.find_settled_version() < numbers[0] for _ in range(3)] == [True] * 3
 
 
 def test_a_reader_that_the_server_has_cut_off_is_nobody_elses_trouble(address: str) -> None:
     database = PostgresDatabase(address)
     gone = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
     with psycopg.connect(address, autocommit=True) as watcher:
-        with suppress(StoreUnavailable), database.reading("ada") as connection:
+        with suppress(StoreUnavailable), database.open_snapshot("ada") as connection:
             ((pid,),) = connection.select("SELECT pg_backend_pid()", ())
             connection.select("SELECT set_config('idle_in_transaction_session_timeout', '1ms', false)", ())
             until(lambda: watcher.execute(gone, (pid,)).fetchone() == (0,), "the server has cut it off")
-        with database.reading("ada") as connection:
+        with database.open_snapshot("ada") as connection:
             assert connection.select("SELECT 1", ()) == [(1,)]
     database.close()
 
@@ -357,16 +357,16 @@ def test_what_fails_in_a_line_of_statements_is_raised_where_it_is_waited_for_and
     connection = open_connection(address)
     connection.begin("BEGIN", None)
     for value in (b"1", b"2"):
-        connection.run("meta_put", {"name": "k", "value": value})
-    connection.run("meta_put", {"name": "k", "value": None})
-    connection.run("meta_put", {"name": "k", "value": b"3"})
+        connection.execute("meta_put", {"name": "k", "value": value})
+    connection.execute("meta_put", {"name": "k", "value": None})
+    connection.execute("meta_put", {"name": "k", "value": b"3"})
     with pytest.raises(psycopg.errors.NotNullViolation):
-        connection.rows("meta_get", {"name": "k"})
+        connection.query("meta_get", {"name": "k"})
     connection.give_up()
     connection.begin("BEGIN", None)
     # A statement that was skipped is prepared again.
-    assert connection.rows("meta_get", {"name": "k"}) == []
-    connection.run("meta_put", {"name": "k", "value": b"4"})
+    assert connection.query("meta_get", {"name": "k"}) == []
+    connection.execute("meta_put", {"name": "k", "value": b"4"})
     connection.end()
     connection.begin("BEGIN", None)
     with suppress(psycopg.Error):
@@ -376,7 +376,7 @@ def test_what_fails_in_a_line_of_statements_is_raised_where_it_is_waited_for_and
         connection.end()
     connection.give_up()
     connection.begin("BEGIN", None)
-    assert [connection.rows("meta_get", {"name": name}) for name in ("k", "none")] == [[(b"4",)], []]
+    assert [connection.query("meta_get", {"name": name}) for name in ("k", "none")] == [[(b"4",)], []]
     connection.end_reading()
     connection.close()
 

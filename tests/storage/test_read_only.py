@@ -101,7 +101,7 @@ database = SqliteDatabase(Path(sys.argv[1]))
 database.scrub(1.0)
 print("empty", flush=True)
 sys.stdin.readline()
-database.write(lambda connection: connection.run("meta_put", {"name": "n", "value": b"new"}))
+database.write(lambda connection: connection.execute("meta_put", {"name": "n", "value": b"new"}))
 print("written", flush=True)
 sys.stdin.readline()
 """
@@ -131,5 +131,5 @@ def test_who_may_only_read_sees_what_the_owner_writes_though_the_log_was_empty(h
 
 
 def value_of(database: SqliteDatabase, name: str) -> object:
-    with database.reading() as connection:
-        return connection.row("meta_get", {"name": name})
+    with database.open_snapshot() as connection:
+        return connection.query_one("meta_get", {"name": name})

@@ -92,7 +92,7 @@ def test_whoever_still_reads_leaves_nothing_open(
     reads, closes = threading.Event(), threading.Event()
 
     def read() -> None:
-        with database.reading():
+        with database.open_snapshot():
             reads.set()
             closes.wait()
 
@@ -111,7 +111,7 @@ def test_whoever_still_reads_leaves_nothing_open(
 
 def test_the_file_is_durable_by_its_settings(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "store.db")
-    with database.reading() as connection:
+    with database.open_snapshot() as connection:
         settings = {
             name: connection.raw.execute(f"PRAGMA {name}").fetchone()
             for name in ("journal_mode", "synchronous", "secure_delete")
@@ -137,7 +137,7 @@ def test_every_key_begins_with_the_tenant(tmp_path: Path) -> None:
         "embedding_model",
     }
     database = SqliteDatabase(tmp_path / "store.db")
-    with database.reading() as connection:
+    with database.open_snapshot() as connection:
         raw = connection.raw
         tables = [name for (name,) in raw.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
         firsts = {}
@@ -225,7 +225,7 @@ def test_queries_are_answered_by_their_index(tmp_path: Path, name: str, index: s
     database = SqliteDatabase(tmp_path / "store.db")
     sql = load_queries("sqlite")[name]
     try:
-        with database.reading() as connection:
+        with database.open_snapshot() as connection:
             binder = dict.fromkeys(_parameters(sql), None)
             plan = "\n".join(str(row[3]) for row in connection.raw.execute("EXPLAIN QUERY PLAN " + sql, binder))
     finally:
@@ -283,7 +283,7 @@ def test_what_is_common_is_read_from_the_index_of_every_order(
     query = sql.walk(Order(by=by, descending=descending), None, 100)
     database = SqliteDatabase(tmp_path / "store.db")
     try:
-        with database.reading() as connection:
+        with database.open_snapshot() as connection:
             assert connection.select(query, {**sql.params, "limit": 9, "offset": 0}) == []
     finally:
         database.close()
@@ -326,7 +326,7 @@ def _plan(
     query = sql.page(order, chosen, after)
     database = SqliteDatabase(tmp_path / "store.db")
     try:
-        with database.reading() as connection:
+        with database.open_snapshot() as connection:
             params = {**sql.params, "limit": 9, "offset": 0}
             return [str(row[3]) for row in connection.raw.execute("EXPLAIN QUERY PLAN " + query, params)]
     finally:
@@ -463,18 +463,18 @@ def test_in_memory_a_read_inside_a_read_is_answered_while_a_writer_waits() -> No
 
     def work(connection: Connection) -> None:
         began.set()
-        connection.run("meta_put", {"name": "n", "value": b"new"})
+        connection.execute("meta_put", {"name": "n", "value": b"new"})
 
-    with database.reading() as outer:
-        assert outer.row("meta_get", {"name": "n"}) is None
+    with database.open_snapshot() as outer:
+        assert outer.query_one("meta_get", {"name": "n"}) is None
         database.write_later(work, "ada")
         # A writer that begins now can neither end before this read does, nor let another one begin.
         began.wait(4 * LATER_SECONDS)
-        with database.reading() as inner:
-            assert inner.row("meta_get", {"name": "n"}) is None
+        with database.open_snapshot() as inner:
+            assert inner.query_one("meta_get", {"name": "n"}) is None
     database.flush()
-    with database.reading() as after:
-        assert after.row("meta_get", {"name": "n"}) == (b"new",)
+    with database.open_snapshot() as after:
+        assert after.query_one("meta_get", {"name": "n"}) == (b"new",)
     database.close()
 
 
@@ -487,10 +487,10 @@ def test_a_writer_whose_turn_does_not_come_is_told_so_and_nothing_is_written(tmp
         assert may_end.wait(HANG_SECONDS)
 
     def put(name: str) -> Callable[[Connection], None]:
-        return lambda connection: connection.run("meta_put", {"name": name, "value": b"x"})
+        return lambda connection: connection.execute("meta_put", {"name": name, "value": b"x"})
 
     # Nobody waits for this one, and so gives it up, before it has its turn.
-    held = database.begin(hold)
+    held = database.start_write(hold)
     assert is_held.wait(HANG_SECONDS)
     with pytest.raises(StoreUnavailable, match=r"no turn within 0\.05 s; nothing was written"):
         database.write(put("given up"))
@@ -501,8 +501,8 @@ def test_a_writer_whose_turn_does_not_come_is_told_so_and_nothing_is_written(tmp
     patient = SqliteDatabase(tmp_path / "store.db")
     patient.write(put("later"))
     database.close()
-    with patient.reading() as connection:
-        found = [connection.row("meta_get", {"name": name}) for name in ("given up", "later")]
+    with patient.open_snapshot() as connection:
+        found = [connection.query_one("meta_get", {"name": name}) for name in ("given up", "later")]
     assert found == [None, (b"x",)]
     patient.close()
 
@@ -513,7 +513,7 @@ def test_a_closed_store_refuses_work(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(StoreUnavailable, match="closed"):
         database.write(lambda _: None)
-    with pytest.raises(StoreUnavailable, match="closed"), database.reading():
+    with pytest.raises(StoreUnavailable, match="closed"), database.open_snapshot():
         pass
 
 
@@ -538,10 +538,10 @@ def test_every_query_that_is_asked_for_by_name_is_there_and_none_is_left_over() 
 
 def test_who_watches_a_store_that_is_closed_is_told_so_in_our_words() -> None:
     database = SqliteDatabase(None)
-    assert database.token() == database.token()
+    assert database.read_change_token() == database.read_change_token()
     database.close()
     with pytest.raises(StoreUnavailable, match="closed"):
-        database.token()
+        database.read_change_token()
 
 
 def test_a_version_that_has_lost_a_half_is_noticed(tmp_path: Path) -> None:
@@ -553,10 +553,10 @@ def test_a_version_that_has_lost_a_half_is_noticed(tmp_path: Path) -> None:
     with closing(apsw.Connection(str(tmp_path / "store.db"))) as raw:
         raw.execute("DELETE FROM version WHERE name = 'one'; DELETE FROM state WHERE version_id = 3")
     engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal)
-    assert engine.check(["bob"]) == []
-    assert engine.check(["ada"]) == [
+    assert engine.find_damage(["bob"]) == []
+    assert engine.find_damage(["ada"]) == [
         "1 versions have a document but no state",
         "1 versions have a state but no document",
     ]
-    assert engine.index_problems("ada", lambda version: shown[version.document.name], lambda _: None) != []
+    assert engine.find_index_problems("ada", lambda version: shown[version.document.name], lambda _: None) != []
     engine.close()

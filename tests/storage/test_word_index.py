@@ -58,7 +58,7 @@ def test_large_segments_are_merged_outside_the_writers_turn(world: World) -> Non
     # Too large for a unit of work.
     assert engine._database.write(lambda c: WordIndex(c, tenant_id, segments).merge_overdue(limit=SMALL_SEGMENT_DOCS))
     engine._untidy.add(tenant_id)
-    engine.tidy()
+    engine.merge_large_segments()
     assert [each.docs for each in names(world)] == [MERGE_FAN_IN * 500 + 1]
     with engine.read(world.owner.default_tenant) as snapshot:
         (found,) = WordIndex(snapshot._connection, tenant_id, segments).segments()  # type: ignore[attr-defined]

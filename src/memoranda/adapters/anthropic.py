@@ -22,7 +22,7 @@ from memoranda.standards.oams.requests import MAX_LIMIT
 
 if TYPE_CHECKING:
     from memoranda.library.memories import OamsMemories
-    from memoranda.service.oams.views import Shown
+    from memoranda.service.oams.views import TaggedMemory
     from memoranda.standards.oams.memory import Memory
 
 ROOT: Final = "/memories"
@@ -239,7 +239,7 @@ class MemoryFiles:
         ]
         return "\n".join([head, *entries])
 
-    def _find_file(self, name: str) -> Shown | None:
+    def _find_file(self, name: str) -> TaggedMemory | None:
         """Return the file with this name; None if it is missing or a folder."""
         try:
             return self._memories.get(name, namespace=self._namespace) if name else None
@@ -260,7 +260,7 @@ class MemoryFiles:
     def _all_memories(self) -> Iterator[Memory]:
         return _list_memories(self._memories, self._namespace)
 
-    def _rewrite(self, path: str, file: Shown, text: str) -> None:
+    def _rewrite(self, path: str, file: TaggedMemory, text: str) -> None:
         fields: dict[str, Any] = {**_stored_fields(file.memory), "value": text}
         try:
             self._memories.store(**fields, namespace=self._namespace, if_match=file.etag)
@@ -405,7 +405,7 @@ def _parent_folders(name: str) -> Iterator[str]:
     return ("/".join(parts[:depth]) for depth in range(1, len(parts)))
 
 
-def _stored_fields(memory: Memory) -> dict[str, Any]:
+def _stored_fields(memory: Memory) -> dict[str, object]:
     """Return the fields of a memory that are needed to store it again."""
     return {
         name: value

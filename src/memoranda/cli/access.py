@@ -105,7 +105,7 @@ def revoke(
     with run.open() as memoranda:
         try:
             revoked = memoranda.service.gate.revoke_key(
-                name, in_use=credential_id(run.settings()), is_confirmed=yes
+                name, caller_key_id=credential_id(run.settings()), is_confirmed=yes
             )
         except Conflict as error:
             raise Conflict(

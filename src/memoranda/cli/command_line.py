@@ -60,9 +60,9 @@ def run_command(tokens: Sequence[str]) -> object:
 def _run(call: Callable[[], object]) -> object:
     """Run a command, and report likely secrets in what it wrote."""
     # Loads logging, which help does without.
-    from memoranda.service.core.secret_screening import noticing
+    from memoranda.service.core.secret_screening import collect_notices
 
-    with noticing() as secrets:
+    with collect_notices() as secrets:
         result = call()
     if secrets.kinds:
         note(str(secrets))

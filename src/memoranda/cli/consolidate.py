@@ -17,7 +17,7 @@ from memoranda.cli.show import counted, is_confirmed, line, note, one_line, prog
 from memoranda.cli.values import split_names
 from memoranda.consolidation.strategies.dream import Dream, Options
 from memoranda.errors import InvalidInput
-from memoranda.service.consolidation.results import mark_of
+from memoranda.service.consolidation.results import details_of
 from memoranda.standards.oams.memory import STATEMENTS, STRATEGIES
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def _summary(run: DreamRun) -> str:
 
 def _show_output(output: Output) -> None:
     """Print a result with its reason and the memories that it was derived from."""
-    metadata, mark = output.memory["metadata"], mark_of(output.memory)
+    metadata, mark = output.memory["metadata"], details_of(output.memory)
     line(f"  {_RESULT_WORDS[output.result]}: {one_line(output.memory['key'])}")
     for text_line in output.memory["value"].split("\n"):
         line(f"    {text_line}")

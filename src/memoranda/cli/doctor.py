@@ -101,11 +101,11 @@ def _findings(settings: Settings) -> Iterator[CheckResult]:
 
 def _check_embeddings(service: Service) -> CheckResult:
     """Report the embedding model, the versions without a vector, and what keeps them from getting one."""
-    if not service.context.meaning.is_on:
+    if not service.context.semantic_search.is_enabled:
         seen = "keyword search only; to add a model: memoranda models add"
         return CheckResult(subject="semantic search", ok=True, seen=seen)
-    queue, model = service.embedding, service.context.meaning.model
-    count, aside, failure = queue.waiting(), queue.aside(), queue.failure()
+    queue, model = service.embedding, service.context.semantic_search.model
+    count, aside, failure = queue.count_waiting(), queue.count_set_aside(), queue.failure()
     if failure is not None:
         since, last = format_instant(failure.since), format_instant(failure.last_try)
         return CheckResult(
@@ -232,7 +232,7 @@ def _check_store(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult(
         subject="database", ok=not damage, seen=damage or "intact", mend=_RESTORE if damage else ""
     )
-    losses = "; ".join(loss.words for loss in report.losses[:_PROBLEMS_SHOWN])
+    losses = "; ".join(loss.message for loss in report.losses[:_PROBLEMS_SHOWN])
     remedy = _losses_remedy(settings) if losses else ""
     yield CheckResult(subject="log", ok=not losses, seen=losses or "complete", mend=remedy)
     outdated = "; ".join(report.index[:_PROBLEMS_SHOWN])

@@ -54,7 +54,7 @@ def show(*, run: GivenRun) -> None:
 
 def _vectors(service: Service) -> list[dict[str, Any]]:
     """Return the progress of each model with vectors, the model in use first."""
-    used = service.context.meaning.model
+    used = service.context.semantic_search.model
     queue = service.context.engine.vectors
     names = dict.fromkeys((*([used] if used else []), *queue.models()))
     vectors = []
@@ -114,16 +114,16 @@ def embed(*, run: GivenRun) -> None:
     """Make the missing vectors now. A server does this in the background."""
     with run.open() as memoranda:
         service = memoranda.service
-        if not service.context.meaning.is_on:
+        if not service.context.semantic_search.is_enabled:
             raise Unsupported("no embedding model is installed; run: memoranda models add")
-        pending = first = service.embedding.waiting()
+        pending = first = service.embedding.count_waiting()
         with progress("embedding", total=first) as done:
             while service.embedding.step():
-                pending = service.embedding.waiting()
+                pending = service.embedding.count_waiting()
                 done(first - pending)
-        status, aside = service.embedding.progress(), service.embedding.aside()
+        status, aside = service.embedding.progress(), service.embedding.count_set_aside()
     document = {
-        "model": service.context.meaning.model,
+        "model": service.context.semantic_search.model,
         "done": status.done,
         "pending": pending,
         "aside": aside,
@@ -147,7 +147,7 @@ def drop(
     """Delete the vectors of a model that is no longer in use."""
     with run.open() as memoranda:
         service = memoranda.service
-        if model == service.context.meaning.model:
+        if model == service.context.semantic_search.model:
             raise InvalidInput(f"{model} is in use; choose another embedder first")
         if model not in service.context.engine.vectors.models():
             raise InvalidInput(f"there are no vectors of {model}")

@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from memoranda.bindings.console.late import LateConsole
+from memoranda.bindings.console.lazy import LazyConsole
 from memoranda.bindings.console.visit import ROOT as CONSOLE
 from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.server import base_url, create_server, listen
@@ -174,7 +174,7 @@ def _serve(
             seams=_conformance_seams() if seams else None,
             extra_routes=mcp.routes,
             on_stop=[mcp.stop_streams],
-            folders={CONSOLE: lambda threads: LateConsole(service, threads).routes},
+            folders={CONSOLE: lambda threads: LazyConsole(service, threads).routes},
             metrics_readers=cast("Readers", settings.metrics),
             **_oauth_options(service, settings, mcp.running),
         )

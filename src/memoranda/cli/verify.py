@@ -61,7 +61,7 @@ def _show_store(report: VerifyReport) -> None:
     for problem in report.index:
         note(f"{problem}; to rebuild it, run: memoranda reindex")
     for loss in report.losses:
-        note(loss.words)
+        note(loss.message)
     if not report.audit.ok:
         note(
             f"the audit log was changed or is incomplete from entry {report.audit.broken_at}: {report.audit.reason}"

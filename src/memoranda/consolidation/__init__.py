@@ -1,7 +1,6 @@
 """The algorithms of a consolidation run: derive statements, links and drafts from many memories, without a model.
 
     text/         notes, sentences, similarity of texts, claims parsed by rules, extractive summaries
-    time/         days, instants, recurrences and timetables named in a text
     strategies/   the nine strategies of OAMS section 6: `catalogue.run_strategy`, `catalogue.STRATEGIES`
     commitments/  standing commitments in a text: `commitments.find_commitments`, `commitments.is_met`
     habits/       drafts of what could be learned from recorded runs: `habits.draft_habits`

@@ -10,10 +10,10 @@ from memoranda.standards.oams.requests import ListRequest, RecallRequest
 
 if TYPE_CHECKING:
     from memoranda.service.core.access import Access
-    from memoranda.service.oams.memories import Stored as StoredMemory
+    from memoranda.service.oams.memories import StoreResult as StoredMemory
     from memoranda.service.oams.oams import Oams
-    from memoranda.service.oams.recall import Page
-    from memoranda.service.oams.views import Shown
+    from memoranda.service.oams.recall import MemoryListPage
+    from memoranda.service.oams.views import TaggedMemory
     from memoranda.standards.oams.memory import Memory
 
 
@@ -89,7 +89,7 @@ class OamsMemories:
         }
         return self.verbs.recall(RecallRequest.parse(request))
 
-    def get(self, key: str, *, namespace: str | None = None) -> Shown:
+    def get(self, key: str, *, namespace: str | None = None) -> TaggedMemory:
         """Return one memory by its key, with the tag of its version."""
         return self.verbs.get(self.namespace(namespace), key)
 
@@ -99,7 +99,7 @@ class OamsMemories:
         """Take a memory out of every answer."""
         self.verbs.forget(self.namespace(namespace), key, if_match=if_match)
 
-    def list(self, /, *, namespace: str | None = None, **where: Any) -> Page:
+    def list(self, /, *, namespace: str | None = None, **where: Any) -> MemoryListPage:
         """Return a page of a namespace, last updated first. `where`: limit, cursor, since, tags."""
         request = {"namespace": str(self.namespace(namespace)), **where}
         return self.verbs.list_memories(ListRequest.parse(request))

@@ -15,9 +15,9 @@ from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.service.consolidation.dreams import DreamRun, Output
 from memoranda.service.consolidation.runs import Undone
 from memoranda.service.exchange.report import Report
-from memoranda.service.oams.memories import Stored
-from memoranda.service.oams.recall import Page
-from memoranda.service.oams.views import Shown
+from memoranda.service.oams.memories import StoreResult
+from memoranda.service.oams.recall import MemoryListPage
+from memoranda.service.oams.views import TaggedMemory
 from memoranda.standards.oams import memory as oams
 from memoranda.standards.oams.namespace import Namespace, parse_namespace
 
@@ -41,22 +41,22 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
 
     def store(
         self, value: Mapping[str, Any], *, if_match: str | None = None, if_absent: bool = False
-    ) -> Stored:
+    ) -> StoreResult:
         """Write one memory."""
         answer = self._answer(
             "store", value=dict(value), if_match=if_match, if_absent="*" if if_absent else None
         )
-        return Stored(
+        return StoreResult(
             memory=answer.document,
             etag=_etag(answer.headers.get("ETag")),
             result=str(answer.headers.get("X-OAMS-Result")),
             warnings=tuple(answer.headers.get_all("X-OAMS-Warning") or ()),
         )
 
-    def batch_store(self, values: Sequence[Mapping[str, Any]]) -> list[Stored]:
+    def batch_store(self, values: Sequence[Mapping[str, Any]]) -> list[StoreResult]:
         """Write many memories, all or none. HTTP does not tell which were new."""
         stored = self._document("batch_store", values=[dict(value) for value in values])
-        return [Stored(memory=memory, etag="", result="stored") for memory in stored]
+        return [StoreResult(memory=memory, etag="", result="stored") for memory in stored]
 
     def recall(
         self, request: RecallRequest, *, consents: Sequence[Access] = ()
@@ -68,22 +68,22 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
             )
         return cast("list[oams.Memory]", self._document("recall", request=request))
 
-    def get(self, namespace: Namespace, key: str) -> Shown:
+    def get(self, namespace: Namespace, key: str) -> TaggedMemory:
         """Return one memory, with the tag of its version."""
         answer = self._answer("get", namespace=str(namespace), key=key)
-        return Shown(memory=answer.document, etag=_etag(answer.headers.get("ETag")))
+        return TaggedMemory(memory=answer.document, etag=_etag(answer.headers.get("ETag")))
 
     def forget(self, namespace: Namespace, key: str, *, if_match: str | None = None) -> None:
         """Forget a memory."""
         self._answer("forget", namespace=str(namespace), key=key, if_match=if_match)
 
-    def list_memories(self, request: ListRequest) -> Page:
+    def list_memories(self, request: ListRequest) -> MemoryListPage:
         """Return a page of a namespace, last updated first."""
         tags = None if request.tag_filter is None else dump(list(request.tag_filter)).decode()
         answer = self._document(
             "list_memories", request=request.replace_fields(tag_filter=None), tags=tags
         )
-        return Page(memories=answer["memories"], next_cursor=answer["next_cursor"])
+        return MemoryListPage(memories=answer["memories"], next_cursor=answer["next_cursor"])
 
     def export(
         self, *, namespaces: Sequence[Namespace] | None = None, report: Report | None = None

@@ -23,7 +23,7 @@ from memoranda.standards.openwop.problem import TOKEN_BUDGET_EXCEEDED
 if TYPE_CHECKING:
     from memoranda.standards.openwop.events import Event
     from memoranda.standards.openwop.proposals import Proposal
-    from memoranda.storage.engine.contract import RunPlace
+    from memoranda.storage.engine.contract import RunPosition
 
 # A log as JSON, with everything in it.
 _AS_JSON: Final = {"Accept": "application/json"}
@@ -133,7 +133,9 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
             self._document("fork", run_id=run_id, mode=mode, from_seq=from_seq)["runId"]
         )
 
-    def runs(self, *, before: Instant | RunPlace | None = None, limit: int = MAX_RUNS) -> list[Run]:
+    def runs(
+        self, *, before: Instant | RunPosition | None = None, limit: int = MAX_RUNS
+    ) -> list[Run]:
         """Return the runs, the last started first: before an instant, or after a position in the list."""
         results: list[Run] = []
         start: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from memoranda.bindings.operations.ump import OPERATIONS
 from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.model.selection import Reason
 from memoranda.service.core.feed import ChangeEvent, FeedPage
-from memoranda.service.core.ranking import Ranked
+from memoranda.service.core.ranking import RankedRecord
 from memoranda.service.exchange.report import Report
 from memoranda.service.ump.browse import Stats
 from memoranda.service.ump.redact import BesidePage, Suspect, SuspectBeside, SuspectPage
@@ -88,11 +88,11 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
 
     # --- many --------------------------------------------------------------------------------------------------------
 
-    def recall(self, request: RecallRequest) -> list[Ranked]:
+    def recall(self, request: RecallRequest) -> list[RankedRecord]:
         """Return the best memories for a query, each with its signals."""
         return _ranked(self._document("recall", request=request))
 
-    def recall_bare(self, request: RecallRequest) -> list[Ranked]:
+    def recall_bare(self, request: RecallRequest) -> list[RankedRecord]:
         """Return the same without the documents of other standards that records carry."""
         return _ranked(self._document("recall_bare", request=request))
 
@@ -261,7 +261,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         return undone
 
 
-def _ranked(answer: Mapping[str, Any]) -> list[Ranked]:
+def _ranked(answer: Mapping[str, Any]) -> list[RankedRecord]:
     """Return the results of a recall, with the reasons of each if they were asked for."""
     results = []
     for result in answer["results"]:
@@ -271,7 +271,7 @@ def _ranked(answer: Mapping[str, Any]) -> list[Ranked]:
             if explanation is None
             else {name: Reason(**part) for name, part in explanation.items()}
         )
-        results.append(Ranked(**result, reasons=reasons))
+        results.append(RankedRecord(**result, reasons=reasons))
     return results
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from typing import Final
+from typing import Final, Literal
 
 from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, Instant, clamp, to_datetime
+
+CalendarUnit = Literal["day", "week", "month", "year"]
 
 FIRST_DAY: Final = date.min
 LAST_DAY: Final = date.max
@@ -41,6 +43,28 @@ def months_after(day: date, count: int) -> date:
     if not FIRST_DAY.year <= year <= LAST_DAY.year:
         return FIRST_DAY if count < 0 else LAST_DAY
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+
+
+def units_after(day: date, count: int, unit: CalendarUnit) -> date:
+    """Return the day that is so many days, weeks, months or years later, or earlier if the count is negative."""
+    if unit in ("month", "year"):
+        return months_after(day, count * (12 if unit == "year" else 1))
+    return days_after(day, count * (7 if unit == "week" else 1))
+
+
+def next_weekday(day: date, weekday: int) -> date:
+    """Return the first day after another that is this day of the week; 0 is Monday."""
+    return days_after(day, (weekday - day.weekday() - 1) % 7 + 1)
+
+
+def previous_weekday(day: date, weekday: int) -> date:
+    """Return the last day before another that is this day of the week; 0 is Monday."""
+    return days_after(day, -((day.weekday() - weekday - 1) % 7 + 1))
+
+
+def end_of_period(first: date, months: int) -> date:
+    """Return the last day of a period of so many months that begins on the first of a month."""
+    return end_of_month(months_after(first, months - 1))
 
 
 def end_of_month(day: date) -> date:

@@ -37,7 +37,6 @@ from memoranda.retrieval.retrievers import (
     sorted_unique,
 )
 from memoranda.retrieval.segment import Flags, Floats, VersionColumns, union
-from memoranda.retrieval.time_words import Span
 from memoranda.retrieval.weights import (
     COVERAGE_BONUS,
     COVERAGE_GATE,
@@ -47,6 +46,7 @@ from memoranda.retrieval.weights import (
     SESSION_PERSON_WEIGHT,
     WITH_MEANING,
     WORDS_ONLY,
+    TimeSpan,
     Weights,
 )
 
@@ -109,7 +109,7 @@ class RankingQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     words: tuple[int, ...]
     names: tuple[int, ...] = ()
-    spans: tuple[Span, ...] = ()
+    spans: tuple[TimeSpan, ...] = ()
 
 
 class Candidates:

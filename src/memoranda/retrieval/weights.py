@@ -102,3 +102,16 @@ WITH_MEANING: Final = Weights(
     session=0.53,
     length=0.094,
 )
+
+
+class TimeSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """A time that a question means, in milliseconds since 1970, with the weights of memories inside and after it."""
+
+    start: int
+    end: int
+    inside: float
+    # Weights right after the end, and at the end of the tail, where they stop.
+    after: float
+    later: float
+    # Length of the tail in milliseconds.
+    tail: int

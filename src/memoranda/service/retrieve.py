@@ -31,10 +31,10 @@ from memoranda.model.selection import (
 )
 from memoranda.retrieval.analysis import keywords
 from memoranda.service.core.access import Access
-from memoranda.service.core.consent import readable_users, visibilities
+from memoranda.service.core.consent import readable_users, readable_visibilities
 from memoranda.service.core.context import Context
-from memoranda.service.core.ranking import below_sources
-from memoranda.service.core.views import project, unless_damaged
+from memoranda.service.core.ranking import place_below_sources
+from memoranda.service.core.views import project, run_unless_damaged
 from memoranda.storage.engine.contract import Snapshot
 
 T = TypeVar("T")
@@ -105,7 +105,7 @@ def _visible(
     context: Context, access: Access, snapshot: Snapshot, asked: tuple[Visibility, ...] | None
 ) -> tuple[Visibility, ...]:
     limit = access.limits.get("visibility")
-    seen = visibilities(context, access, snapshot)
+    seen = readable_visibilities(context, access, snapshot)
     return tuple(each for each in seen if limit in (None, each) and each in (asked or VISIBILITIES))
 
 
@@ -116,7 +116,7 @@ def asked_for(context: Context, words: KeywordQuery) -> KeywordQuery:
         found = (
             None
             if version.state.erased
-            else unless_damaged(version, lambda: project(context, version))
+            else run_unless_damaged(version, lambda: project(context, version))
         )
         return "" if found is None else found.text
 
@@ -125,9 +125,9 @@ def asked_for(context: Context, words: KeywordQuery) -> KeywordQuery:
 
 def ask(context: Context, asked: KeywordQuery) -> Sequence[RetrieverQuery]:
     """How a question is asked of the store. Before anything is read: it waits a little for what was written before."""
-    legs = context.meaning.legs(asked_for(context, asked))
+    legs = context.semantic_search.create_retriever_queries(asked_for(context, asked))
     if asked.text.strip():
-        context.meaning.settle()
+        context.semantic_search.settle()
     return legs
 
 
@@ -155,13 +155,13 @@ def best(
     while True:
         covered = 0.0
         if text.strip():
-            matches = snapshot.match(selection, legs, limit=asked, now=now, counted=False)
+            matches = snapshot.match(selection, legs, limit=asked, now=now, count_if_cheap=False)
             found, covered = matches.hits, matches.covered
         else:
-            found = tuple(snapshot.page(selection, UPDATED, limit=asked, now=now))
+            found = tuple(snapshot.load_page(selection, UPDATED, limit=asked, now=now))
         lexical = {each.version_id: each.lexical for each in found if each.version_id not in known}
-        fitting = snapshot.within(list(lexical), left)
-        for version in snapshot.versions(fitting):
+        fitting = snapshot.fit_into_bytes(list(lexical), left)
+        for version in snapshot.load_versions(fitting):
             made = shows(version)
             hit = None if made is None else Hit(version, made, lexical[version.version_id])
             known[version.version_id] = hit
@@ -174,7 +174,9 @@ def best(
             most = max((hit.lexical for hit in hits), default=0.0)
             shares = [replace(hit, lexical=hit.lexical / most) for hit in hits] if most else hits
             shares = (
-                below_sources(shares, lambda hit: hit.version.document) if text.strip() else shares
+                place_below_sources(shares, lambda hit: hit.version.document)
+                if text.strip()
+                else shares
             )
             return Found(shares, len(hits) if is_all else None, covered)
         asked *= _MORE
@@ -189,29 +191,33 @@ def candidates(
     now: Instant,
 ) -> tuple[list[Version], Matches]:
     """Return the best matches with the weights of the words; of a question without words what was updated last."""
-    matches = snapshot.match(selection, legs, limit=limit, now=now, counted=False)
+    matches = snapshot.match(selection, legs, limit=limit, now=now, count_if_cheap=False)
     ids = [each.version_id for each in matches.hits]
     if not (ids or keywords(text_of(legs))):
         # The index of what was updated last is read space by space.
         spaces = (selection.space, "") if selection.or_no_space else (selection.space,)
         within = (replace(selection, space=space, or_no_space=False) for space in spaces)
         latest = [
-            each for part in within for each in snapshot.page(part, UPDATED, limit=limit, now=now)
+            each
+            for part in within
+            for each in snapshot.load_page(part, UPDATED, limit=limit, now=now)
         ]
         latest.sort(key=lambda each: each.cursor, reverse=True)
         ids = list(dict.fromkeys(each.version_id for each in latest[:limit]))
-    return snapshot.versions(snapshot.within(ids, PAGE_BYTES)), matches
+    return snapshot.load_versions(snapshot.fit_into_bytes(ids, PAGE_BYTES)), matches
 
 
 def read_page(
     snapshot: Snapshot, selection: Selection, *, after: int, limit: int, now: Instant
 ) -> list[Version]:
     """A page of versions in the order written, none only at the end; `after` is the last version_id seen, or 0."""
-    found = snapshot.page(
+    found = snapshot.load_page(
         selection, WRITTEN, limit=limit, now=now, after=(after, after) if after else None
     )
     return (
-        snapshot.versions(snapshot.within([each.version_id for each in found], PAGE_BYTES))
+        snapshot.load_versions(
+            snapshot.fit_into_bytes([each.version_id for each in found], PAGE_BYTES)
+        )
         if found
         else []
     )
@@ -228,9 +234,9 @@ def walk(
 ) -> Iterator[tuple[Version, PageCursor]]:
     """Everything that is selected, page by page, each with its place."""
     while True:
-        page = snapshot.page(selection, order, limit=size, now=now, after=after)
+        page = snapshot.load_page(selection, order, limit=size, now=now, after=after)
         places = {each.version_id: each.cursor for each in page}
-        for version in snapshot.in_slices(list(places)):
+        for version in snapshot.iterate_versions(list(places)):
             after = places[version.version_id]
             yield version, after
         if len(page) < size:

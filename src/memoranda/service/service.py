@@ -112,7 +112,7 @@ class Service(Ump[None]):
 
     def due(self) -> int:
         """How many versions are past their retention and not erased yet, counted up to 1,000."""
-        return len(self._context.engine.system.expired(self._context.clock(), 1_000))
+        return len(self._context.engine.system.list_expired(self._context.clock(), 1_000))
 
     def purge(self) -> int:
         """Erase what is past its retention, now; how many versions."""

@@ -14,8 +14,8 @@ from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.audit import verify_tenant
 from memoranda.service.core.context import Context
-from memoranda.service.core.indexing import said_of
-from memoranda.service.core.views import project, unless_damaged, verifies
+from memoranda.service.core.indexing import derive_facts
+from memoranda.service.core.views import project, run_unless_damaged, verify_document
 from memoranda.service.retrieve import read_page
 from memoranda.standards.ump.audit import ChainReport
 from memoranda.storage.engine.database import Loss
@@ -82,7 +82,7 @@ def verify_store(
     context: Context, *, progress: Callable[[int], None] | None = None
 ) -> VerifyReport:
     """The same for every owner of the store: for whoever has its files before him."""
-    return _report(context, context.engine.system.tenants(), progress)
+    return _report(context, context.engine.system.list_tenants(), progress)
 
 
 def _report(
@@ -94,7 +94,7 @@ def _report(
     for tenant in tenants:
         for version in versions(context, tenant):
             count += 1
-            if not (version.state.erased or verifies(version)):
+            if not (version.state.erased or verify_document(version)):
                 unverified.append(version.document.name)
             if progress and count % PAGE_LIMIT == 0:
                 progress(count)
@@ -112,9 +112,9 @@ def _report(
             count=sum(each.count for each in chains),
             pruned=sum(each.pruned for each in chains),
         ),
-        database=tuple(context.engine.check(tenants)),
+        database=tuple(context.engine.find_damage(tenants)),
         losses=tuple(
-            each for each in context.engine.losses() if not each.owner or each.owner in tenants
+            each for each in context.engine.list_losses() if not each.owner or each.owner in tenants
         ),
         index=tuple(
             dict.fromkeys(each for tenant in tenants for each in _index_problems(context, tenant))
@@ -127,7 +127,7 @@ def reindex(
 ) -> int:
     """Make the word index of every owner anew from the documents, or what of it is outdated; how many versions."""
     count = 0
-    for tenant in context.engine.system.tenants():
+    for tenant in context.engine.system.list_tenants():
         before = count
 
         def done(made: int, before: int = before) -> None:
@@ -141,18 +141,24 @@ def reindex(
 
 
 def _index_problems(context: Context, tenant: str) -> list[str]:
-    return context.engine.index_problems(tenant, partial(_read, context), partial(_tell, context))
+    return context.engine.find_index_problems(
+        tenant, partial(_read, context), partial(_tell, context)
+    )
 
 
 def _read(context: Context, version: Version) -> Projection | None:
     return (
-        None if version.state.erased else unless_damaged(version, lambda: project(context, version))
+        None
+        if version.state.erased
+        else run_unless_damaged(version, lambda: project(context, version))
     )
 
 
 def _tell(context: Context, version: Version) -> DocumentReading | None:
     return (
-        None if version.state.erased else unless_damaged(version, lambda: said_of(context, version))
+        None
+        if version.state.erased
+        else run_unless_damaged(version, lambda: derive_facts(context, version))
     )
 
 

@@ -11,7 +11,7 @@ import httpx
 from tests.bindings.http.running import Running, draft
 
 from memoranda.bindings.console.app import COOKIE
-from memoranda.bindings.console.late import LateConsole
+from memoranda.bindings.console.lazy import LazyConsole
 from memoranda.bindings.console.visit import ROOT
 from memoranda.service.service import Service
 from memoranda.storage.engine.contract import ProgramGrant
@@ -20,13 +20,13 @@ ALL = ("read", "write", "derive", "export", "erase", "activate")
 
 
 def with_console(service: Service) -> dict[str, Any]:
-    return {"folders": {ROOT: lambda threads: LateConsole(service, threads).routes}}
+    return {"folders": {ROOT: lambda threads: LazyConsole(service, threads).routes}}
 
 
 @contextmanager
 def signed_in(server: Running, key: str) -> Iterator[httpx.Client]:
     with server.client("", follow_redirects=True) as client:
-        answer = client.get(f"{ROOT}/enter", params={"link": server.service.sessions.link(key)})
+        answer = client.get(f"{ROOT}/enter", params={"link": server.service.sessions.create_link(key)})
         assert (answer.status_code, answer.url.path) == (200, f"{ROOT}/")
         yield client
 
@@ -39,7 +39,7 @@ def remember(server: Running, key: str, text: str, **scope: str) -> str:
 
 
 def sessions_of(server: Running, browser: httpx.Client) -> list[ProgramGrant]:
-    session, access = server.service.sessions.known(browser.cookies[COOKIE], is_used=False)
+    session, access = server.service.sessions.authenticate(browser.cookies[COOKIE], is_used=False)
     return server.service.sessions.open_sessions(access, session)
 
 

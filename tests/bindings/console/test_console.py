@@ -15,7 +15,7 @@ from tests.bindings.http.running import OWNER, Running, draft, running
 
 from memoranda.bindings.console.app import COOKIE, FAILURES_BURST, FORMS, PAGES, Console
 from memoranda.bindings.console.ask import EXAMPLES
-from memoranda.bindings.console.moving import FORMS_OUT
+from memoranda.bindings.console.transfer import FORMS_OUT
 from memoranda.bindings.console.visit import ROOT
 from memoranda.bindings.http.limits import SCAN_SLOTS, SCANS_LIMIT, ScanSlot
 from memoranda.errors import RateLimited
@@ -32,7 +32,7 @@ HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> javascript:ale
 
 
 def test_a_link_signs_a_browser_in_once(server: Running, key: str) -> None:
-    link = server.service.sessions.link(key)
+    link = server.service.sessions.create_link(key)
     with server.client("") as first, server.client("") as second:
         answer = first.get(f"{ROOT}/enter", params={"link": link})
         assert (answer.status_code, answer.headers["location"]) == (303, f"{ROOT}/")
@@ -95,7 +95,7 @@ def test_a_session_ends_when_somebody_says_so_and_with_its_key(server: Running) 
     key = server.key(OWNER, *ALL)
     with signed_in(server, key) as browser, signed_in(server, key) as other:
         page = browser.get(f"{ROOT}/keys").text
-        assert page.count("Sign out there") >= 2
+        assert page.count("Sign out that device") >= 2
         ids = re.findall(r"/sessions/([a-z0-9]+)/end", page)
         mine = re.search(r"\(this browser\).*?/sessions/([a-z0-9]+)/end", page, re.DOTALL)
         assert mine is not None
@@ -134,7 +134,7 @@ def test_every_form_needs_a_session_and_its_token(server: Running, browser: http
     for token in ({}, {"token": ""}, {"token": "guessed"}):
         answer = browser.post(ROOT + path, data={"text": "x", "name": "x", **token})
         assert answer.status_code == 403
-        assert "not one of ours" in answer.text
+        assert "belongs to another session" in answer.text
 
 
 def test_a_token_of_any_letters_is_only_wrong(browser: httpx.Client) -> None:
@@ -155,7 +155,7 @@ def test_who_has_not_signed_in_is_not_listened_to(server: Running) -> None:
 def test_what_a_page_asks_by_itself_keeps_no_session_alive_and_is_not_put_on_record(
     server: Running, browser: httpx.Client
 ) -> None:
-    session, access = server.service.sessions.known(browser.cookies[COOKIE], is_used=False)
+    session, access = server.service.sessions.authenticate(browser.cookies[COOKIE], is_used=False)
     server.service.sessions._system.extend_grant(session.grant_id, Instant(server.service.context.clock() + 60_000))
     (before,) = [each for each in sessions_of(server, browser) if each.grant_id == session.grant_id]
     events = len(server.service.audit(access, AuditRequest(requested_limit=500)))
@@ -305,8 +305,8 @@ def test_the_latest_are_listed_in_pages_and_narrowed(server: Running) -> None:
         found = browser.get(f"{ROOT}/?q=note+07").text
         assert found.index("note 07") < (found.index("note 06") if "note 06" in found else len(found))
         assert "similarity" in found
-        assert "Nothing here answers that" in browser.get(f"{ROOT}/?q=xylophone").text
-        assert "There is nothing yet" not in first.text
+        assert "No memory answers that" in browser.get(f"{ROOT}/?q=xylophone").text
+        assert "There are no memories yet" not in first.text
 
 
 def test_what_was_true_and_known_on_another_day_is_shown(server: Running) -> None:
@@ -388,7 +388,7 @@ def test_what_is_forgotten_comes_back_with_undo_and_what_is_erased_does_not(
     answer = send(browser, f"/memory/{name}/forget", reason="no longer true")
     assert "Forgot 1 memory" in answer.text
     assert "herons</a>" not in browser.get(f"{ROOT}/").text
-    assert "Taken back" in send(browser, "/undo").text
+    assert "Undone" in send(browser, "/undo").text
     assert "herons</a>" in browser.get(f"{ROOT}/").text
     refused = send(browser, f"/memory/{name}/forget", hard="yes", typed="yes")
     assert refused.status_code == 400
@@ -486,18 +486,18 @@ def test_a_query_is_checked_and_a_context_says_what_its_sources_cost(
     assert "npm is not used in this shop" in page
     assert re.search(r'<th scope="row">notes</th><td>1 of 1</td><td>\d+</td>', page)
     nothing = browser.get(f"{ROOT}/ask", params={"query": 'RECALL LIKE "npm"'}).text
-    assert "Nothing in shared" in nothing
+    assert "No results in shared" in nothing
     assert "namespace=context" in nothing
 
 
 def test_what_is_held_is_neither_changed_nor_erased(server: Running, browser: httpx.Client, key: str) -> None:
     name = remember(server, key, "evidence in a dispute")
-    assert "Held" in send(browser, f"/memory/{name}/hold", held="yes").text
-    assert "Release it" in browser.get(f"{ROOT}/memory/{name}/views").text
+    assert "On hold" in send(browser, f"/memory/{name}/hold", held="yes").text
+    assert "Remove the hold" in browser.get(f"{ROOT}/memory/{name}/views").text
     refused = send(browser, f"/memory/{name}/forget", hard="yes", typed="erase")
     assert refused.status_code == 400
     assert "held" in refused.text or "hold" in refused.text
-    assert "Released" in send(browser, f"/memory/{name}/hold").text
+    assert "The hold is removed" in send(browser, f"/memory/{name}/hold").text
     assert "for good" in send(browser, f"/memory/{name}/forget", hard="yes", typed="erase").text
 
 
@@ -518,12 +518,12 @@ def test_the_graph_shows_whom_a_statement_names(server: Running, browser: httpx.
     assert "Bob &amp; &lt;Co&gt;" in page
     assert page.count("<line") == 2
     assert "likes" in browser.get(f"{ROOT}/graph?subject=tea").text
-    assert "Nothing is said of" in browser.get(f"{ROOT}/graph?subject=nobody").text
+    assert "There are no statements about" in browser.get(f"{ROOT}/graph?subject=nobody").text
 
 
 def test_the_audit_log_is_shown_and_verified(browser: httpx.Client) -> None:
     page = browser.get(f"{ROOT}/audit?verify=yes&op=list").text
-    assert "The chain is whole" in page
+    assert "The chain is complete" in page
     assert "<td>list</td>" in page
 
 
@@ -535,9 +535,9 @@ def test_the_overview_counts_and_checks_everything(server: Running) -> None:
     with signed_in(server, key) as browser:
         page = browser.get(f"{ROOT}/overview?verify=yes").text
         assert "3 memories" in page
-        assert "All 3 versions are as they were written" in page
+        assert "All 3 versions are intact" in page
         assert "?project=counting" in page
-        assert "words alone" in page
+        assert "keywords only" in page
 
 
 def test_secrets_are_looked_for_when_somebody_asks(server: Running, browser: httpx.Client, key: str) -> None:
@@ -553,14 +553,14 @@ def test_what_follows_from_memories_is_shown_with_its_sources_and_written_when_a
         remember(server, key, text, owner=owner, project="town")
     with signed_in(server, key) as browser:
         page = browser.get(f"{ROOT}/review?project=town&strategy=validate").text
-        assert "Would be written" in page
-        assert "Alice lives in Lisbon." in page.partition("Rests on")[2]
+        assert "New memory</h3>" in page
+        assert "Alice lives in Lisbon." in page.partition("Based on")[2]
         # Looking writes nothing.
         assert server.service.stats(server.service.gate.authenticate(key)).memories == 3
         done = send(browser, "/review", project="town", strategy="validate")
-        assert "1 written." in done.text
+        assert "1 memory written." in done.text
         assert server.service.stats(server.service.gate.authenticate(key)).memories > 3
-        assert "Would be written" not in browser.get(f"{ROOT}/review?project=town&strategy=validate").text
+        assert "New memory</h3>" not in browser.get(f"{ROOT}/review?project=town&strategy=validate").text
         assert browser.get(f"{ROOT}/review?strategy=nonsense").status_code == 400
 
 
@@ -581,10 +581,10 @@ def test_memories_leave_in_every_form_and_come_back(server: Running) -> None:
         token = token_of(elsewhere.get(f"{ROOT}/moving"))
         brought = {"file": ("mem0.json", files["mem0"].content, "application/json")}
         tried = elsewhere.post(f"{ROOT}/import", data={"token": token, "dry": "yes"}, files=brought)
-        assert "It would bring 2 new" in tried.text
+        assert "The import would add 2" in tried.text
         assert "Mem0" in tried.text
         assert "leaves as" not in elsewhere.get(f"{ROOT}/").text
-        assert "It brought 2 new" in elsewhere.post(f"{ROOT}/import", data={"token": token}, files=brought).text
+        assert "The import added 2" in elsewhere.post(f"{ROOT}/import", data={"token": token}, files=brought).text
         hostile = (
             ("../../x.json", b"{"),
             ("empty.json", b""),
@@ -595,7 +595,7 @@ def test_memories_leave_in_every_form_and_come_back(server: Running) -> None:
         for name, body in hostile:
             refused = elsewhere.post(f"{ROOT}/import", data={"token": token}, files={"file": (name, body)})
             assert refused.status_code in (200, 400)
-            assert "something went wrong" not in refused.text
+            assert "an unexpected error" not in refused.text
             assert "memoranda-import-" not in refused.text
         assert elsewhere.post(f"{ROOT}/import", data={"token": token}).status_code == 400
         assert elsewhere.post(f"{ROOT}/import", data={"token": "x"}, files=brought).status_code == 403

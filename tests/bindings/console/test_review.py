@@ -19,7 +19,7 @@ from tests.bindings.http.running import OWNER, Running
 from tests.standards.openwop.samples import ARTIFACTS
 from tests.waiting import HANG_SECONDS
 
-from memoranda.bindings.console import moving
+from memoranda.bindings.console import transfer
 from memoranda.bindings.console.app import COOKIE
 from memoranda.bindings.console.texts import texts_for
 from memoranda.bindings.console.visit import ROOT, Upload, Visit
@@ -56,7 +56,7 @@ def test_one_suggestion_is_accepted_in_other_words_and_taken_back(town: httpx.Cl
     assert "Accepted." in send(town, "/review", **place, text="Two homes, and both are right").text
     assert "Two homes, and both are right" in texts(town)
     # It is theirs now: looking again neither suggests it nor takes it away.
-    assert "Would be written" not in town.get(LOOK).text
+    assert "New memory</h3>" not in town.get(LOOK).text
     assert "Two homes, and both are right" in texts(town)
 
 
@@ -65,7 +65,7 @@ def test_what_was_accepted_is_taken_back(town: httpx.Client) -> None:
     assert len(texts(town)) == 3
     run = re.search(r'name="run" value="([^"]+)"', town.get(f"{ROOT}/review").text)
     assert run is not None
-    assert "1 taken back." in send(town, "/review/undo", run=run[1]).text
+    assert "1 memory undone." in send(town, "/review/undo", run=run[1]).text
     assert len(texts(town)) == 2
 
 
@@ -73,8 +73,8 @@ def test_what_is_refused_is_not_suggested_again(town: httpx.Client) -> None:
     key = key_of(town.get(LOOK).text)
     assert "Refused." in send(town, "/review/refuse", project="town", strategy="validate", key=key).text
     page = town.get(LOOK).text
-    assert "Would be written" not in page
-    assert "1 was refused before." in page
+    assert "New memory</h3>" not in page
+    assert "1 was refused earlier." in page
     assert send(town, "/review/refuse", project="town", strategy="validate", key="nothing").status_code == 404
 
 
@@ -98,10 +98,10 @@ def test_what_gives_orders_is_allowed_or_forgotten(server: Running) -> None:
         for what in ("tea", "ore")
     ]
     with signed_in(server, key) as browser:
-        assert "Look through all memories for orders" in browser.get(f"{ROOT}/review").text
+        assert "Search all memories for prompt injection" in browser.get(f"{ROOT}/review").text
         assert browser.get(f"{ROOT}/review?orders=yes").text.count("buy ") == 2
         page = send(browser, "/review/allow", id=names[0]).text
-        assert "It may stay" in page
+        assert "Keep, it is safe" in page
         assert page.count("buy ") == 1
         after = send(browser, "/forget", id=names[1], next="/review?orders=yes")
         assert str(after.url).endswith("/review?orders=yes")
@@ -116,9 +116,9 @@ def test_a_secret_is_taken_out(server: Running) -> None:
     key = server.key(owner, *ALL)
     name = remember(server, key, "The password of the router is hunter2-Zx81!", owner=owner)
     with signed_in(server, key) as browser:
-        assert "Take it out" in browser.get(f"{ROOT}/review?secrets=yes").text
-        assert "taken out" in send(browser, "/review/redact", id=name).text
-        assert "Take it out" not in browser.get(f"{ROOT}/review?secrets=yes").text
+        assert "Remove the secret" in browser.get(f"{ROOT}/review?secrets=yes").text
+        assert "The secret is removed" in send(browser, "/review/redact", id=name).text
+        assert "Remove the secret" not in browser.get(f"{ROOT}/review?secrets=yes").text
 
 
 def test_a_look_through_everything_comes_page_by_page(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,11 +129,11 @@ def test_a_look_through_everything_comes_page_by_page(server: Running, monkeypat
     names = [remember(server, key, text, owner=owner) for text in texts]
     with signed_in(server, key) as browser:
         first = browser.get(f"{ROOT}/review?secrets=yes").text
-        assert (first.count("Take it out"), first.count("Look on")) == (1, 1)
+        assert (first.count("Remove the secret"), first.count("Search further")) == (1, 1)
         pages = [first]
-        while (more := re.search(r'href="([^"]+)">Look on<', pages[-1])) is not None:
+        while (more := re.search(r'href="([^"]+)">Search further<', pages[-1])) is not None:
             pages.append(browser.get(html.unescape(more[1])).text)
-        assert ["None among these." in page for page in pages] == [False, True, True]
+        assert ["None on this page." in page for page in pages] == [False, True, True]
         place = re.search(r"after=(\d+)", first)
         assert place is not None
         # A decision leads back to where it was made.
@@ -182,12 +182,12 @@ def test_a_memory_shows_why_it_was_found_and_what_was_made_from_it(server: Runni
     assert link is not None
     assert link[1].endswith("?q=Lisbon")
     page = town.get(link[1]).text
-    assert "Why it was found for" in page
-    assert "Made from it" in page
-    assert "1 memory that was made from it goes with it." in page
-    made = re.search(r'Made from it</h2><ul[^>]*><li><a href="([^"]+)"', page)
+    assert "Reasons for" in page
+    assert "Used for" in page
+    assert "1 memory based on it is deleted, too." in page
+    made = re.search(r'Used for</h2><ul[^>]*><li><a href="([^"]+)"', page)
     assert made is not None
-    assert "Alice lives in Porto." in town.get(made[1]).text.partition("Made from")[2]
+    assert "Alice lives in Porto." in town.get(made[1]).text.partition("Based on")[2]
     assert "not among the best" in town.get(link[1].replace("Lisbon", "quetzal")).text
 
 
@@ -230,9 +230,9 @@ def test_a_file_larger_than_a_request_comes_in_says_how_far_it_is_and_is_taken_b
     with signed_in(server, key) as browser:
         token = token_of(browser.get(f"{ROOT}/moving"))
         answer = browser.post(f"{ROOT}/import", data={"token": token}, files={"file": ("mem0.json", body)})
-        assert "It brought 300 new" in answer.text
+        assert "The import added 300" in answer.text
         assert '<progress max="300" value=' in answer.text
-        assert "300 taken back" in send(browser, "/import/undo").text
+        assert "Undone: 300 memories" in send(browser, "/import/undo").text
         assert "fact 1" not in browser.get(f"{ROOT}/").text
         # No other form takes as much.
         large = browser.post(f"{ROOT}/remember", data={"token": token, "text": "x" * 3_000_000})
@@ -290,7 +290,7 @@ def test_a_token_for_a_part_is_made_shown_once_and_revoked(server: Running) -> N
         assert send(browser, "/tokens").status_code == 400
         assert send(browser, "/tokens/revoke", token_text="umpcap.x.y").status_code in (400, 401)
     with signed_in(server, server.key(owner, "read", "write")) as less:
-        assert "Make the token" not in less.get(f"{ROOT}/keys").text
+        assert "Create the token" not in less.get(f"{ROOT}/keys").text
         assert send(less, "/tokens", verb=["read"]).status_code == 403
 
 
@@ -322,7 +322,7 @@ def test_an_import_that_nobody_watches_is_done_and_gives_its_turn_back(server: R
     body = json.dumps({"results": [{"id": "1", "memory": "brought by who left", "user_id": "ada"}]}).encode()
     over = threading.Event()
     with signed_in(server, key) as browser:
-        session, access = server.service.sessions.known(browser.cookies[COOKIE], is_used=False)
+        session, access = server.service.sessions.authenticate(browser.cookies[COOKIE], is_used=False)
         visit = Visit(
             service=server.service,
             access=access,
@@ -333,9 +333,9 @@ def test_an_import_that_nobody_watches_is_done_and_gives_its_turn_back(server: R
             query={},
             form={},
             upload=Upload("mem0.json", BytesIO(body), len(body)),
-            over=over.set,
+            on_finish=over.set,
         )
         # The page is made, and nobody reads it.
-        moving.import_file(visit)
+        transfer.import_file(visit)
         assert over.wait(HANG_SECONDS)
         assert "brought by who left" in browser.get(f"{ROOT}/").text

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from memoranda.bindings.console.texts import FIRST, Texts, languages, texts_for
+from memoranda.bindings.console.texts import DEFAULT_LANGUAGE, Texts, load_languages, texts_for
 
 FOLDER = files("memoranda.bindings.console")
 TEMPLATES = {each.name: each.read_text("utf-8") for each in (FOLDER / "templates").iterdir()}
@@ -28,7 +28,7 @@ def test_no_template_has_words_of_its_own(name: str) -> None:
 
 def test_every_text_is_said_and_every_name_is_there() -> None:
     everywhere = "\n".join((*TEMPLATES.values(), *SOURCES))
-    names = languages()[FIRST].names()
+    names = load_languages()[DEFAULT_LANGUAGE].names()
     said = set(re.findall(r"""["']([a-z_]+\.[a-z_-]+)["']""", everywhere))
     # Put together from a part and what it is about.
     begun = tuple(re.findall(r"""["']([a-z_]+\.[a-z_]*)["'] ~|f"([a-z_]+\.)\{""", everywhere))
@@ -39,15 +39,15 @@ def test_every_text_is_said_and_every_name_is_there() -> None:
 
 
 def test_every_language_has_the_same_names() -> None:
-    names = languages()[FIRST].names()
-    assert {language: texts.names() ^ names for language, texts in languages().items()} == dict.fromkeys(
-        languages(), frozenset()
+    names = load_languages()[DEFAULT_LANGUAGE].names()
+    assert {language: texts.names() ^ names for language, texts in load_languages().items()} == dict.fromkeys(
+        load_languages(), frozenset()
     )
 
 
 @pytest.mark.parametrize("accepted", ["", "en", "en-GB,en;q=0.9", "xx,en;q=x", "q=;;,,", "zz" * 10_000])
 def test_whatever_a_browser_asks_for_there_is_a_language(accepted: str) -> None:
-    assert texts_for(accepted).language == FIRST
+    assert texts_for(accepted).language == DEFAULT_LANGUAGE
 
 
 def test_what_is_put_in_stays_text() -> None:

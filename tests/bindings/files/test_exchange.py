@@ -165,7 +165,7 @@ def test_an_embedding_by_our_model_is_used_and_every_other_is_made_anew_in_the_b
         assert embedded == []
         while m.service.embedding.step():
             pass
-        assert m.service.embedding.waiting() == 0
+        assert m.service.embedding.count_waiting() == 0
         assert {"vvvv", "xxxx", "wwww"} <= set(embedded)
         assert "qqqq" not in embedded
         assert m.recall("marmalade sandwiches", user="ada")[0].text == "qqqq"

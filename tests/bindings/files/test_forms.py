@@ -110,7 +110,7 @@ class Writer:
         if heads:
             head = heads[which % len(heads)]
             with self.m.service.context.engine.read(self.m.owner) as snapshot:
-                CHANGES[op](self, snapshot.names_of(head.version_id)["ump"])
+                CHANGES[op](self, snapshot.load_names(head.version_id)["ump"])
 
     def remember(self) -> None:
         self.m.remember(self.text, project="p" if self.count % 2 else None, structured={"n": self.count})
@@ -147,9 +147,9 @@ class Writer:
 
     def retract(self, name: str) -> None:
         with self.m.service.context.engine.read(self.m.owner) as snapshot:
-            version = snapshot.named("ump", name)
+            version = snapshot.find_by_name("ump", name)
             assert version is not None
-            address = snapshot.names_of(version.version_id)["oms"]
+            address = snapshot.load_names(version.version_id)["oms"]
         self.m.grains.set_verification(address, "retracted" if self.count % 2 else "contested", reason="wrong")
 
     def revise(self, name: str) -> None:
@@ -158,9 +158,9 @@ class Writer:
     def supersede(self, name: str) -> None:
         list(self.m.service.grains.export(self.m.access))
         with self.m.service.context.engine.read(self.m.owner) as snapshot:
-            version = snapshot.named("ump", name)
+            version = snapshot.find_by_name("ump", name)
             assert version is not None
-            address = snapshot.names_of(version.version_id)["oms"]
+            address = snapshot.load_names(version.version_id)["oms"]
         fields = {"type": "belief", "subject": "ada", "relation": "likes", "object": self.text, "confidence": 0.5}
         self.m.grains.supersede(address, {**fields, "created_at": 1_780_000_000_000 + self.count})
 

@@ -22,7 +22,7 @@ from memoranda.bindings.http.server import create_server
 from memoranda.opening import open_service
 from memoranda.service.cal.session import CalSettings
 from memoranda.service.core.limits import Quotas
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 
@@ -59,7 +59,7 @@ def running(
     extra: Callable[[Service], dict[str, Any]] | None = None,
     cal: CalSettings | None = None,
     quotas: Quotas | None = None,
-    meaning: Meaning | None = None,
+    meaning: SemanticSearch | None = None,
     settings: Mapping[str, Any] | None = None,
     trusted_proxies: Sequence[str] = (),
     **options: Any,
@@ -74,7 +74,7 @@ def running(
     if quotas is not None:
         service = Service(replace(service._context, quotas=quotas))
     if meaning is not None:
-        service = Service(replace(service._context, meaning=meaning))
+        service = Service(replace(service._context, semantic_search=meaning))
     app = create_app(service, **options, **(extra(service) if extra else {}))
     ready = threading.Event()
     server = create_server(app, "127.0.0.1", 0, on_ready=lambda _: ready.set(), trusted_proxies=trusted_proxies)

@@ -281,7 +281,7 @@ def test_when_every_place_is_taken_everybody_is_told_so_in_time_and_the_server_r
         with workers_taken(server):
             refused = recall(client)
             assert error_of(refused) == (503, "unavailable")
-            assert "no turn" in said(refused)
+            assert "no thread was free" in said(refused)
         # All at once, from many sides.
         with all_readers_taken(database), writer_taken(tmp_path / DATABASE), ThreadPoolExecutor(24) as crowd:
             asked = [crowd.submit(ask, "/ump/remember", draft(f"crowd {number}")) for number in range(12)]

@@ -26,7 +26,7 @@ from tests.bindings.http.running import (
 )
 from tests.embedders import WORDS_ALONE
 
-from memoranda.bindings.console.late import LateConsole
+from memoranda.bindings.console.lazy import LazyConsole
 from memoranda.bindings.console.visit import ROOT as CONSOLE
 from memoranda.bindings.http.app import all_operations, create_app
 from memoranda.bindings.http.oams import OAMS
@@ -99,7 +99,7 @@ def test_only_discovery_and_health_are_public() -> None:
 
 
 def with_console(service: Service) -> dict[str, Any]:
-    return {"folders": {CONSOLE: lambda threads: LateConsole(service, threads).routes}}
+    return {"folders": {CONSOLE: lambda threads: LazyConsole(service, threads).routes}}
 
 
 def test_a_browser_at_the_address_gets_a_page_that_links_to_what_is_open(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from tests.bindings.http.running import Running, draft, error_of, remember, runn
 from tests.embedders import LETTERS, WORDS_ALONE, by_letters
 
 from memoranda import Memoranda, __version__
-from memoranda.bindings.http.metrics import _of_store
+from memoranda.bindings.http.metrics import _store_numbers
 from memoranda.cli.doctor import _check_embeddings
 from memoranda.embedding.embedder import of_callable
 from memoranda.measures import BUCKETS, EMBEDDING_ASIDE, EMBEDDING_BACKLOG, EMBEDDING_FAILING, FAMILIES
 from memoranda.model.instant import parse_instant
 from memoranda.opening import open_service
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.settings import load_settings
 
 LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="[^"\\\n]*",?)*)\})? (\S+)')
@@ -172,10 +172,10 @@ def test_what_has_no_vectors_yet_is_counted(tmp_path: Path) -> None:
     with closing(service), Memoranda(service, service.gate.local()) as m:
         for text in ("one", "two", "three"):
             m.remember(text)
-        assert [value for family, _, value in _of_store(service) if family is EMBEDDING_BACKLOG] == [3.0]
+        assert [value for family, _, value in _store_numbers(service) if family is EMBEDDING_BACKLOG] == [3.0]
         while service.embedding.step():
             pass
-        assert [value for family, _, value in _of_store(service) if family is EMBEDDING_BACKLOG] == [0.0]
+        assert [value for family, _, value in _store_numbers(service) if family is EMBEDDING_BACKLOG] == [0.0]
 
 
 def test_an_embedder_that_fails_is_told_with_the_time_since_when(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_an_embedder_that_fails_is_told_with_the_time_since_when(tmp_path: Path)
         raise RuntimeError(f"cannot embed {texts[0]}")
 
     broken = of_callable("broken", fail)
-    with running(tmp_path, metrics_readers="open", meaning=Meaning("broken", lambda: broken)) as server:
+    with running(tmp_path, metrics_readers="open", meaning=SemanticSearch("broken", lambda: broken)) as server:
         with server.client(server.key()) as client:
             remember(client, "the kettle is blue")
             assert client.get("/readyz").json() == {"status": "ready"}
@@ -217,7 +217,7 @@ def test_a_version_that_cannot_be_embedded_is_counted(tmp_path: Path) -> None:
             m.remember(text)
         while service.embedding.step():
             pass
-        numbers = {family: value for family, _, value in _of_store(service)}
+        numbers = {family: value for family, _, value in _store_numbers(service)}
         assert (numbers[EMBEDDING_BACKLOG], numbers[EMBEDDING_ASIDE], numbers[EMBEDDING_FAILING]) == (0, 1, 0)
         looked = _check_embeddings(service)
         assert (looked.ok, looked.seen.startswith("1 version could not be embedded")) == (False, True)

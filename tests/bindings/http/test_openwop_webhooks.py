@@ -235,7 +235,7 @@ def _places(server: Running) -> list[int]:
 
 def _last(server: Running) -> int:
     with server.service.context.engine.read(OWNER) as snapshot:
-        return snapshot.last_run_event()
+        return snapshot.find_last_run_event()
 
 
 def test_attempts_come_later_and_later_and_what_nobody_takes_is_given_up() -> None:

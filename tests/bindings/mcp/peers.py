@@ -33,7 +33,7 @@ from memoranda.bindings.mcp.server import create_agent_server
 from memoranda.errors import MemorandaError
 from memoranda.opening import open_service
 from memoranda.service.core.access import ALL_VERBS
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 
@@ -91,10 +91,10 @@ def store(home: Path) -> Service:
 
 
 @contextmanager
-def http_peer(home: Path, meaning: Meaning | None = None) -> Iterator[HttpPeer]:
+def http_peer(home: Path, meaning: SemanticSearch | None = None) -> Iterator[HttpPeer]:
     service = store(home)
     if meaning is not None:
-        service = Service(replace(service.context, meaning=meaning))
+        service = Service(replace(service.context, semantic_search=meaning))
     endpoint = McpEndpoint(service)
     app = Starlette(routes=list(endpoint.routes), lifespan=lambda _app: endpoint.running())
     config = uvicorn.Config(

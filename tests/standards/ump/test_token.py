@@ -76,7 +76,7 @@ def allows(claims: Claims, verb: str, scope: dict[str, str | None]) -> bool:
         verbs=frozenset(claims.verbs),
         limits=dict(claims.scope),
     )
-    return verb in who.verbs and who.within(scope)
+    return verb in who.verbs and who.allows_scope(scope)
 
 
 def test_token_b_is_minted_byte_for_byte() -> None:

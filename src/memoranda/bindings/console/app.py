@@ -1,6 +1,8 @@
-"""The console behind the server: who has signed in, forms that are our own, pages, and what goes wrong in words.
+"""The application of the console: sessions, forms, pages and errors.
 
-The guard has checked host, origin and size before. A page is made in one thread, like every answer.
+The guard has checked Host and Origin before. Each request takes these steps: load the session of the cookie, check the
+token of a form, call the function of the page with a `Visit`, and render its answer. All of that runs in one thread
+per request. A signed-out person gets the sign-in page.
 """
 
 from __future__ import annotations
@@ -19,16 +21,30 @@ from urllib.parse import parse_qs, quote, unquote
 
 import jinja2
 from starlette.background import BackgroundTask
-from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from memoranda import __version__
-from memoranda.bindings.console import ask, govern, graph, memories, moving, review, words
-from memoranda.bindings.console.texts import Texts, texts_for
-from memoranda.bindings.console.visit import ROOT, Answer, File, Page, Redirect, Show, Upload, Visit
+from memoranda.bindings.console import ask, govern, memories, review, transfer
+from memoranda.bindings.console.texts import (
+    Texts,
+    format_age,
+    format_day,
+    format_iso,
+    texts_for,
+)
+from memoranda.bindings.console.visit import (
+    ROOT,
+    Answer,
+    File,
+    PageHandler,
+    Redirect,
+    TemplatePage,
+    Upload,
+    Visit,
+)
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.limits import SCAN_SLOTS, ScanSlot, TokenBuckets
 from memoranda.bindings.http.threads import Threads
@@ -39,22 +55,26 @@ from memoranda.service.core.sign_in import IDLE_MS, Session
 from memoranda.service.service import Service
 
 COOKIE: Final = "memoranda_session"
-# Said once, on the next page; nothing of a memory is in it.
-SAID: Final = "memoranda_said"
+# The cookie with a notice for the next page. It holds no content of memories.
+NOTICE_COOKIE: Final = "memoranda_said"
 SIGN_IN: Final = f"{ROOT}/sign-in"
 ENTER: Final = f"{ROOT}/enter"
+# Fields of a form; selecting many memories sends one field for each.
 FIELDS_LIMIT: Final = 1_000
-SAID_CHARS_LIMIT: Final = 300
+# Characters of a notice; cookies hold little more.
+NOTICE_CHARS_LIMIT: Final = 300
+# Bytes of the body of a person who has not signed in, and of a form.
 SMALL_BYTES: Final = 16_384
 FORM_BYTES: Final = 2_097_152
-# A file that is taken in lies on the disk meanwhile.
+# Bytes of an uploaded file, which is stored on disk while it is read.
 FILE_BYTES: Final = 1_073_741_824
-# So long one may have the turn of others without anything being done.
+# Seconds that an upload may take; it occupies a scan slot meanwhile.
 FILE_SECONDS: Final = 600.0
-PIECE_BYTES: Final = 65_536
-# What the script says with whatever it asks by itself.
-LIVE: Final = "x-memoranda-live"
-# Wrong keys from one address: a few at once, then one every ten seconds.
+# Bytes of a file that are sent at a time.
+CHUNK_BYTES: Final = 65_536
+# The header that marks requests which the script sends by itself.
+LIVE_HEADER: Final = "x-memoranda-live"
+# Wrong keys per second and address, and at once: a few, then one every ten seconds.
 FAILURES_RATE: Final = 0.1
 FAILURES_BURST: Final = 10
 
@@ -67,55 +87,54 @@ _POLICY: Final = (
 _HEADERS: Final = {
     "Content-Security-Policy": _POLICY,
     "X-Frame-Options": "DENY",
-    # To us alone; with no-referrer browsers would not say where a form comes from.
+    # With no-referrer, browsers would not send the origin of a form either.
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_HTML: Final = "text/html; charset=utf-8"
 _STATIC: Final = {
     "console.css": "text/css",
     "console.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
 
-# What is shown where, and what a form does.
-PAGES: Final[Mapping[str, Show]] = {
-    "/": memories.listed,
-    "/latest": memories.latest,
-    "/memory/{id}": memories.shown,
-    "/memory/{id}/views": memories.views,
-    "/memory/{id}/readers": memories.readers,
-    "/memory/{id}/export": memories.export,
-    "/ask": ask.asked,
-    "/ask/check": ask.checked,
-    "/graph": graph.drawn,
-    "/review": review.waiting,
-    "/keys": govern.keys,
-    "/audit": govern.audit,
-    "/overview": govern.overview,
-    "/rules": govern.rules,
-    "/moving": moving.moving,
-    "/timeline": memories.timeline,
+# The functions that show pages, and those that handle forms, by path.
+PAGES: Final[Mapping[str, PageHandler]] = {
+    "/": memories.show_list,
+    "/latest": memories.show_feed_position,
+    "/memory/{id}": memories.show_memory,
+    "/memory/{id}/views": memories.show_views,
+    "/memory/{id}/readers": memories.show_readers,
+    "/memory/{id}/export": memories.export_record,
+    "/ask": ask.show_editor,
+    "/ask/check": ask.check_query,
+    "/graph": memories.show_graph,
+    "/review": review.show_review,
+    "/keys": govern.show_keys,
+    "/audit": govern.show_audit,
+    "/overview": govern.show_overview,
+    "/rules": govern.show_rules,
+    "/moving": transfer.show_transfer,
+    "/timeline": memories.show_timeline,
 }
-FORMS: Final[Mapping[str, Show]] = {
-    "/remember": memories.remember,
-    "/forget": memories.forget,
-    "/undo": memories.undo,
-    "/memory/{id}/revise": memories.revise,
-    "/memory/{id}/forget": memories.forget,
-    "/memory/{id}/hold": memories.hold,
-    "/review/{id}/approve": review.approve,
-    "/review/{id}/reject": review.reject,
-    "/review/{id}/revise": review.revise,
-    "/review/refuse": review.refuse,
-    "/review/right": review.keep_right,
-    "/review/redact": review.take_out,
-    "/review/allow": review.allow,
-    "/review/undo": review.undo,
-    "/review": review.conclude,
-    "/export": moving.export,
-    "/import": moving.import_file,
-    "/import/undo": moving.undo,
+FORMS: Final[Mapping[str, PageHandler]] = {
+    "/remember": memories.remember_memory,
+    "/forget": memories.forget_memories,
+    "/undo": memories.undo_last,
+    "/memory/{id}/revise": memories.revise_memory,
+    "/memory/{id}/forget": memories.forget_memories,
+    "/memory/{id}/hold": memories.set_hold,
+    "/review/{id}/approve": review.approve_proposal,
+    "/review/{id}/reject": review.reject_proposal,
+    "/review/{id}/revise": review.revise_proposal,
+    "/review/refuse": review.refuse_suggestion,
+    "/review/right": review.keep_one_statement,
+    "/review/redact": review.redact_secret,
+    "/review/allow": review.allow_memory,
+    "/review/undo": review.undo_run,
+    "/review": review.accept_suggestions,
+    "/export": transfer.export_file,
+    "/import": transfer.import_file,
+    "/import/undo": transfer.undo_import,
     "/rules": govern.set_rules,
     "/keys": govern.add_key,
     "/keys/{id}/revoke": govern.revoke_key,
@@ -124,22 +143,22 @@ FORMS: Final[Mapping[str, Show]] = {
     "/sessions/{id}/end": govern.end_session,
 }
 
-# What has everything read: few at once.
-LONG: Final = frozenset(
+# Functions that read all memories; each call takes a scan slot.
+SCANS: Final = frozenset(
     (
-        moving.export,
-        moving.import_file,
-        moving.undo,
-        review.waiting,
-        review.conclude,
-        review.refuse,
-        govern.overview,
+        transfer.export_file,
+        transfer.import_file,
+        transfer.undo_import,
+        review.show_review,
+        review.accept_suggestions,
+        review.refuse_suggestion,
+        govern.show_overview,
     )
 )
 
 
 class Console:
-    """All pages, over an open service."""
+    """The routes of all pages, over an open service."""
 
     def __init__(
         self, service: Service, threads: Threads, clock: Callable[[], float] = time.monotonic
@@ -148,7 +167,7 @@ class Console:
         self._threads = threads
         self._failures = TokenBuckets(rate=FAILURES_RATE, burst=FAILURES_BURST, clock=clock)
         self.routes = [
-            Route(ROOT, _to_first, methods=["GET"]),
+            Route(ROOT, _redirect_to_start, methods=["GET"]),
             Route(SIGN_IN, self._sign_in, methods=["GET", "POST"]),
             Route(ENTER, self._enter, methods=["GET"]),
             Route(f"{ROOT}/sign-out", self._sign_out, methods=["POST"]),
@@ -158,71 +177,77 @@ class Console:
                 for path, show in PAGES.items()
             ),
             *(
-                Route(ROOT + path, self._handler(do), methods=["POST"])
-                for path, do in FORMS.items()
+                Route(ROOT + path, self._handler(handle), methods=["POST"])
+                for path, handle in FORMS.items()
             ),
             Route(
-                f"{ROOT}/{{path:path}}", _nowhere, methods=["GET", "POST", "PUT", "DELETE", "PATCH"]
+                f"{ROOT}/{{path:path}}",
+                _not_found,
+                methods=["GET", "POST", "PUT", "DELETE", "PATCH"],
             ),
         ]
 
-    def _handler(self, show: Show) -> Callable[[Request], Any]:
+    def _handler(self, show: PageHandler) -> Callable[[Request], Any]:
+        """Return the endpoint that calls a function of a page or form."""
+
         async def handle(request: Request) -> Response:
             form: dict[str, list[str]] = {}
             upload = None
-            # Who has not signed in is not listened to.
-            if (
-                request.method == "POST"
-                and (refused := await self._threads.run(self._refused, request)) is not None
-            ):
-                return refused
-            turn = ScanSlot(SCAN_SLOTS if show in LONG else None)
+            if request.method == "POST":
+                # The body of a signed-out person is not read.
+                refusal = await self._threads.run(self._refuse_signed_out, request)
+                if refusal is not None:
+                    return refusal
+            slot = ScanSlot(SCAN_SLOTS if show in SCANS else None)
             try:
                 if request.method == "POST":
                     try:
-                        # Before a file is: it may be large.
-                        turn.take(texts_of(request)("wrong.busy"))
-                        form, upload = await _form(
-                            request, FILE_BYTES if show is moving.import_file else FORM_BYTES
+                        # Taken before the body is read, because a file may be large.
+                        slot.take(texts_of(request)("wrong.busy"))
+                        form, upload = await _parse_form(
+                            request, FILE_BYTES if show is transfer.import_file else FORM_BYTES
                         )
                     except MemorandaError as error:
-                        return _wrong(error, request)
-                return await self._threads.run(self._answer, request, form, upload, show, turn)
+                        return _error_page(error, request)
+                return await self._threads.run(self._handle, request, form, upload, show, slot)
             finally:
-                if turn.finish() and upload is not None:
+                if slot.finish() and upload is not None:
                     upload.body.close()
 
         return handle
 
-    def _known(self, request: Request) -> tuple[Session, Access]:
-        # What a page asks by itself is not somebody who is there.
-        is_used = LIVE not in request.headers
-        return self._service.sessions.known(request.cookies.get(COOKIE, ""), is_used=is_used)
+    def _load_session(self, request: Request) -> tuple[Session, Access]:
+        """Return the session of a request and its access. Raises Unauthorized."""
+        # Requests that the script sends by itself do not prolong a session.
+        is_used = LIVE_HEADER not in request.headers
+        return self._service.sessions.authenticate(request.cookies.get(COOKIE, ""), is_used=is_used)
 
-    def _refused(self, request: Request) -> Response | None:
+    def _refuse_signed_out(self, request: Request) -> Response | None:
+        """Return the error page for a person who has not signed in; None for the others."""
         try:
-            self._known(request)
+            self._load_session(request)
         except Unauthorized as error:
-            return _wrong(error, request)
+            return _error_page(error, request)
         return None
 
-    def _answer(
+    def _handle(
         self,
         request: Request,
         form: Mapping[str, list[str]],
         upload: Upload | None,
-        show: Show,
-        turn: ScanSlot,
+        show: PageHandler,
+        slot: ScanSlot,
     ) -> Response:
+        """Check the session and the form, call the function of the page, and render its answer."""
         try:
-            session, access = self._known(request)
+            session, access = self._load_session(request)
         except Unauthorized as error:
             if request.method == "GET":
-                return _go(f"{SIGN_IN}?next={quote(_own_path(request), safe='')}")
-            return _wrong(error, request)
+                return _redirect(f"{SIGN_IN}?next={quote(_own_path(request), safe='')}")
+            return _error_page(error, request)
         try:
-            turn.take(texts_of(request)("wrong.busy"))
-            if request.method == "POST" and not _is_ours(form, session):
+            slot.take(texts_of(request)("wrong.busy"))
+            if request.method == "POST" and not _has_session_token(form, session):
                 raise ForbiddenScope(texts_of(request)("wrong.not_ours"))
             visit = Visit(
                 service=self._service,
@@ -231,71 +256,65 @@ class Console:
                 text=texts_of(request),
                 path=request.url.path,
                 names=request.path_params,
-                query=_fields(request.url.query.encode("latin-1", "replace")),
+                query=_parse_fields(request.url.query.encode("latin-1", "replace")),
                 form=form,
                 upload=upload,
-                over=turn.release,
+                on_finish=slot.release,
             )
-            return self._shown(show(visit), request, session, access, visit, turn)
+            return self._respond(show(visit), request, session, access, visit, slot)
         except MemorandaError as error:
-            return _wrong(error, request, session, access)
-        # A person sees a page, whatever happens.
+            return _error_page(error, request, session, access)
+        # An outermost handler: unexpected errors are logged, and the person sees an error page.
         except Exception:  # noqa: BLE001
             _log.exception("unexpected failure in a page of the console")
-            told = {"message": texts_of(request)("wrong.unexpected")}
-            return _render(
-                Page(template="wrong.html", told=told, status=500), request, session, access
-            )
+            context = {"message": texts_of(request)("wrong.unexpected")}
+            page = TemplatePage(template="wrong.html", context=context, status=500)
+            return _render(page, request, session, access)
 
-    def _shown(
+    def _respond(
         self,
         answer: Answer,
         request: Request,
         session: Session,
         access: Access,
         visit: Visit,
-        turn: ScanSlot,
+        slot: ScanSlot,
     ) -> Response:
+        """Return the response for the answer of a page."""
         if isinstance(answer, Redirect):
-            return _go(answer.path, said=answer.said)
+            return _redirect(answer.path, notice=answer.notice)
         if isinstance(answer, File):
-            kept = (
-                {"Content-Disposition": f'attachment; filename="{answer.name}"'}
-                if answer.name
-                else {}
-            )
-            headers = {**_HEADERS, **kept}
-            if isinstance(answer.body, bytes):
-                return Response(answer.body, headers=headers, media_type=answer.media_type)
-            pieces = iter(partial(answer.body.read, PIECE_BYTES), b"")
-            end = BackgroundTask(answer.body.close)
-            return StreamingResponse(
-                pieces, headers=headers, media_type=answer.media_type, background=end
-            )
-        told = {**answer.told, "visit": visit, "now": self._service.context.clock()}
+            return _send_file(answer)
+        context = {**answer.context, "visit": visit, "now": self._service.context.clock()}
         if answer.is_slow:
-            turn.hand_over()
-            told |= _told(request, session, access, "")
+            # The work behind the page releases the slot.
+            slot.hand_over()
+            context |= _page_context(request, session, access, "")
             return StreamingResponse(
-                _templates().get_template(answer.template).generate(told),
+                _templates().get_template(answer.template).generate(context),
                 headers=_HEADERS,
-                media_type=_HTML,
+                media_type=wire.HTML,
             )
-        page = Page(template=answer.template, told=told, status=answer.status)
+        page = TemplatePage(template=answer.template, context=context, status=answer.status)
         return _render(page, request, session, access)
 
-    # --- coming in and going ---------------------------------------------------------------------------------
+    # --- signing in and out ---------------------------------------------------------------------------------
 
     async def _sign_in(self, request: Request) -> Response:
-        target = _target(request.query_params.get("next", ""))
+        """Show the sign-in page, or start a session with the key in its form."""
+        target = _safe_target(request.query_params.get("next", ""))
         if request.method == "GET":
             return _render(
-                Page(template="sign_in.html", told={"target": target, "wrong": ""}), request
+                TemplatePage(template="sign_in.html", context={"target": target, "wrong": ""}),
+                request,
             )
-        form = _fields(await _small_body(request))
-        key, target = (form.get("key") or [""])[0].strip(), _target((form.get("next") or [""])[0])
+        form = _parse_fields(await _read_small_body(request))
+        key, target = (
+            (form.get("key") or [""])[0].strip(),
+            _safe_target((form.get("next") or [""])[0]),
+        )
         return await self._threads.run(
-            self._come_in,
+            self._start_session,
             request,
             lambda: self._service.sessions.sign_in(key),
             target,
@@ -303,98 +322,113 @@ class Console:
         )
 
     async def _enter(self, request: Request) -> Response:
+        """Start a session with a sign-in link."""
         link = request.query_params.get("link", "")
         return await self._threads.run(
-            self._come_in,
+            self._start_session,
             request,
-            lambda: self._service.sessions.follow(link),
+            lambda: self._service.sessions.follow_link(link),
             ROOT + "/",
             "sign_in.dead_link",
         )
 
-    def _come_in(
+    def _start_session(
         self, request: Request, sign_in: Callable[[], str], target: str, wrong: str
     ) -> Response:
+        """Set the cookie of a new session, or show why there is none. Wrong credentials are rate-limited."""
         address = request.client.host if request.client else ""
         try:
             sealed = sign_in()
         except Unauthorized as error:
             if wait := self._failures.take(address):
                 refused = RateLimited(retry_after_seconds=wait)
-                page = Page(template="wrong.html", told={"message": refused.message}, status=429)
+                page = TemplatePage(
+                    template="wrong.html", context={"message": refused.message}, status=429
+                )
                 return _render(page, request)
-            told = {"target": target, "wrong": texts_of(request)(wrong, why=error.message)}
-            return _render(Page(template="sign_in.html", told=told, status=401), request)
-        response = _go(target)
-        _keep(response, request, COOKIE, sealed, IDLE_MS // 1_000 * 24)
+            context = {"target": target, "wrong": texts_of(request)(wrong, why=error.message)}
+            page = TemplatePage(template="sign_in.html", context=context, status=401)
+            return _render(page, request)
+        response = _redirect(target)
+        _set_cookie(response, request, COOKIE, sealed, IDLE_MS // 1_000 * 24)
         return response
 
     async def _sign_out(self, request: Request) -> Response:
-        form = _fields(await _small_body(request))
+        """End the session, and delete its cookie."""
+        form = _parse_fields(await _read_small_body(request))
 
         def end() -> None:
-            session, access = self._known(request)
-            if _is_ours(form, session):
-                self._service.sessions.end(access, session, session.grant_id)
+            session, access = self._load_session(request)
+            if _has_session_token(form, session):
+                self._service.sessions.end_session(access, session, session.grant_id)
 
         with suppress(Unauthorized):
             await self._threads.run(end)
-        response = _go(SIGN_IN, said=texts_of(request)("sign_in.signed_out"))
+        response = _redirect(SIGN_IN, notice=texts_of(request)("sign_in.signed_out"))
         response.delete_cookie(COOKIE, path=ROOT)
         return response
 
     async def _static(self, request: Request) -> Response:
+        """Serve a style, script or icon, which browsers may cache forever."""
         name = request.path_params["name"]
         if name not in _STATIC:
-            return await _nowhere(request)
+            return await _not_found(request)
         headers = {"Cache-Control": "public, max-age=31536000, immutable"}
-        return Response(_file(name), headers=headers, media_type=_STATIC[name])
+        return Response(_static_file(name), headers=headers, media_type=_STATIC[name])
 
 
-async def _to_first(_request: Request) -> Response:
-    return _go(ROOT + "/")
+async def _redirect_to_start(_request: Request) -> Response:
+    return _redirect(ROOT + "/")
 
 
-async def _nowhere(request: Request) -> Response:
-    told = {"message": texts_of(request)("wrong.nowhere")}
-    return _render(Page(template="wrong.html", told=told, status=404), request)
+async def _not_found(request: Request) -> Response:
+    """Show the page for an unknown path."""
+    text = texts_of(request)
+    context = {"title": text("wrong.no_page"), "message": text("wrong.nowhere")}
+    return _render(TemplatePage(template="wrong.html", context=context, status=404), request)
 
 
-async def _small_body(request: Request) -> bytes:
-    """What somebody sends who has not signed in."""
+async def _read_small_body(request: Request) -> bytes:
+    """Return the body of a person who may not have signed in."""
     wire.check_length(request.scope, SMALL_BYTES)
     return await wire.read_body(wire.limit_body(request.receive, SMALL_BYTES))
 
 
-def _is_ours(form: Mapping[str, list[str]], session: Session) -> bool:
-    """Whether a form has the token of the session."""
+def _has_session_token(form: Mapping[str, list[str]], session: Session) -> bool:
+    """Return True if a form has the token of the session."""
     return hmac.compare_digest((form.get("token") or [""])[0].encode(), session.token.encode())
 
 
-async def _form(request: Request, max_bytes: int) -> tuple[dict[str, list[str]], Upload | None]:
-    """What a form says, and the file that it brings. Raises InvalidInput and TooLarge."""
+async def _parse_form(
+    request: Request, max_bytes: int
+) -> tuple[dict[str, list[str]], Upload | None]:
+    """Return the fields of a form, and its file. Raises InvalidInput and TooLarge."""
     wire.check_length(request.scope, max_bytes)
     receive = wire.limit_body(request.receive, max_bytes)
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        return _fields(await wire.read_body(receive)), None
+        return _parse_fields(await wire.read_body(receive)), None
     try:
         async with asyncio.timeout(FILE_SECONDS):
-            # Not closed here: the file is read by whoever answers.
-            given = await Request(request.scope, receive).form(max_files=1, max_fields=FIELDS_LIMIT)
+            # Not closed here, because the function of the page reads the file.
+            parsed = await Request(request.scope, receive).form(
+                max_files=1, max_fields=FIELDS_LIMIT
+            )
     except HTTPException:
         raise InvalidInput("the form cannot be read") from None
     except TimeoutError:
         raise InvalidInput(f"the file took longer than {FILE_SECONDS:.0f} s") from None
-    fields = {
-        name: [each for each in given.getlist(name) if isinstance(each, str)] for name in given
-    }
-    file = next((each for _, each in given.multi_items() if isinstance(each, UploadFile)), None)
-    upload = None if file is None else Upload(file.filename or "", file.file, file.size or 0)
+    fields: dict[str, list[str]] = {name: [] for name in parsed}
+    upload = None
+    for name, value in parsed.multi_items():
+        if isinstance(value, str):
+            fields[name].append(value)
+        elif upload is None:
+            upload = Upload(value.filename or "", value.file, value.size or 0)
     return fields, upload
 
 
-def _fields(body: bytes) -> dict[str, list[str]]:
-    """What a form or a query says. Raises InvalidInput."""
+def _parse_fields(body: bytes) -> dict[str, list[str]]:
+    """Return the fields of a form or query. Raises InvalidInput."""
     try:
         return parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=FIELDS_LIMIT)
     except ValueError:
@@ -402,27 +436,29 @@ def _fields(body: bytes) -> dict[str, list[str]]:
 
 
 def texts_of(request: Request) -> Texts:
-    """The words of the language that the browser asks for."""
+    """Return the texts in the language that the browser prefers."""
     return texts_for(request.headers.get("accept-language", ""))
 
 
 def _own_path(request: Request) -> str:
+    """Return the path and query of a request."""
     return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
 
 
-def _target(path: str) -> str:
+def _safe_target(path: str) -> str:
     """Return the page to open after signing in: the given one if it is ours, else the first."""
     # It begins with our own path, so it can name no other host; browsers read a backslash as a slash.
     is_ours = path.startswith(f"{ROOT}/") and path.isprintable() and "\\" not in path
     return path if is_ours else ROOT + "/"
 
 
-def _go(path: str, *, said: str = "") -> Response:
+def _redirect(path: str, *, notice: str = "") -> Response:
+    """Return a redirect; the notice travels in a cookie."""
     response = RedirectResponse(path, 303, _HEADERS)
-    if said:
+    if notice:
         response.set_cookie(
-            SAID,
-            quote(said[:SAID_CHARS_LIMIT]),
+            NOTICE_COOKIE,
+            quote(notice[:NOTICE_CHARS_LIMIT]),
             max_age=60,
             path=ROOT,
             httponly=True,
@@ -431,7 +467,24 @@ def _go(path: str, *, said: str = "") -> Response:
     return response
 
 
-def _keep(response: Response, request: Request, name: str, value: str, seconds: int) -> None:
+def _send_file(file: File) -> Response:
+    """Return a file as a download; one without a name is shown or read by the script."""
+    headers = dict(_HEADERS)
+    if file.name:
+        headers["Content-Disposition"] = f'attachment; filename="{file.name}"'
+    if isinstance(file.body, bytes):
+        return Response(file.body, headers=headers, media_type=file.media_type)
+    chunks = iter(partial(file.body.read, CHUNK_BYTES), b"")
+    return StreamingResponse(
+        chunks,
+        headers=headers,
+        media_type=file.media_type,
+        background=BackgroundTask(file.body.close),
+    )
+
+
+def _set_cookie(response: Response, request: Request, name: str, value: str, seconds: int) -> None:
+    """Set a cookie that scripts cannot read, other sites do not send, and http does not carry if it came over https."""
     is_secure = request.url.scheme == "https"
     response.set_cookie(
         name, value, max_age=seconds, path=ROOT, httponly=True, samesite="strict", secure=is_secure
@@ -441,65 +494,75 @@ def _keep(response: Response, request: Request, name: str, value: str, seconds: 
 # --- pages -------------------------------------------------------------------------------------------------------
 
 
-def _wrong(
+def _error_page(
     error: MemorandaError,
     request: Request,
     session: Session | None = None,
     access: Access | None = None,
 ) -> Response:
+    """Return the page that shows an error, with the status that UMP has for it."""
     status, _ = refuse(error)
-    return _render(
-        Page(template="wrong.html", told={"message": error.message}, status=status),
-        request,
-        session,
-        access,
-    )
+    page = TemplatePage(template="wrong.html", context={"message": error.message}, status=status)
+    return _render(page, request, session, access)
 
 
-def _told(
-    request: Request, session: Session | None, access: Access | None, said: str
-) -> dict[str, Any]:
-    """What every page is told."""
+def _page_context(
+    request: Request, session: Session | None, access: Access | None, notice: str
+) -> dict[str, object]:
+    """Return the part of the context that every template gets."""
     text = texts_of(request)
-    told = {"session": session, "access": access, "said": said, "here": request.url.path}
-    return {**told, "t": text, "rich": text.rich}
+    return {
+        "session": session,
+        "access": access,
+        "said": notice,
+        "here": request.url.path,
+        "t": text,
+        "rich": text.rich,
+    }
 
 
 def _render(
-    page: Page, request: Request, session: Session | None = None, access: Access | None = None
+    page: TemplatePage,
+    request: Request,
+    session: Session | None = None,
+    access: Access | None = None,
 ) -> Response:
-    said = unquote(request.cookies.get(SAID, ""))[:SAID_CHARS_LIMIT]
-    told = {**page.told, **_told(request, session, access, said)}
-    response = Response(
-        _templates().get_template(page.template).render(told), page.status, _HEADERS, _HTML
-    )
-    if said:
-        response.delete_cookie(SAID, path=ROOT)
+    """Return a page as HTML, with the notice of the last form, which is then deleted."""
+    notice = unquote(request.cookies.get(NOTICE_COOKIE, ""))[:NOTICE_CHARS_LIMIT]
+    context = {**page.context, **_page_context(request, session, access, notice)}
+    body = _templates().get_template(page.template).render(context)
+    response = Response(body, page.status, _HEADERS, wire.HTML)
+    if notice:
+        response.delete_cookie(NOTICE_COOKIE, path=ROOT)
     return response
 
 
 @cache
 def _templates() -> jinja2.Environment:
+    """Return the environment of the templates, which escapes every value."""
     loader = jinja2.PackageLoader("memoranda.bindings.console")
-    made = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    # Records have what they have: most of what can be said of a memory is not said of every one.
-    made.undefined = jinja2.ChainableUndefined
-    made.filters |= {
-        "ago": words.ago,
-        "iso": words.iso,
-        "day": words.day,
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    # Most fields of a record are optional, so a missing one is empty instead of an error.
+    environment.undefined = jinja2.ChainableUndefined
+    environment.filters |= {
+        "ago": format_age,
+        "iso": format_iso,
+        "day": format_day,
         "path": lambda text: quote(text, safe=""),
     }
-    made.globals |= {"root": ROOT, "version": __version__, "static": _static_path}
-    return made
+    environment.globals |= {"root": ROOT, "version": __version__, "static": _static_path}
+    return environment
 
 
 @cache
-def _file(name: str) -> bytes:
+def _static_file(name: str) -> bytes:
+    """Return the bytes of a style, script or icon."""
     return (files("memoranda.bindings.console") / "static" / name).read_bytes()
 
 
 @cache
 def _static_path(name: str) -> str:
-    """With its hash in the address, so that it can be kept for good."""
-    return f"{ROOT}/static/{name}?{hashlib.sha256(_file(name)).hexdigest()[:12]}"
+    """Return the path of a static file with its hash, so that browsers may cache it forever."""
+    return f"{ROOT}/static/{name}?{hashlib.sha256(_static_file(name)).hexdigest()[:12]}"

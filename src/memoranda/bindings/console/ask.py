@@ -1,19 +1,19 @@
-"""CAL: a query is checked and run, and its answer shown, as records or as the text that a model would get."""
+"""The page for CAL queries: it checks and runs a query, and shows its results or the text that a model would get."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
-from memoranda.bindings.console.visit import Answer, File, Page, Visit
+from memoranda.bindings.console.visit import Answer, File, TemplatePage, Visit
 from memoranda.encoding.json_text import dump, dump_pretty
 from memoranda.errors import QueryError
 from memoranda.service.cal.cal import check
 from memoranda.standards.cal.language.completion import find_completions
 
-# By the names of their texts.
+# Example queries, by the names of their texts.
 EXAMPLES: Final = (
     ("latest", "RECALL beliefs RECENT 10"),
     ("about", 'RECALL beliefs ABOUT "alice"'),
@@ -25,79 +25,80 @@ EXAMPLES: Final = (
     ),
     ("explain", "EXPLAIN RECALL beliefs RECENT 10"),
 )
-_PLACES: Final = 20
+# Other namespaces that an empty answer offers.
+_NAMESPACES: Final = 20
 _TRIPLE: Final = ("subject", "relation", "object")
-# Where grains of other types say what they say.
+# Fields with the text of a grain that is no triple, in order of preference.
 _TEXTS: Final = ("content", "text", "description", "observation", "trigger", "object", "subject")
+# Projects in the list of namespaces.
 _PROJECTS: Final = 200
+# Completions in the list below the editor.
 _COMPLETIONS: Final = 12
-# A query that is longer is checked when it is run.
+# Characters that are checked while a person types; a longer query is checked when it is run.
 _CHECKED_CHARS: Final = 4_000
 _EXPLAINED: Final = re.compile(r"\s*EXPLAIN\b", re.IGNORECASE)
 _READING: Final = frozenset({"read"})
 
 
-def asked(visit: Visit) -> Answer:
-    """The editor, and the answer of what stands in it. Only what reads is run: opening a page changes nothing."""
-    query, namespace = visit.asked("query"), visit.asked("namespace")
+def show_editor(visit: Visit) -> Answer:
+    """Show the editor, and the answer to the query in it. Only queries that read are run, so a link changes nothing."""
+    query, namespace = visit.query_value("query"), visit.query_value("namespace")
     projects = visit.service.projects(visit.access)[:_PROJECTS]
-    told: dict[str, Any] = {
+    context: dict[str, object] = {
         "query": query,
         "namespace": namespace,
         "examples": EXAMPLES,
         "projects": projects,
     }
-    if query:
-        asked = (
-            f"EXPLAIN {query}" if visit.asked("explain") and not _EXPLAINED.match(query) else query
+    if not query:
+        return TemplatePage(template="ask.html", context=context)
+    is_explained = visit.query_value("explain") and not _EXPLAINED.match(query)
+    reader = replace(visit.access, verbs=visit.access.verbs & _READING)
+    try:
+        answer = visit.service.cal.run(
+            reader, f"EXPLAIN {query}" if is_explained else query, namespace=namespace or None
         )
-        try:
-            reader = replace(visit.access, verbs=visit.access.verbs & _READING)
-            answer = visit.service.cal.run(reader, asked, namespace=namespace or None)
-        except QueryError as error:
-            told["wrong"] = {"code": error.cal_code, "message": error.message}
-        else:
-            told |= {"answer": answer, "text": _text(answer), "json": dump_pretty(answer)}
-            told["rows"] = _rows(answer)
-            told["is_empty"] = answer.get("results") == []
-            # Where else to ask, as a query is about one place.
-            told["places"] = [name for name in projects if name != namespace][:_PLACES]
-    return Page(template="ask.html", told=told)
+    except QueryError as error:
+        context["wrong"] = {"code": error.cal_code, "message": error.message}
+    else:
+        context |= {"answer": answer, "text": _model_text(answer), "json": dump_pretty(answer)}
+        context["rows"] = _titled_rows(answer)
+        context["is_empty"] = answer.get("results") == []
+        # Other namespaces to try, because a query is about one.
+        context["places"] = [name for name in projects if name != namespace][:_NAMESPACES]
+    return TemplatePage(template="ask.html", context=context)
 
 
-def checked(visit: Visit) -> Answer:
-    """Whether what stands in the editor is a query, and what may come next: for the script, while one writes."""
+def check_query(visit: Visit) -> Answer:
+    """Check the query in the editor, and list completions. A script calls this while a person types."""
     query = (visit.query.get("query") or ("",))[0][:_CHECKED_CHARS]
     word, following = find_completions((visit.query.get("before") or (query,))[0][:_CHECKED_CHARS])
-    told = {**check(query), "word": word, "completions": following[:_COMPLETIONS]}
-    return File(body=dump(told), name="", media_type="application/json")
+    verdict = {**check(query), "word": word, "completions": following[:_COMPLETIONS]}
+    return File(body=dump(verdict), name="", media_type="application/json")
 
 
-def _text(answer: dict[str, Any]) -> str:
-    """What a model would get, of an assembled context."""
-    found = answer.get("formatted_context") or answer.get("formatted")
-    text = found.get("text") if isinstance(found, dict) else found
+def _model_text(answer: dict[str, object]) -> str:
+    """Return the text that a model would get; "" if the query did not format one."""
+    formatted = answer.get("formatted_context") or answer.get("formatted")
+    text = formatted.get("text") if isinstance(formatted, dict) else formatted
     return text if isinstance(text, str) else ""
 
 
-def _rows(answer: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """What was found, each with what it says in a line; empty where it is no grain."""
+def _titled_rows(answer: dict[str, object]) -> list[tuple[str, dict[str, object]]]:
+    """Return the results with a title for each; the title is empty if the result is no grain."""
     rows = answer.get("results")
-    return (
-        [(_said(each), each) for each in rows if isinstance(each, dict)]
-        if isinstance(rows, list)
-        else []
-    )
+    if not isinstance(rows, list):
+        return []
+    return [(_title(row), row) for row in rows if isinstance(row, dict)]
 
 
-def _said(row: dict[str, Any]) -> str:
+def _title(row: dict[str, object]) -> str:
+    """Return the triple of a grain, or else its text."""
     fields = row.get("grain")
     if not isinstance(fields, dict):
         return ""
     triple = [fields[name] for name in _TRIPLE if isinstance(fields.get(name), str)]
+    if len(triple) == len(_TRIPLE):
+        return " ".join(triple)
     texts = (fields.get(name) for name in _TEXTS)
-    return (
-        " ".join(triple)
-        if len(triple) == len(_TRIPLE)
-        else next((each for each in texts if isinstance(each, str)), "")
-    )
+    return next((text for text in texts if isinstance(text, str)), "")

@@ -1,4 +1,4 @@
-"""Who comes in and what was done: keys, sessions, the audit log, and whether the store is sound."""
+"""The pages of keys, sessions, the audit log, the overview, and the rules of an owner."""
 
 from __future__ import annotations
 
@@ -7,39 +7,41 @@ from typing import Final
 import msgspec
 from jinja2.filters import do_filesizeformat as filesize
 
-from memoranda.bindings.console.visit import ROOT, Answer, Page, Redirect, Visit
+from memoranda.bindings.console.visit import ROOT, Answer, Redirect, TemplatePage, Visit
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
 from memoranda.model.owner import check_did
 from memoranda.service.core.access import ALL_VERBS, SCOPES, TOKEN_VERBS, Access
-from memoranda.service.core.limits import PRESETS, OwnRules, Quotas, tightened
+from memoranda.service.core.limits import PRESETS, OwnRules, Quotas, tighten_quotas
 from memoranda.standards.oams.namespace import parse_namespace, space_of
 from memoranda.standards.ump.requests import AuditRequest
 
+# Entries of the audit log on its page.
 _EVENTS = 100
 _DAY_MS = 86_400_000
-# The word to type before a key is revoked whose owner may be locked out by that.
+# The word that confirms revoking a key whose owner may be locked out without it.
 REVOKE_WORD: Final = "revoke"
-# Whoever needs it for longer has a key, which is listed.
+# Days that a token may be valid. For longer access there are keys, which are listed.
 _TOKEN_DAYS = 90
 
 
 def _is_owner(access: Access) -> bool:
+    """Return True if the access has all rights, to all memories."""
     return access.verbs >= ALL_VERBS and not access.is_narrowed
 
 
 def _require_owner(visit: Visit) -> None:
-    """Keys can be made only by who may do everything that a key could."""
+    """Raise ForbiddenScope unless the caller has every right that a new key could have."""
     if not _is_owner(visit.access):
         raise ForbiddenScope(visit.text("wrong.no_keys"))
 
 
-def keys(visit: Visit) -> Answer:
-    """The keys of this owner, and the browsers that are signed in."""
-    return _keys(visit)
+def show_keys(visit: Visit) -> Answer:
+    """Show the keys of this owner, and the signed-in browsers."""
+    return _keys_page(visit)
 
 
-def _keys(visit: Visit, made: str = "", token: str = "") -> Answer:
-    """Return the page of keys, with what was just made. A key that may not make others sees itself alone."""
+def _keys_page(visit: Visit, new_key: str = "", new_token: str = "") -> Answer:
+    """Return the page of keys, with a new key or token. A key that must not create others sees only itself."""
     gate = visit.service.gate
     keys = gate.keys_of(visit.access.default_tenant)
     names = {key.key_id: key.name for key in keys}
@@ -47,21 +49,21 @@ def _keys(visit: Visit, made: str = "", token: str = "") -> Answer:
     own_key = visit.service.sessions.key_id(visit.session)
     if not _is_owner(visit.access):
         keys = [key for key in keys if key.key_id == own_key]
-    return Page(
+    return TemplatePage(
         template="keys.html",
-        told={
+        context={
             "keys": keys,
             "names": names,
             "lock_outs": {
-                key.key_id: gate.lock_out(key, in_use=own_key)
+                key.key_id: gate.lock_out_reason(key, caller_key_id=own_key)
                 for key in keys
                 if key.revoked is None
             },
             "revoke_word": REVOKE_WORD,
             "sessions": sessions,
             "scopes": SCOPES,
-            "made": made,
-            "token_made": token,
+            "made": new_key,
+            "token_made": new_token,
             "token_verbs": sorted(TOKEN_VERBS),
             "is_owner": _is_owner(visit.access),
         },
@@ -69,17 +71,17 @@ def _keys(visit: Visit, made: str = "", token: str = "") -> Answer:
 
 
 def add_key(visit: Visit) -> Answer:
-    """Make a key; it is shown once, on the page that answers."""
+    """Create a key. It is shown once, on the page that follows."""
     _require_owner(visit)
-    scopes = tuple(scope for scope in visit.chosen("scope") if scope in SCOPES)
-    name = visit.required("name", "wrong.missing_name")
-    return _keys(
+    scopes = tuple(scope for scope in visit.form_values("scope") if scope in SCOPES)
+    name = visit.require_value("name", "wrong.missing_name")
+    return _keys_page(
         visit, visit.service.gate.add_key(name, tenant=visit.access.default_tenant, scopes=scopes)
     )
 
 
 def revoke_key(visit: Visit) -> Answer:
-    """Revoke a key; one that locks its owner out only if the word for that was typed."""
+    """Revoke a key. If that may lock its owner out, the person must have typed the word."""
     _require_owner(visit)
     gate, name = visit.service.gate, visit.names["id"]
     key = next(
@@ -88,34 +90,36 @@ def revoke_key(visit: Visit) -> Answer:
     if key is None:
         raise NotFound(visit.text("wrong.no_key"))
     in_use, is_confirmed = visit.service.sessions.key_id(visit.session), visit.is_typed(REVOKE_WORD)
-    if not is_confirmed and gate.lock_out(key, in_use=in_use) is not None:
+    if not is_confirmed and gate.lock_out_reason(key, caller_key_id=in_use) is not None:
         raise InvalidInput(visit.text("wrong.not_revoked", name=key.name, word=REVOKE_WORD))
-    gate.revoke_key(key.key_id, in_use=in_use, is_confirmed=is_confirmed)
+    gate.revoke_key(key.key_id, caller_key_id=in_use, is_confirmed=is_confirmed)
     return Redirect(f"{ROOT}/keys", visit.text("said.revoked", name=key.name))
 
 
 def mint_token(visit: Visit) -> Answer:
-    """Make a token that ends by itself, for a part of this memory; it is shown once, on the page that answers."""
+    """Create a token that expires, for a part of this memory. It is shown once, on the page that follows."""
     _require_owner(visit)
-    days = visit.number(visit.given("days")) or 1
+    days = visit.parse_number(visit.form_value("days")) or 1
     if days > _TOKEN_DAYS:
         raise InvalidInput(visit.text("wrong.too_long", most=_TOKEN_DAYS))
-    audience = visit.given("audience").strip() or None
+    audience = visit.form_value("audience").strip() or None
     if audience is not None:
         check_did(audience, visit.text("keys.audience"))
     scope = {"owner": visit.access.default_tenant}
-    scope |= {name: value for name in ("project", "agent") if (value := visit.given(name).strip())}
-    verbs = tuple(verb for verb in visit.chosen("verb") if verb in TOKEN_VERBS)
+    scope |= {
+        name: value for name in ("project", "agent") if (value := visit.form_value(name).strip())
+    }
+    verbs = tuple(verb for verb in visit.form_values("verb") if verb in TOKEN_VERBS)
     token = visit.service.gate.mint_token(
         verbs=verbs, scope=scope, ttl_ms=days * _DAY_MS, audience=audience
     )
-    return _keys(visit, token=token)
+    return _keys_page(visit, new_token=token)
 
 
 def revoke_token(visit: Visit) -> Answer:
-    """Revoke a token that was made for this memory."""
+    """Revoke a token for this memory."""
     _require_owner(visit)
-    text = visit.required("token_text", "wrong.missing_token")
+    text = visit.require_value("token_text", "wrong.missing_token")
     claims = visit.service.gate.inspect_token(text)["claims"]
     assert isinstance(claims, dict)
     if claims["scope"].get("owner") != visit.access.default_tenant:
@@ -125,50 +129,55 @@ def revoke_token(visit: Visit) -> Answer:
 
 
 def end_session(visit: Visit) -> Answer:
-    visit.service.sessions.end(visit.access, visit.session, visit.names["id"])
+    """Sign out another browser."""
+    visit.service.sessions.end_session(visit.access, visit.session, visit.names["id"])
     return Redirect(f"{ROOT}/keys", visit.text("said.signed_out_there"))
 
 
-def audit(visit: Visit) -> Answer:
-    """The last that was done, and whether the chain is whole if that is asked."""
+def show_audit(visit: Visit) -> Answer:
+    """Show the latest entries of the audit log, and on request the result of verifying its chain."""
     request = AuditRequest(
-        op=visit.asked("op") or None, actor=visit.asked("actor") or None, requested_limit=_EVENTS
+        op=visit.query_value("op") or None,
+        actor=visit.query_value("actor") or None,
+        requested_limit=_EVENTS,
     )
     events = visit.service.audit(visit.access, request)[::-1]
-    report = visit.service.audit_verify(visit.access) if visit.asked("verify") else None
-    return Page(
+    report = visit.service.audit_verify(visit.access) if visit.query_value("verify") else None
+    return TemplatePage(
         template="audit.html",
-        told={
+        context={
             "events": events,
             "report": report,
-            "op": visit.asked("op"),
-            "actor": visit.asked("actor"),
+            "op": visit.query_value("op"),
+            "actor": visit.query_value("actor"),
         },
     )
 
 
-def overview(visit: Visit) -> Answer:
-    """How much there is, of what, and where; and, if that is asked, whether all of it is sound."""
-    meaning, vectors = visit.service.context.meaning, visit.service.context.engine.vectors
-    return Page(
+def show_overview(visit: Visit) -> Answer:
+    """Show counts of memories, and on request the result of a full check."""
+    meaning, vectors = visit.service.context.semantic_search, visit.service.context.engine.vectors
+    return TemplatePage(
         template="overview.html",
-        told={
+        context={
             "stats": visit.service.stats(visit.access),
-            "waiting": vectors.waiting(meaning.model) if meaning.is_on else None,
-            "report": visit.service.verify(visit.access) if visit.asked("verify") else None,
+            "waiting": vectors.waiting(meaning.model) if meaning.is_enabled else None,
+            "report": visit.service.verify(visit.access) if visit.query_value("verify") else None,
         },
     )
 
 
-def rules(visit: Visit) -> Answer:
-    """How much there may be, what the law asks for, and the namespaces."""
+def show_rules(visit: Visit) -> Answer:
+    """Show the quotas, the compliance presets, and the namespaces."""
     context, own = visit.service.context, visit.service.rules(visit.access)
     stats = visit.service.stats(visit.access)
-    return Page(
+    return TemplatePage(
         template="rules.html",
-        told={
+        context={
             "usage": _usage(
-                tightened(context.quotas, msgspec.json.encode(own)), stats.memories, stats.bytes
+                tighten_quotas(context.quotas, msgspec.json.encode(own)),
+                stats.memories,
+                stats.bytes,
             ),
             "server": {**msgspec.structs.asdict(context.quotas), "presets": context.presets},
             "own": msgspec.structs.asdict(own),
@@ -180,20 +189,23 @@ def rules(visit: Visit) -> Answer:
 
 
 def set_rules(visit: Visit) -> Answer:
-    """Ask for something else from now on."""
+    """Change the owner's own rules."""
     if not _is_owner(visit.access):
         raise ForbiddenScope(visit.text("wrong.no_rules"))
     limits = {
-        name: visit.number(visit.given(name)) for name in ("memories", "bytes", "writes_per_minute")
+        name: visit.parse_number(visit.form_value(name))
+        for name in ("memories", "bytes", "writes_per_minute")
     }
-    visit.service.set_rules(visit.access, OwnRules(presets=tuple(visit.chosen("preset")), **limits))
+    visit.service.set_rules(
+        visit.access, OwnRules(presets=tuple(visit.form_values("preset")), **limits)
+    )
     return Redirect(f"{ROOT}/rules", visit.text("rules.saved"))
 
 
 def _usage(
     quotas: Quotas, memories: int, used: int | None
 ) -> list[tuple[str, int, int, tuple[str, str]]]:
-    """What is used, of how much: as numbers, and as they are read."""
+    """Return the used and the allowed amount of each quota, as numbers and as texts."""
     rows = [("count", memories, quotas.memories, (str(memories), str(quotas.memories)))]
     if used is not None:
         rows.append(("bytes", used, quotas.bytes, (filesize(used), filesize(quotas.bytes))))
@@ -201,7 +213,7 @@ def _usage(
 
 
 def _namespaces(visit: Visit) -> list[tuple[str, str]]:
-    """Each as OAMS names it, and the project that it is."""
+    """Return the OAMS name of each namespace, with its project."""
     names = visit.service.oams.namespaces(visit.access)
     tenant = visit.access.default_tenant
     return [(name, space_of(parse_namespace(name), tenant)) for name in names]

@@ -1,4 +1,4 @@
-"""What waits for a person: proposals of agents, what follows from memories, secrets, and orders to a model."""
+"""The review page: proposals of agents, suggested consolidations, likely secrets, and likely prompt injection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from memoranda.bindings.console.memories import REASON
-from memoranda.bindings.console.visit import ROOT, Answer, Page, Redirect, Visit
+from memoranda.bindings.console.visit import ROOT, Answer, Redirect, TemplatePage, Visit
 from memoranda.encoding.json_text import parse
 from memoranda.errors import InvalidInput
 from memoranda.service.consolidation.dreams import DreamRun, Output
@@ -15,46 +15,44 @@ from memoranda.standards.oams.memory import STRATEGIES
 from memoranda.standards.openwop.proposals import Revision
 from memoranda.standards.ump.requests import ForgetRequest
 
+# Suggestions on the page, and earlier runs that can be undone.
 _SUGGESTIONS: Final = 50
 _RUNS: Final = 10
-# Neither applied nor refused nor put away.
+# States of proposals that wait for a decision.
 _OPEN: Final = ("draft", "revised")
-# Contradictions first.
-ORDERED: Final = ("validate", *(name for name in STRATEGIES if name != "validate"))
+# The kinds of checks, contradictions first.
+ORDERED_STRATEGIES: Final = ("validate", *(name for name in STRATEGIES if name != "validate"))
 
 
-def waiting(visit: Visit) -> Answer:
-    """Everything that waits. What takes a look at all memories is done only if somebody asks."""
-    proposals = [
-        each for each in visit.service.openwop.proposals(visit.access) if each["state"] in _OPEN
-    ]
-    project, strategy = visit.asked("project"), visit.asked("strategy")
+def show_review(visit: Visit) -> Answer:
+    """Show everything that waits for a decision. Checks that read all memories run only on request."""
+    proposals = visit.service.openwop.proposals(visit.access)
+    project, strategy = visit.query_value("project"), visit.query_value("strategy")
     outputs = _run(visit, project, strategy, is_dry=True).outputs if strategy else ()
-    suggested = [each for each in outputs if each.result in ("created", "updated")][:_SUGGESTIONS]
-    after = visit.number(visit.asked("after"))
-    return Page(
+    suggested = [output for output in outputs if output.result in ("created", "updated")]
+    after = visit.parse_number(visit.query_value("after"))
+    secrets = orders = None
+    # These searches return a page at a time, because a full search of a large memory takes long.
+    if visit.query_value("secrets"):
+        secrets = visit.service.suspects_page(visit.access, after=after)
+    if visit.query_value("orders"):
+        orders = visit.service.orders_page(visit.access, after=after)
+    runs = visit.service.oams.dream_runs(visit.access)
+    suggestions = [output.document() for output in suggested[:_SUGGESTIONS]] if strategy else None
+    return TemplatePage(
         template="review.html",
-        told={
-            "proposals": proposals,
-            # A page at a time: whoever has a hundred thousand memories is not to wait for all of them.
-            "secrets": visit.service.suspects_page(visit.access, after=after)
-            if visit.asked("secrets")
-            else None,
-            "orders": visit.service.orders_page(visit.access, after=after)
-            if visit.asked("orders")
-            else None,
+        context={
+            "proposals": [proposal for proposal in proposals if proposal["state"] in _OPEN],
+            "secrets": secrets,
+            "orders": orders,
             "after": after,
             "projects": visit.service.projects(visit.access),
             "project": project,
             "strategy": strategy,
-            "strategies": ORDERED,
-            "suggested": [each.document() for each in suggested] if strategy else None,
-            "runs": [
-                each
-                for each in visit.service.oams.dream_runs(visit.access)
-                if each["can_be_undone"]
-            ][:_RUNS],
-            "refused": sum(each.result == "refused" for each in outputs),
+            "strategies": ORDERED_STRATEGIES,
+            "suggested": suggestions,
+            "runs": [run for run in runs if run["can_be_undone"]][:_RUNS],
+            "refused": sum(output.result == "refused" for output in outputs),
         },
     )
 
@@ -67,6 +65,7 @@ def _run(
     is_dry: bool = False,
     only: Collection[str] | None = None,
 ) -> DreamRun:
+    """Run a consolidation of a project. `only` limits it to the suggestions with these keys."""
     if strategy not in STRATEGIES:
         raise InvalidInput(visit.text("wrong.no_strategy"))
     namespace = visit.service.oams.namespace(visit.access, project or None)
@@ -75,97 +74,102 @@ def _run(
     )
 
 
-def _back(visit: Visit, said: str) -> Answer:
-    """To the same suggestions."""
-    query = urlencode({"project": visit.given("project"), "strategy": visit.given("strategy")})
-    return Redirect(f"{ROOT}/review?{query}", said)
-
-
-def conclude(visit: Visit) -> Answer:
-    """Write what was suggested: all of it, or one, in the words of whoever accepts it."""
-    key, text = visit.given("key"), visit.given("text").replace("\r\n", "\n").strip()
-    run = _run(visit, visit.given("project"), visit.given("strategy"), only=[key] if key else None)
-    if text:
-        for each in run.outputs:
-            _reword(visit, each, text)
-    return _back(
-        visit, visit.text("said.accepted") if key else visit.text("said.written", n=run.written)
+def _back_to_suggestions(visit: Visit, notice: str) -> Answer:
+    """Return the redirect to the suggestions from which the form came."""
+    query = urlencode(
+        {"project": visit.form_value("project"), "strategy": visit.form_value("strategy")}
     )
+    return Redirect(f"{ROOT}/review?{query}", notice)
+
+
+def accept_suggestions(visit: Visit) -> Answer:
+    """Write all suggestions, or one of them, with the text that the person entered."""
+    key, text = visit.form_value("key"), visit.form_value("text").replace("\r\n", "\n").strip()
+    run = _run(
+        visit,
+        visit.form_value("project"),
+        visit.form_value("strategy"),
+        only=[key] if key else None,
+    )
+    if text:
+        for output in run.outputs:
+            _reword(visit, output, text)
+    notice = visit.text("said.accepted") if key else visit.text("said.written", n=run.written)
+    return _back_to_suggestions(visit, notice)
 
 
 def _reword(visit: Visit, output: Output, text: str) -> None:
-    """From then on it is theirs, and no pass touches it."""
+    """Replace the text of a written suggestion. Later consolidation runs leave a changed memory alone."""
     if output.memory["value"] != text:
-        said = {
-            name: value
-            for name, value in output.memory.items()
-            if name not in ("created_at", "updated_at")
-        }
-        visit.service.oams.store(visit.access, {**said, "value": text})
+        times = ("created_at", "updated_at")
+        fields = {name: value for name, value in output.memory.items() if name not in times}
+        visit.service.oams.store(visit.access, {**fields, "value": text})
 
 
-def undo(visit: Visit) -> Answer:
-    """Take back what was written of what had been suggested."""
-    undone = visit.service.oams.undo(visit.access, visit.given("run"))
+def undo_run(visit: Visit) -> Answer:
+    """Undo a consolidation run."""
+    undone = visit.service.oams.undo(visit.access, visit.form_value("run"))
     return Redirect(f"{ROOT}/review", visit.text("said.run_undone", n=len(undone.taken_back)))
 
 
-def refuse(visit: Visit) -> Answer:
-    """Do not suggest it again while it says the same."""
-    namespace = visit.service.oams.namespace(visit.access, visit.given("project") or None)
+def refuse_suggestion(visit: Visit) -> Answer:
+    """Refuse a suggestion, so that it is not made again with the same text."""
+    namespace = visit.service.oams.namespace(visit.access, visit.form_value("project") or None)
     visit.service.oams.refuse(
-        visit.access, namespace, visit.given("strategy"), [visit.given("key")]
+        visit.access, namespace, visit.form_value("strategy"), [visit.form_value("key")]
     )
-    return _back(visit, visit.text("said.refused"))
+    return _back_to_suggestions(visit, visit.text("said.refused"))
 
 
-def keep_right(visit: Visit) -> Answer:
-    """Of memories that contradict each other, forget all but one."""
-    namespace = visit.service.oams.namespace(visit.access, visit.given("project") or None)
-    for key in visit.chosen("wrong"):
+def keep_one_statement(visit: Visit) -> Answer:
+    """Keep one of several contradicting memories, and forget the others."""
+    namespace = visit.service.oams.namespace(visit.access, visit.form_value("project") or None)
+    for key in visit.form_values("wrong"):
         if key.startswith("urn:ump:"):
             visit.service.forget(visit.access, ForgetRequest(id=key, reason=REASON))
         else:
             visit.service.oams.forget(visit.access, namespace, key)
-    return _back(visit, visit.text("said.kept_right"))
+    return _back_to_suggestions(visit, visit.text("said.kept_right"))
 
 
-def take_out(visit: Visit) -> Answer:
-    """Take what looks like a secret out of a memory, for good."""
-    visit.service.redact(visit.access, visit.given("id"))
-    return Redirect(_same_look(visit, "secrets"), visit.text("said.taken_out"))
+def redact_secret(visit: Visit) -> Answer:
+    """Remove a likely secret from a memory for good."""
+    visit.service.redact(visit.access, visit.form_value("id"))
+    return Redirect(_search_path(visit, "secrets"), visit.text("said.taken_out"))
 
 
-def allow(visit: Visit) -> Answer:
-    """Say that a memory may read as it does."""
-    visit.service.allow_orders(visit.access, visit.given("id"))
-    return Redirect(_same_look(visit, "orders"), visit.text("said.allowed"))
+def allow_memory(visit: Visit) -> Answer:
+    """Keep a memory that looked like prompt injection, and do not report it again."""
+    visit.service.allow_orders(visit.access, visit.form_value("id"))
+    return Redirect(_search_path(visit, "orders"), visit.text("said.allowed"))
 
 
-def _same_look(visit: Visit, what: str) -> str:
-    """The page of what was found that somebody decided on."""
-    after = visit.number(visit.given("after"))
-    return f"{ROOT}/review?{what}=yes" + (f"&after={after}" if after else "")
+def _search_path(visit: Visit, search: str) -> str:
+    """Return the path of the search results from which the form came."""
+    after = visit.parse_number(visit.form_value("after"))
+    return f"{ROOT}/review?{search}=yes" + (f"&after={after}" if after else "")
 
 
-def reject(visit: Visit) -> Answer:
+def reject_proposal(visit: Visit) -> Answer:
+    """Reject a proposal of an agent."""
     visit.service.openwop.reject_proposal(
-        visit.access, visit.names["id"], reason=visit.given("reason")
+        visit.access, visit.names["id"], reason=visit.form_value("reason")
     )
     return Redirect(f"{ROOT}/review", visit.text("said.refused"))
 
 
-def revise(visit: Visit) -> Answer:
-    """Change what a proposal would install; it still waits."""
+def revise_proposal(visit: Visit) -> Answer:
+    """Change the artifact of a proposal, which still waits for a decision."""
     try:
-        revision = Revision.parse({"artifact": parse(visit.given("artifact").encode())})
+        revision = Revision.parse({"artifact": parse(visit.form_value("artifact").encode())})
     except ValueError:
         raise InvalidInput(visit.text("wrong.no_json")) from None
     visit.service.openwop.revise_proposal(visit.access, visit.names["id"], revision)
     return Redirect(f"{ROOT}/review", visit.text("said.changed"))
 
 
-def approve(visit: Visit) -> Answer:
+def approve_proposal(visit: Visit) -> Answer:
+    """Approve a proposal of an agent, and apply it."""
     name = visit.names["id"]
     approval = visit.service.openwop.approve_proposal(visit.access, name)
     visit.service.openwop.apply_proposal(visit.access, name, approval_id=approval)

@@ -1,24 +1,29 @@
-"""The words of the pages: one file for each language, chosen by what the browser asks for.
+"""The texts of the pages, one file per language, and how moments and differences are written in them.
 
-What the service says of an error is not among them: every binding says that in the same words.
+The browser's Accept-Language header chooses the language. Error messages of the service are not among the texts: every
+interface shows them in the same words. Nothing here is markup, except in `Texts.rich`; templates escape the rest.
 """
 
 from __future__ import annotations
 
+import difflib
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Final, NamedTuple
 
 from markupsafe import Markup, escape
 
-FIRST: Final = "en"
+from memoranda.model.instant import Instant, format_instant, parse_instant
+
+DEFAULT_LANGUAGE: Final = "en"
 _FOLDER: Final = files("memoranda.bindings.console") / "texts"
 
 
 class Texts:
-    """All texts of one language, by their names: `memories.search`."""
+    """The texts of one language, by names such as `memories.search`."""
 
     def __init__(
         self, language: str, entries: Mapping[str, Mapping[str, str | Mapping[str, str]]]
@@ -31,45 +36,125 @@ class Texts:
         }
 
     def __call__(self, name: str, /, **values: object) -> str:
-        """A text, with what is put in; where it has several forms, `n` decides."""
+        """Return a text with values inserted. If it has two forms, the value `n` chooses one."""
         entry = self._entries[name]
         if not isinstance(entry, str):
             entry = entry["one" if values["n"] == 1 else "other"]
         return entry.format_map(values) if values else entry
 
     def rich(self, name: str, /, **values: object) -> Markup:
-        """The same, with what stands between backticks as code."""
+        """Return a text as HTML, with code elements for parts between backticks."""
         parts = self(name, **values).split("`")
+        # Odd parts stood between backticks.
         marked = (
-            f"<code>{escape(part)}</code>" if place % 2 else escape(part)
-            for place, part in enumerate(parts)
+            f"<code>{escape(part)}</code>" if number % 2 else escape(part)
+            for number, part in enumerate(parts)
         )
         return Markup("").join(Markup(part) for part in marked)  # noqa: S704 - every part is escaped above
 
     def names(self) -> frozenset[str]:
+        """Return the names of all texts."""
         return frozenset(self._entries)
 
 
 @cache
-def languages() -> Mapping[str, Texts]:
-    """The languages there are."""
-    found = (each for each in _FOLDER.iterdir() if each.name.endswith(".toml"))
-    return {
-        (language := each.name.removesuffix(".toml")): Texts(
-            language, tomllib.loads(each.read_text("utf-8"))
-        )
-        for each in found
-    }
+def load_languages() -> Mapping[str, Texts]:
+    """Return the texts of each language, by its code."""
+    languages = {}
+    for file in _FOLDER.iterdir():
+        if file.name.endswith(".toml"):
+            language = file.name.removesuffix(".toml")
+            languages[language] = Texts(language, tomllib.loads(file.read_text("utf-8")))
+    return languages
 
 
 def texts_for(accepted: str) -> Texts:
-    """The texts of the first language that a browser asks for (`Accept-Language`) and that there is."""
-    there = languages()
-    asked: list[tuple[float, int, str]] = []
-    for place, part in enumerate(accepted[:1_000].split(",")):
+    """Return the texts of the language that an Accept-Language header prefers; English if it names none of ours."""
+    languages = load_languages()
+    preferences: list[tuple[float, int, str]] = []
+    # Characters: longer headers are cut, because no browser sends them.
+    for order, part in enumerate(accepted[:1_000].split(",")):
         name, _, weight = part.strip().partition(";q=")
         try:
-            asked.append((-float(weight or 1), place, name.partition("-")[0].lower()))
+            preferences.append((-float(weight or 1), order, name.partition("-")[0].lower()))
         except ValueError:
             continue
-    return next((there[name] for _, _, name in sorted(asked) if name in there), there[FIRST])
+    codes = (code for _, _, code in sorted(preferences) if code in languages)
+    return languages[next(codes, DEFAULT_LANGUAGE)]
+
+
+# --- moments and differences --------------------------------------------------------------------------------
+
+# The units of an age, each with its number in the next unit.
+_UNITS: Final = (
+    (60, "second"),
+    (60, "minute"),
+    (24, "hour"),
+    (30, "day"),
+    (12, "month"),
+)
+_WORD: Final = re.compile(r"\s+|[^\s]+")
+# Words; longer texts are compared by lines, because the time grows with the square of the number of words.
+_COMPARED_WORDS: Final = 2_000
+# Characters of a date such as 2026-05-31.
+_DAY_CHARS: Final = 10
+
+
+class TextChange(NamedTuple):
+    """A part of a text that is unchanged (""), new, or gone."""
+
+    text: str
+    change: str
+
+
+def format_age(moment: str | Instant, now: Instant, text: Texts) -> str:
+    """Return the age of a moment in its largest unit, such as "3 days ago" or "in 2 hours"."""
+    then = parse_instant(moment) if isinstance(moment, str) else moment
+    seconds = (now - then) // 1_000
+    is_past, amount = seconds >= 0, abs(seconds)
+    if amount < 1:
+        return text("time.now")
+    unit = "year"
+    for size, name in _UNITS:
+        unit = name
+        if amount < size:
+            break
+        amount //= size
+    else:
+        unit = "year"
+    return text("time.ago" if is_past else "time.ahead", time=text(f"time.{unit}", n=amount))
+
+
+def format_day(moment: str | Instant) -> str:
+    """Return the day of a moment, in the form of a date field."""
+    return format_iso(moment)[:_DAY_CHARS]
+
+
+def format_iso(moment: str | Instant) -> str:
+    """Return a moment in ISO 8601. A script shows it in the reader's time zone."""
+    if isinstance(moment, str):
+        return moment
+    return format_instant(moment)
+
+
+def compare_texts(before: str, after: str) -> list[TextChange]:
+    """Return the differences between two texts, word by word."""
+    is_long = len(before) + len(after) > 8 * _COMPARED_WORDS
+    old, new = (
+        text.splitlines(keepends=True) if is_long else _WORD.findall(text)
+        for text in (before, after)
+    )
+    return list(_changes(old, new))
+
+
+def _changes(old: list[str], new: list[str]) -> Iterator[TextChange]:
+    """Yield the parts that two sequences share or do not share, in order."""
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        if tag == "equal":
+            yield TextChange("".join(old[old_start:old_end]), "")
+            continue
+        if old_end > old_start:
+            yield TextChange("".join(old[old_start:old_end]), "gone")
+        if new_end > new_start:
+            yield TextChange("".join(new[new_start:new_end]), "new")

@@ -1,9 +1,9 @@
-"""One request of somebody who signed in, and what a page answers it with."""
+"""The request of a signed-in person, and the answers that a page may give."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 from urllib.parse import urlencode
 
 import msgspec
@@ -15,51 +15,51 @@ from memoranda.service.core.sign_in import Session
 from memoranda.service.service import Service
 
 ROOT: Final = "/console"
-# As many digits a whole number may have, and no more.
-_DIGITS: Final = 16
+# Characters from which a whole number is refused; shorter ones fit into 64 bits.
+_NUMBER_CHARS: Final = 16
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """What is shown: a template, and what it is told. One that waits for something is sent as far as it has come."""
+class TemplatePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A template and its context. A slow page is sent in parts while it is rendered."""
 
     template: str
-    told: Mapping[str, Any] = {}
+    context: Mapping[str, object] = {}
     status: int = 200
     is_slow: bool = False
 
 
 class Redirect(msgspec.Struct, frozen=True):
-    """Where the browser goes on; `said` is shown there once."""
+    """A redirect within the console; the notice is shown once on the next page."""
 
     path: str
-    said: str = ""
+    notice: str = ""
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
-    """What is no page: kept under a name, or, without one, read by the script. A large one is read as it is sent."""
+    """A file to download; without a name, an answer to a script. A body that is a stream is read while it is sent."""
 
     body: bytes | BinaryIO
     name: str
     media_type: str
 
 
-Answer = Page | Redirect | File
+Answer = TemplatePage | Redirect | File
 
 
 class Upload(msgspec.Struct, frozen=True):
-    """A file that a form brings, and how many bytes it has."""
+    """A file from a form, and its size in bytes."""
 
     name: str
     body: BinaryIO
     size: int
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks, and what for. `query` and `form` have every value of a name, in order."""
+    """A request with its caller. `query` and `form` have all values of a name, in order."""
 
     service: Service
     access: Access
@@ -70,45 +70,45 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     query: Mapping[str, Sequence[str]]
     form: Mapping[str, Sequence[str]]
     upload: Upload | None = None
-    # To be called when what a slow page began is over.
-    over: Callable[[], None] = _nothing
+    # Called when the work that a slow page started has ended.
+    on_finish: Callable[[], None] = _do_nothing
 
-    def asked(self, name: str) -> str:
-        """What the address says; empty where it says nothing."""
+    def query_value(self, name: str) -> str:
+        """Return a value of the URL's query; "" if there is none."""
         return (self.query.get(name) or ("",))[0].strip()
 
-    def number(self, text: str) -> int:
-        """A whole number, as an address or a form says it; 0 where it says none. Raises InvalidInput."""
+    def parse_number(self, text: str) -> int:
+        """Return a text as a whole number; 0 if it is empty. Raises InvalidInput."""
         text = text.strip()
-        if text and not (text.isdecimal() and text.isascii() and len(text) < _DIGITS):
+        if text and not (text.isdecimal() and text.isascii() and len(text) < _NUMBER_CHARS):
             raise InvalidInput(self.text("wrong.no_number", text=ascii(text[:40])))
         return int(text or 0)
 
-    def given(self, name: str) -> str:
-        """What a form says."""
+    def form_value(self, name: str) -> str:
+        """Return a value of the form; "" if there is none."""
         return (self.form.get(name) or ("",))[0]
 
     def is_typed(self, word: str) -> bool:
-        """Return True if the word that confirms something was typed into the form."""
-        return self.given("typed").strip().lower() == word
+        """Return True if the person typed the word that confirms an action."""
+        return self.form_value("typed").strip().lower() == word
 
-    def required(self, name: str, missing: str) -> str:
-        """The same, where there must be something; `missing` names the text that says so. Raises InvalidInput."""
-        value = self.given(name).strip()
+    def require_value(self, name: str, missing: str) -> str:
+        """Return a value of the form. Raises InvalidInput with the text `missing` if it is empty."""
+        value = self.form_value(name).strip()
         if not value:
             raise InvalidInput(self.text(missing))
         return value
 
-    def chosen(self, name: str) -> list[str]:
+    def form_values(self, name: str) -> list[str]:
         """Return the values of a field that may occur several times: each once, in order, without empty ones."""
         return [value for value in dict.fromkeys(self.form.get(name, ())) if value]
 
     def with_query(self, **changed: str | None) -> str:
-        """The address of the same page with something else in its query; None takes a name out."""
+        """Return the URL of this page with changes to its query; None removes a name."""
         query = {name: list(values) for name, values in self.query.items() if name not in changed}
         query.update({name: [value] for name, value in changed.items() if value})
-        said = urlencode(query, doseq=True)
-        return f"{self.path}?{said}" if said else self.path
+        encoded = urlencode(query, doseq=True)
+        return f"{self.path}?{encoded}" if encoded else self.path
 
 
-Show = Callable[[Visit], Answer]
+PageHandler = Callable[[Visit], Answer]

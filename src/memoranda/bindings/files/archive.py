@@ -1,9 +1,13 @@
-"""An archive of files: a tar that ends with a list of what is in it, encrypted if a passphrase is given.
+"""The archive of a backup: a tar whose last member is a manifest, encrypted if there is a passphrase.
 
-A plain archive can be unpacked by any `tar`. An encrypted one is that tar in pieces of 1 MiB, each sealed with
-AES-256-GCM under a key that scrypt makes of the passphrase; number and end are part of every nonce, so that pieces
-that were cut off, left out or exchanged are noticed. Neither writing nor reading holds more than a piece or two in
-memory.
+Any `tar` can unpack a plain archive. An encrypted one is the same tar in chunks of 1 MiB, each encrypted with
+AES-256-GCM under a key that scrypt derives from the passphrase. The nonce of a chunk has its number, and a bit for the
+last one, so that a truncated archive and missing or exchanged chunks are detected. Writing and reading hold at most two
+chunks in memory.
+
+    header   magic, scrypt cost (1 byte), salt (16), nonce prefix (7), check value of the passphrase (16)
+    chunk    ciphertext of up to 1 MiB, tag (16)
+    nonce    nonce prefix (7), number of the chunk (4), 1 for the last chunk (1)
 """
 
 from __future__ import annotations
@@ -26,20 +30,23 @@ from memoranda.encoding.json_text import dump_pretty, parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt
 
 MANIFEST: Final = "manifest.json"
+# Bytes; a manifest has about 100 for each file.
 MAX_MANIFEST_BYTES: Final = 4 * 1_048_576
 _MAGIC: Final = b"memoranda backup 1\n"
 _SALT_BYTES, _PREFIX_BYTES, _CHECK_BYTES, _TAG_BYTES = 16, 7, 16, 16
 _HEADER_BYTES: Final = len(_MAGIC) + 1 + _SALT_BYTES + _PREFIX_BYTES + _CHECK_BYTES
-PIECE_BYTES: Final = 1_048_576
-# What a guess of the passphrase costs, as a power of two: 128 MiB and some tenths of a second each.
+# Bytes of one encrypted chunk, and of one read.
+CHUNK_BYTES: Final = 1_048_576
+# The cost of one guess of the passphrase, as a power of two: 128 MiB of memory and some tenths of a second.
 SCRYPT_COST: Final = 17
-_MOST_COST: Final = 20
+# The highest cost accepted from a file: a gibibyte of memory.
+_MAX_COST: Final = 20
 
 Progress = Callable[[int], None]
 
 
 class Target(Protocol):
-    """What a member is written to; it is entered before and left after."""
+    """A file that a member is written to; entered before, and left when the member is complete."""
 
     def write(self, data: bytes, /) -> object: ...
 
@@ -55,14 +62,14 @@ class Target(Protocol):
 
 
 class Member(NamedTuple):
-    """One file that is to go into an archive."""
+    """A file to be archived, and its name in the archive."""
 
     name: str
     path: Path
 
 
 class ManifestEntry(NamedTuple):
-    """What the list at the end of an archive says of one file."""
+    """The size and digest of a file in the manifest of an archive."""
 
     size: int
     sha256: str
@@ -71,7 +78,7 @@ class ManifestEntry(NamedTuple):
 # --- writing ---------------------------------------------------------------------------------------------------
 
 
-def write(
+def write_archive(
     file: IO[bytes],
     members: list[Member],
     about: Mapping[str, Any],
@@ -79,10 +86,10 @@ def write(
     passphrase: str | None = None,
     progress: Progress | None = None,
 ) -> dict[str, ManifestEntry]:
-    """Write the files and the list of them; what the list says."""
-    listed: dict[str, ManifestEntry] = {}
+    """Write the files and the manifest, which also has the fields `about`; return the entries of the files."""
+    entries: dict[str, ManifestEntry] = {}
     sink = file if passphrase is None else _EncryptedWriter(file, passphrase)
-    with tarfile.open(fileobj=sink, mode="w|", bufsize=PIECE_BYTES) as tar:
+    with tarfile.open(fileobj=sink, mode="w|", bufsize=CHUNK_BYTES) as tar:
         done = 0
         for member in members:
             with member.path.open("rb") as source:
@@ -90,14 +97,16 @@ def write(
                 source.seek(0)
                 hashing = _Hashing(source, done, progress)
                 tar.addfile(_tar_entry(member.name, size), hashing)
-                listed[member.name] = ManifestEntry(size, hashing.digest.hexdigest())
+                entries[member.name] = ManifestEntry(size, hashing.digest.hexdigest())
                 done += size
-        files = {name: {"bytes": size, "sha256": digest} for name, (size, digest) in listed.items()}
+        files = {
+            name: {"bytes": size, "sha256": digest} for name, (size, digest) in entries.items()
+        }
         manifest = dump_pretty({**about, "files": files}).encode()
         tar.addfile(_tar_entry(MANIFEST, len(manifest)), io.BytesIO(manifest))
     if isinstance(sink, _EncryptedWriter):
         sink.end()
-    return listed
+    return entries
 
 
 def _tar_entry(name: str, size: int) -> tarfile.TarInfo:
@@ -107,7 +116,7 @@ def _tar_entry(name: str, size: int) -> tarfile.TarInfo:
 
 
 class _Hashing:
-    """A file that is read once, with the digest of what was read."""
+    """A file that is hashed while it is read, and reports progress."""
 
     def __init__(self, file: IO[bytes], before: int, progress: Progress | None) -> None:
         self.digest = hashlib.sha256()
@@ -123,14 +132,14 @@ class _Hashing:
 
 
 class _EncryptedWriter(io.RawIOBase):
-    """Takes bytes of any number and writes sealed pieces."""
+    """A stream that encrypts the bytes written to it, chunk by chunk."""
 
     def __init__(self, file: IO[bytes], passphrase: str) -> None:
         salt, prefix = secrets.token_bytes(_SALT_BYTES), secrets.token_bytes(_PREFIX_BYTES)
         key, check = _derive_key(passphrase, salt, SCRYPT_COST)
         self._header = _MAGIC + bytes([SCRYPT_COST]) + salt + prefix + check
         self._cipher, self._prefix, self._number = AESGCM(key), prefix, 0
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._file = file
         file.write(self._header)
 
@@ -138,27 +147,27 @@ class _EncryptedWriter(io.RawIOBase):
         return True
 
     def write(self, data: Any, /) -> int:
-        self._held += data
-        # One piece is held back: which is the last is known at the end.
-        while len(self._held) > PIECE_BYTES:
-            self._seal(bytes(self._held[:PIECE_BYTES]), is_last=False)
-            del self._held[:PIECE_BYTES]
+        self._buffer += data
+        # The last chunk has another nonce, so a full buffer waits until there are more bytes, or the end.
+        while len(self._buffer) > CHUNK_BYTES:
+            self._encrypt_chunk(bytes(self._buffer[:CHUNK_BYTES]), is_last=False)
+            del self._buffer[:CHUNK_BYTES]
         return len(data)
 
     def end(self) -> None:
-        self._seal(bytes(self._held), is_last=True)
+        self._encrypt_chunk(bytes(self._buffer), is_last=True)
 
-    def _seal(self, piece: bytes, *, is_last: bool) -> None:
+    def _encrypt_chunk(self, chunk: bytes, *, is_last: bool) -> None:
         self._file.write(
-            self._cipher.encrypt(_nonce(self._prefix, self._number, is_last), piece, self._header)
+            self._cipher.encrypt(_nonce(self._prefix, self._number, is_last), chunk, self._header)
         )
         self._number += 1
 
 
 def _derive_key(passphrase: str, salt: bytes, cost: int) -> tuple[bytes, bytes]:
-    """The key, and what tells a wrong passphrase from a damaged file."""
-    made = Scrypt(salt=salt, length=64, n=1 << cost, r=8, p=1).derive(passphrase.encode())
-    return made[:32], hashlib.sha256(made[32:]).digest()[:_CHECK_BYTES]
+    """Return the key, and a check value that tells a wrong passphrase from a damaged file."""
+    derived = Scrypt(salt=salt, length=64, n=1 << cost, r=8, p=1).derive(passphrase.encode())
+    return derived[:32], hashlib.sha256(derived[32:]).digest()[:_CHECK_BYTES]
 
 
 def _nonce(prefix: bytes, number: int, is_last: bool) -> bytes:
@@ -169,27 +178,27 @@ def _nonce(prefix: bytes, number: int, is_last: bool) -> bytes:
 
 
 def is_encrypted(path: Path) -> bool:
-    """Whether a passphrase is needed to read the archive."""
+    """Return True if an archive is encrypted."""
     with path.open("rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-def read(
+def read_archive(
     file: IO[bytes],
     open_target: Callable[[str], Target | None],
     *,
     passphrase: str | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Read all of an archive and compare it with its list, which is returned.
+    """Read an archive, compare its files with the manifest, and return the manifest.
 
-    `place` gives the file that a member is to be written to, or None to look at it only. Raises StoreCorrupt or
-    InvalidInput; what was written by then is not to be used.
+    `open_target` returns the file to write a member to, or None to only check it. Raises StoreCorrupt for a damaged
+    archive, and InvalidInput for a missing or wrong passphrase; files written before the error must not be used.
     """
-    found: dict[str, ManifestEntry] = {}
+    entries: dict[str, ManifestEntry] = {}
     try:
         with tarfile.open(
-            fileobj=_open_decrypted(file, passphrase), mode="r|", bufsize=PIECE_BYTES
+            fileobj=_open_decrypted(file, passphrase), mode="r|", bufsize=CHUNK_BYTES
         ) as tar:
             done = 0
             for entry in tar:
@@ -197,10 +206,10 @@ def read(
                 if source is None:
                     raise _damage_error()
                 if entry.name == MANIFEST:
-                    return _check_manifest(source.read(MAX_MANIFEST_BYTES), found)
+                    return _check_manifest(source.read(MAX_MANIFEST_BYTES), entries)
                 hashing = _Hashing(source, done, progress)
                 _copy(hashing, open_target(entry.name))
-                found[entry.name] = ManifestEntry(entry.size, hashing.digest.hexdigest())
+                entries[entry.name] = ManifestEntry(entry.size, hashing.digest.hexdigest())
                 done += entry.size
     except (tarfile.TarError, EOFError):
         raise _damage_error() from None
@@ -215,26 +224,28 @@ def _copy(source: _Hashing, target: Target | None) -> None:
     with ExitStack() as stack:
         if target is not None:
             stack.enter_context(target)
-        while data := source.read(PIECE_BYTES):
+        while data := source.read(CHUNK_BYTES):
             if target is not None:
                 target.write(data)
 
 
 def _check_manifest(manifest: bytes, entries: Mapping[str, ManifestEntry]) -> dict[str, Any]:
+    """Return a parsed manifest. Raises StoreCorrupt unless it lists exactly the files that were read."""
     try:
-        stated: dict[str, Any] = parse(manifest)
-        listed = {
-            name: ManifestEntry(each["bytes"], each["sha256"])
-            for name, each in stated["files"].items()
+        document: dict[str, Any] = parse(manifest)
+        expected = {
+            name: ManifestEntry(file["bytes"], file["sha256"])
+            for name, file in document["files"].items()
         }
     except (MemorandaError, LookupError, TypeError, AttributeError):
         raise _damage_error() from None
-    if listed != entries:
+    if expected != entries:
         raise _damage_error()
-    return stated
+    return document
 
 
 def _open_decrypted(file: IO[bytes], passphrase: str | None) -> IO[bytes]:
+    """Return a stream of the tar in an archive: the file, or a reader that decrypts it."""
     start = file.read(_HEADER_BYTES)
     if not start.startswith(_MAGIC):
         if start.startswith(_MAGIC[: len(start)]):
@@ -245,41 +256,42 @@ def _open_decrypted(file: IO[bytes], passphrase: str | None) -> IO[bytes]:
         raise InvalidInput("the backup is encrypted: its passphrase is needed")
     if len(start) < _HEADER_BYTES:
         raise _damage_error()
-    cost, rest = start[len(_MAGIC)], start[len(_MAGIC) + 1 :]
-    if cost > _MOST_COST:
+    cost, salt_start = start[len(_MAGIC)], len(_MAGIC) + 1
+    if cost > _MAX_COST:
         raise _damage_error()
-    salt, prefix = rest[:_SALT_BYTES], rest[_SALT_BYTES : _SALT_BYTES + _PREFIX_BYTES]
+    salt_end = salt_start + _SALT_BYTES
+    salt, prefix = start[salt_start:salt_end], start[salt_end : salt_end + _PREFIX_BYTES]
     key, check = _derive_key(passphrase, salt, cost)
     if not secrets.compare_digest(check, start[-_CHECK_BYTES:]):
         raise InvalidInput("that is not the passphrase of this backup")
-    return io.BufferedReader(_EncryptedReader(file, AESGCM(key), prefix, start), PIECE_BYTES)
+    return io.BufferedReader(_EncryptedReader(file, AESGCM(key), prefix, start), CHUNK_BYTES)
 
 
 class _EncryptedReader(io.RawIOBase):
-    """What is inside sealed pieces."""
+    """A stream of the bytes that were encrypted in chunks."""
 
     def __init__(self, file: IO[bytes], cipher: AESGCM, prefix: bytes, header: bytes) -> None:
         self._file, self._cipher, self._prefix, self._header = file, cipher, prefix, header
         self._number = 0
-        self._next = file.read(PIECE_BYTES + _TAG_BYTES)
-        self._held = memoryview(b"")
+        self._next = file.read(CHUNK_BYTES + _TAG_BYTES)
+        self._buffer = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        if not self._held and self._next:
-            self._held = memoryview(self._piece())
-        data = self._held[: len(buffer)]
-        self._held = self._held[len(data) :]
+        if not self._buffer and self._next:
+            self._buffer = memoryview(self._decrypt_next())
+        data = self._buffer[: len(buffer)]
+        self._buffer = self._buffer[len(data) :]
         buffer[: len(data)] = data
         return len(data)
 
-    def _piece(self) -> bytes:
-        sealed, self._next = self._next, self._file.read(PIECE_BYTES + _TAG_BYTES)
+    def _decrypt_next(self) -> bytes:
+        encrypted, self._next = self._next, self._file.read(CHUNK_BYTES + _TAG_BYTES)
         nonce = _nonce(self._prefix, self._number, not self._next)
         self._number += 1
         try:
-            return self._cipher.decrypt(nonce, sealed, self._header)
+            return self._cipher.decrypt(nonce, encrypted, self._header)
         except InvalidTag:
             raise _damage_error() from None

@@ -1,4 +1,4 @@
-"""From one form to another: read by the codecs of an import, translated without a store, written as an export is.
+"""Conversion of files from one form to another, without a store: read by codecs, translated, written like an export.
 
 ump     records: .ndjson, .ump.json, one .ump.md or a folder of them
 oms     .mg
@@ -38,22 +38,23 @@ _RECORDS: Final[dict[str, Format]] = {"json": "json", "ndjson": "ndjson", "markd
 
 
 class ConversionResult(msgspec.Struct, kw_only=True):
-    """What a conversion came to."""
+    """The result of a conversion: the report, and counts."""
 
     report: Report
-    # In the other form what they were; and as views, with what they were inside.
+    # Documents that had the form already, and documents written as views that carry the original inside.
     unchanged: int = 0
     carried: int = 0
-    # What another system has no place for, and how many memories said it.
+    # Parts that the file of another system cannot hold, and the number of memories that have them.
     unsaid: Tally[str] = msgspec.field(default_factory=Tally)
 
     @property
     def written(self) -> int:
+        """The number of documents written."""
         return self.report.exported
 
 
 class _NothingToWrite(Exception):
-    """Ends the writing of a file that would hold nothing of what was given."""
+    """Every document was refused; raised while the target is being written, so that it does not appear."""
 
 
 def convert(
@@ -104,17 +105,17 @@ def convert_file(
     on_survey: OnSurvey | None = None,
     on_count: Progress | None = None,
 ) -> ConversionResult:
-    """Write what a file, a folder or an archive holds in another form; of what cannot be, the report tells.
+    """Write the documents of a file, a folder or an archive in another form; the report has the refusals.
 
-    `known` is the form or the system of the source, where it does not tell it, and `owner` has what comes from a form
-    that does not say whose it is. Nothing is written if nothing could be read.
+    `shape` is the form of the target. `form` is a form or a system of the source that replaces recognition. `owner` is
+    the owner of documents whose form does not state one. Nothing is written if every document was refused.
     """
     _refuse_same(source, target)
     conversion = Conversion(given=owner, ump_version=ump_version)
-    several = list(exchange.find_sources([source], conversion.report, form, conversion.own))
-    exchange.survey(several, on_survey, on_count)
+    sources = list(exchange.find_sources([source], conversion.report, form, conversion.own))
+    exchange.survey(sources, on_survey, on_count)
     work = _FileConversion(
-        conversion=conversion, sources=several, target=target, shape=shape, progress=progress
+        conversion=conversion, sources=sources, target=target, shape=shape, progress=progress
     )
     with suppress(_NothingToWrite), collect_seldom():
         work.read_only() if is_dry else work.write(
@@ -129,15 +130,16 @@ def convert_file(
 
 
 def _refuse_same(source: str, target: str) -> None:
+    """Raise InvalidInput if source and target are the same file."""
     if STANDARD_STREAM in (source, target):
         return
-    one, other = Path(source), Path(target)
-    if other.exists() and one.exists() and one.samefile(other):
+    source_path, target_path = Path(source), Path(target)
+    if target_path.exists() and source_path.exists() and source_path.samefile(target_path):
         raise InvalidInput(f"{target}: what is read is not written over; name another file")
 
 
 class _FileConversion(msgspec.Struct, kw_only=True):
-    """One file on its way to another."""
+    """One conversion of some sources to a target."""
 
     conversion: Conversion
     sources: list[FileSource]
@@ -148,73 +150,84 @@ class _FileConversion(msgspec.Struct, kw_only=True):
 
     @property
     def standard_form(self) -> Target:
-        return "oms" if self.shape == GRAINS else "ump" if self.shape in _RECORDS else "oams"
+        """The standard of the documents in the target; files of other systems are made from memories of OAMS."""
+        if self.shape == GRAINS:
+            return "oms"
+        return "ump" if self.shape in _RECORDS else "oams"
 
     def write(self, exported_at: int, *, compress: bool, overwrite: bool) -> None:
+        """Write the target. Raises _NothingToWrite if every document was refused."""
         target, conversion = self.target, self.conversion
         if self.standard_form == "oms":
-            grains = self._require_any(self._converted(conversion.grain))
             mg.pack(
                 target,
-                grains,
+                self._require_any(self._converted(conversion.grain)),
                 order="given",
                 compress=compress,
                 progress=self.progress,
-                known=conversion.successions(),
+                later_states=conversion.successions(),
             )
         elif self.standard_form == "ump":
-            records = ProgressCounter(
-                self._require_any(self._converted(conversion.record)), self.progress
-            )
+            records = self._counted(self._converted(conversion.record))
             if target.endswith("/") or Path(target).is_dir():
                 exchange.export_folder(records, Path(target))
             else:
-                one = exchange.require_single(records) if self.shape == "markdown" else records
-                exchange.export_file(one, target, _RECORDS[self.shape])
+                if self.shape == "markdown":
+                    records = exchange.require_single(records)
+                exchange.export_file(records, target, _RECORDS[self.shape])
         elif self.shape == OAMS:
-            memories = ProgressCounter(
-                self._require_any(self._converted(conversion.memory)), self.progress
-            )
+            memories = self._counted(self._converted(conversion.memory))
             shape = oams.shape_by_name(target)
             oams.write(memories, target, shape=shape, exported_at=exported_at, overwrite=overwrite)
         else:
-            told = iter(ProgressCounter(self._require_any(self._without_losses()), self.progress))
-            # Whose they are, the first may tell.
-            first = list(islice(told, 1))
-            exchange.write_system(chain(first, told), target, self.shape, conversion.own)
+            foreign = iter(self._counted(self._foreign_memories()))
+            # The first memory is converted before `conversion.own` is read: it may tell the owner.
+            first = list(islice(foreign, 1))
+            exchange.write_system(chain(first, foreign), target, self.shape, conversion.own)
 
     def read_only(self) -> None:
-        """Go through everything, and write nothing."""
-        show: Callable[[Carried], object] = self.conversion.memory
-        if self.standard_form != "oams":
-            show = self.conversion.grain if self.standard_form == "oms" else self.conversion.record
-        shown: Iterable[object] = (
-            self._without_losses() if self.shape in EXPORTERS else self._converted(show)
-        )
-        for _ in ProgressCounter(shown, self.progress):
+        """Convert everything and write nothing: a dry run."""
+        convert: Callable[[Carried], object] = self.conversion.memory
+        if self.standard_form == "oms":
+            convert = self.conversion.grain
+        elif self.standard_form == "ump":
+            convert = self.conversion.record
+        documents: Iterable[object]
+        is_foreign = self.shape in EXPORTERS
+        documents = self._foreign_memories() if is_foreign else self._converted(convert)
+        for _ in ProgressCounter(documents, self.progress):
             pass
 
     def _items(self) -> Iterator[Item]:
-        return chain.from_iterable(each.items() for each in self.sources)
+        return chain.from_iterable(source.items() for source in self.sources)
 
-    def _converted(self, show: Callable[[Carried], T]) -> Iterator[T]:
+    def _converted(self, convert: Callable[[Carried], T]) -> Iterator[T]:
+        """Return the documents in the form of the target.
+
+        Grains are read twice for records: a record names its successor, which may come later in the file.
+        """
         if self.standard_form == "ump":
-            grains = [each for each in self.sources if each.codec is exchange.GRAIN_FILES]
-            if grains and all(each.name != STANDARD_STREAM for each in grains):
+            grains = [source for source in self.sources if source.codec is exchange.GRAIN_FILES]
+            if grains and all(source.name != STANDARD_STREAM for source in grains):
                 self.conversion.learn_names(
-                    lambda: chain.from_iterable(each.items() for each in grains)
+                    lambda: chain.from_iterable(source.items() for source in grains)
                 )
-        return self.conversion.converted(self._items(), self.standard_form, show)
+        return self.conversion.converted(self._items(), self.standard_form, convert)
 
-    def _without_losses(self) -> Iterator[Memory]:
-        stated = self._converted(self.conversion.with_projection)
-        # Whose they are, the first may tell.
-        first = list(islice(stated, 1))
+    def _foreign_memories(self) -> Iterator[Memory]:
+        """Return the memories for a file of another system, and count the parts that it cannot hold."""
+        memories = self._converted(self.conversion.with_projection)
+        # The first memory is converted before `conversion.own` is read: it may tell the owner.
+        first = list(islice(memories, 1))
         return exchange.count_losses(
-            chain(first, stated), self.shape, self.unsaid, self.conversion.own
+            chain(first, memories), self.shape, self.unsaid, self.conversion.own
         )
 
-    def _require_any(self, shown: Iterable[T]) -> Iterator[T]:
-        yield from shown
+    def _counted(self, documents: Iterable[T]) -> Iterable[T]:
+        return ProgressCounter(self._require_any(documents), self.progress)
+
+    def _require_any(self, documents: Iterable[T]) -> Iterator[T]:
+        """Yield the documents. Raises _NothingToWrite at the end if every one was refused."""
+        yield from documents
         if self.conversion.report.refused and not self.conversion.report.exported:
             raise _NothingToWrite

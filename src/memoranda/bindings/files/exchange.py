@@ -1,12 +1,13 @@
-"""Export to files, import from files, and verify files: one codec for each form, every complaint placed.
+"""Export to files, import from files, and verify files, with one codec for each form.
 
     form   codec     recognised by
     ump    formats   the name, or the first lines
     oms    mg        the first bytes
     oams   oams      the first lines, or a folder with a manifest
-    oams   importers what another system's files look like
+    oams   importers the contents that only another system's files have
 
-A codec reads a source as a stream of items (`items`), checks one (`verify`), and writes what the service gives it.
+A codec reads a source as a stream of items (`items`), each with its position for messages, and checks a source without
+a store (`verify`). Exports and imports are streams: only one memory is held at a time.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ T = TypeVar("T")
 
 
 def ignore_progress(_: int) -> None:
-    """Progress that nobody asked for."""
+    """Report progress to nobody."""
 
 
 class Codec(Protocol):
-    """How one form stands in files."""
+    """The reader of one form of files."""
 
     def items(self, source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:
-        """The memories of a source with their places; what cannot be read is an item with an error."""
+        """Yield the memories of a source; a memory that cannot be read is an item with an error."""
 
     def verify(
         self, source: str, report: Report, progress: Progress, stream: IO[bytes] | None = None
@@ -69,11 +70,11 @@ class Codec(Protocol):
         """Check every signature and address of a source; no store is needed."""
 
     def count(self, source: str) -> int | None:
-        """How many a source holds, if that can be told without reading what they say."""
+        """Return the number of memories, or None if it is unknown before they are read."""
 
 
 class _GrainFiles:
-    """Grains, which are never read from a stream that was looked at: standard input is taken for them only by name."""
+    """The codec of grains; `stream` is unused, because standard input has grains only if the caller says so."""
 
     def items(self, source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:  # noqa: ARG002
         return mg.items(source)
@@ -98,7 +99,10 @@ GRAIN_FILES: Final = _GrainFiles()
 
 
 class FileSource(msgspec.Struct, frozen=True):
-    """A file, a bundle or standard input; of the latter perhaps the start was looked at to tell what it is."""
+    """A file, a bundle or standard input, with its codec.
+
+    `stream` replaces standard input if its first bytes were read to recognise the form.
+    """
 
     name: str
     codec: Codec
@@ -108,11 +112,11 @@ class FileSource(msgspec.Struct, frozen=True):
         return self.codec.items(self.name, self.stream)
 
 
-# --- out -------------------------------------------------------------------------------------------------------------
+# --- exporting -------------------------------------------------------------------------------------------------------
 
 
 def format_for_target(target: str) -> str:
-    """The form that the name of what is to be written asks for; standard output gets records. Raises InvalidInput."""
+    """Return the form for the name of a target; records for standard output. Raises InvalidInput."""
     if target == STANDARD_STREAM:
         return "ndjson"
     if oams.has_oams_name(target):
@@ -123,10 +127,10 @@ def format_for_target(target: str) -> str:
     return "markdown" if is_folder else formats.require_format(target)
 
 
-def find_losses(leaving: Callable[[Report], Iterable[object]]) -> Report | None:
-    """Go through what would leave and write nothing: the report if anything would stay behind or be cut, else None."""
+def find_losses(read_memories: Callable[[Report], Iterable[object]]) -> Report | None:
+    """Read an export without writing it; return the report if a memory would be left out or redacted, else None."""
     report = Report()
-    for _ in leaving(report):
+    for _ in read_memories(report):
         pass
     return report if report.left_behind or report.redacted else None
 
@@ -137,29 +141,29 @@ def export_file(
     file_format: Format,
     progress: Progress = ignore_progress,
 ) -> int:
-    """Write records to a file that appears whole or not at all, or to standard output; how many there were."""
+    """Write records to a file that appears complete or not at all, or to standard output; return their number."""
     counter = ProgressCounter(records, progress)
     if target == STANDARD_STREAM:
         with standard_output() as file:
-            formats.write(file, counter, file_format)
+            formats.write_records(file, counter, file_format)
     else:
         with atomic_writer(Path(target)) as file:
-            formats.write(file, counter, file_format)
+            formats.write_records(file, counter, file_format)
     return counter.count
 
 
 def export_folder(
     records: Iterable[Record], folder: Path, progress: Progress = ignore_progress
 ) -> int:
-    """Write one Markdown file for each record; a file of another memory is never overwritten."""
+    """Write one Markdown file for each record, and return their number; files of other memories stay."""
     folder.mkdir(parents=True, exist_ok=True)
-    taken = {path.name.casefold() for path in folder.iterdir()}
-    holders = dict(_names_by_id(folder))
+    used = {path.name.casefold() for path in folder.iterdir()}
+    names_by_id = dict(_names_by_id(folder))
     counter = ProgressCounter(records, progress)
     with Folder(folder) as opened_folder:
         for record in counter:
-            name = holders.get(record["id"]) or formats.file_name(record, taken)
-            taken.add(name.casefold())
+            name = names_by_id.get(record["id"]) or formats.file_name(record, used)
+            used.add(name.casefold())
             opened_folder.write(name, markdown.render(record).encode("utf-8"))
     return counter.count
 
@@ -172,7 +176,7 @@ def export_grains(
     *,
     compress: bool = False,
 ) -> int:
-    """Write grains to an .mg file, in the order in which they were written: so a store takes them back the same way."""
+    """Write grains to an .mg file, and return their number; in the order of writing, so that an import keeps it."""
     return mg.pack(
         target, filter_packable(grains, report), order="given", compress=compress, progress=progress
     ).count
@@ -181,7 +185,7 @@ def export_grains(
 def filter_packable(
     grains: Iterable[tuple[bytes, IndexState]], report: Report
 ) -> Iterator[tuple[bytes, IndexState]]:
-    """What fits into an .mg file."""
+    """Yield the grains that fit into an .mg file; the report refuses the others."""
     return mg.filter_packable(grains, lambda address, error: report.refuse("", address, error))
 
 
@@ -198,7 +202,7 @@ def export_memories(
     reading: Progress = ignore_progress,
     sorting: Progress = ignore_progress,
 ) -> int:
-    """Write memories to a bundle or a file of OAMS; how many there were."""
+    """Write memories to a bundle or a file of OAMS, and return their number."""
     memories = ProgressCounter(select_memories(service, access, report, namespaces), reading)
     oams.write(
         memories,
@@ -219,7 +223,10 @@ def export_system(
     report: Report,
     progress: Progress = ignore_progress,
 ) -> int:
-    """Write memories to a file of another system; how many there were. The report warns of what has no place there."""
+    """Write memories to a file of another system, and return their number.
+
+    The report warns of each part that the file cannot hold.
+    """
     lost: Tally[str] = Tally()
     stated = (memory for _, memory in service.oams.export(access, report=report, for_others=True))
     memories = ProgressCounter(stated, progress)
@@ -233,14 +240,14 @@ def export_system(
 def count_losses(
     memories: Iterable[Memory], system: str, lost: Tally[str], own: str
 ) -> Iterator[Memory]:
-    """Yield the memories, and count what the file of a system will not say of them."""
+    """Yield the memories, and count the parts of them that the file of a system cannot hold."""
     for memory in memories:
         lost.update(list_losses(memory, system, own))
         yield memory
 
 
 def write_system(memories: Iterable[Memory], target: str, system: str, own: str) -> None:
-    """Write memories to a file of another system; `own` is what OAMS calls the owner."""
+    """Write memories to a file of another system; `own` is the owner hash of the exporting owner."""
     lines = EXPORTERS[system](memories, own)
     if target == STANDARD_STREAM:
         with standard_output() as file:
@@ -253,17 +260,17 @@ def write_system(memories: Iterable[Memory], target: str, system: str, own: str)
 def select_memories(
     service: Service, access: Access, report: Report, namespaces: Iterable[Namespace] = ()
 ) -> Iterator[tuple[bytes, Memory]]:
-    """The memories of some namespaces, or of all. Raises NamespaceNotFound."""
+    """Return the memories of some namespaces, or of all. Raises NamespaceNotFound."""
     chosen = sorted(set(namespaces))
-    known = set(service.oams.namespaces(access)) if chosen else set()
-    for each in chosen:
-        if str(each) not in known:
-            raise NamespaceNotFound(f"nothing was ever stored in {each}")
+    existing = set(service.oams.namespaces(access)) if chosen else set()
+    for namespace in chosen:
+        if str(namespace) not in existing:
+            raise NamespaceNotFound(f"nothing was ever stored in {namespace}")
     return service.oams.export(access, namespaces=chosen or None, report=report)
 
 
 def require_single(records: Iterable[Record]) -> Iterator[Record]:
-    """The record; raised while the file is still being written, InvalidInput leaves none behind."""
+    """Yield the only record. Raises InvalidInput at a second one; a file that is being written then never appears."""
     for count, record in enumerate(records):
         if count:
             raise InvalidInput(
@@ -274,21 +281,21 @@ def require_single(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def _names_by_id(folder: Path) -> Iterator[tuple[str, str]]:
-    """(id, file name) of the records that already are in a folder."""
+    """Yield the id and the file name of each record that a folder has already."""
     for path in formats.list_record_files(folder):
         if path.name.endswith(formats.MARKDOWN_ENDING):
             with open_path(path) as file:
-                found = [record for _, record in formats.read(file, "markdown")]
+                records = [record for _, record in formats.read_records(file, "markdown")]
             if (
-                len(found) == 1
-                and isinstance(found[0], dict)
-                and isinstance(found[0].get("id"), str)
+                len(records) == 1
+                and isinstance(records[0], dict)
+                and isinstance(records[0].get("id"), str)
             ):
-                yield found[0]["id"], path.name
+                yield records[0]["id"], path.name
 
 
 class ProgressCounter(Generic[T]):
-    """What passes by, counted."""
+    """An iterable that counts its items and reports the count."""
 
     def __init__(self, passing: Iterable[T], progress: Progress) -> None:
         self._passing = passing
@@ -296,13 +303,13 @@ class ProgressCounter(Generic[T]):
         self.count = 0
 
     def __iter__(self) -> Iterator[T]:
-        for each in self._passing:
-            yield each
+        for item in self._passing:
+            yield item
             self.count += 1
             self._progress(self.count)
 
 
-# --- in --------------------------------------------------------------------------------------------------------------
+# --- importing -------------------------------------------------------------------------------------------------------
 
 
 def import_files(
@@ -321,24 +328,23 @@ def import_files(
     conversations: set[Namespace] | None = None,
     limits: Limits | None = None,
 ) -> Report:
-    """Take in the memories of files and folders, whatever their form; `into` is for those of OAMS alone.
+    """Import the memories of files and folders of any form, and return the report.
 
-    `take` is the verb `import_items` of whoever takes them in, `owner` whose they become.
+    `import_items` is the verb that imports, of a store or of a server, and `owner` the owner that it imports for.
+    `form` is a form or a system that replaces recognition. `into` is a namespace for memories of OAMS.
 
-    `known` is the form or the system, where the files do not tell it.
+    Before the first memory, `on_survey` gets the contents of each source of another system, and `on_count` the number
+    of all memories if it is known. `conversations` collects the namespaces that have memories of conversations.
 
-    Told to `found` is each source of another system: its name, the system, and what it holds; to `expect` how many
-    there are in all, if that can be told; `spoken` gets the namespaces in which there are conversations.
-
-    With `limits` the files are read by a process of their own, which gets no more than that: they are not trusted.
+    With `limits` a separate process reads the files, within these limits, because they are not trusted.
     """
     report = Report()
-    named, own = list(sources), owner_hash(owner)
+    names, own = list(sources), owner_hash(owner)
     with ExitStack() as reader:
         items: Iterator[Item]
         if limits is None:
             items = read_sources(
-                named,
+                names,
                 form,
                 own,
                 report,
@@ -348,7 +354,7 @@ def import_files(
             )
         else:
             request = Request(
-                names=named,
+                names=names,
                 form=cast("str | None", form),
                 own=own,
                 is_moved=into is not None,
@@ -369,7 +375,7 @@ def import_files(
             is_dry=is_dry,
             progress=progress,
             report=report,
-            label=", ".join(map(_base_name, named)),
+            label=", ".join(map(_base_name, names)),
         )
 
 
@@ -395,7 +401,7 @@ def read_sources(
 
 
 def _base_name(source: str) -> str:
-    """Return the name of a source without its folders, which are nobody's business who is told of the import."""
+    """Return the name of a source without its folders, which the list of imports does not show."""
     return display_name(source) if source == STANDARD_STREAM else Path(source).resolve().name
 
 
@@ -415,15 +421,17 @@ def survey(
 ) -> None:
     """Tell what sources of other systems hold, and how many there are in all."""
     total: int | None = 0
-    for each in sources:
+    for source in sources:
         count: int | None = None
-        if isinstance(each.codec, ImportCodec) and (on_survey is not None or on_count is not None):
-            held = each.codec.survey(each.name)
-            count = held.memories + held.unreadable
+        if isinstance(source.codec, ImportCodec) and (
+            on_survey is not None or on_count is not None
+        ):
+            result = source.codec.survey(source.name)
+            count = result.memories + result.unreadable
             if on_survey is not None:
-                on_survey(each.name, each.codec.importer.title, held)
-        elif on_count is not None and each.name != STANDARD_STREAM:
-            count = each.codec.count(each.name)
+                on_survey(source.name, source.codec.importer.title, result)
+        elif on_count is not None and source.name != STANDARD_STREAM:
+            count = source.codec.count(source.name)
         total = None if count is None or total is None else total + count
     if on_count is not None and total:
         on_count(total)
@@ -434,27 +442,32 @@ def verify_files(
 ) -> Report:
     """Check the integrity block of every record, and every grain, in files and folders; no store is needed."""
     report = Report()
-    for each in find_sources(sources, report, form):
-        each.codec.verify(each.name, report, progress or ignore_progress, each.stream)
+    for source in find_sources(sources, report, form):
+        source.codec.verify(source.name, report, progress or ignore_progress, source.stream)
     return report
 
 
 def find_sources(
     names: Iterable[str], report: Report, form: str | Importer | None, own: str = ""
 ) -> Iterator[FileSource]:
-    """Files and bundles as they are named, other folders as the files in them."""
-    known = form if isinstance(form, str) else None
-    importer = IMPORTERS.get(known or "") if form is known else form
+    """Yield the sources of a list of names: files and bundles, and the files of any other folder.
+
+    `form` is a form or a system that replaces recognition. A missing file is refused in the report.
+    """
+    importer = form if isinstance(form, Importer) else IMPORTERS.get(form or "")
+    form_name = form if isinstance(form, str) else None
     for name in names:
         path = Path(name)
         if isinstance(importer, Importer) and (path.exists() or name == STANDARD_STREAM):
             yield FileSource(name, ImportCodec(importer, own))
         elif (
-            name == STANDARD_STREAM or path.is_file() or (path.is_dir() and _is_bundle(name, known))
+            name == STANDARD_STREAM
+            or path.is_file()
+            or (path.is_dir() and _is_bundle(name, form_name))
         ):
-            yield _recognise_file(name, known, own)
+            yield _recognise_file(name, form_name, own)
         elif path.is_dir():
-            yield from _sources_in_folder(path, report, known, own)
+            yield from _sources_in_folder(path, report, form_name, own)
         else:
             report.refuse(name, "", NotFound("there is no such file or folder"))
 
@@ -462,20 +475,23 @@ def find_sources(
 def _sources_in_folder(
     folder: Path, report: Report, form: str | None, own: str
 ) -> Iterator[FileSource]:
-    """A folder of another system, or the files in one; that nothing in them is understood is said."""
+    """Yield a folder of another system as one source, or else the files of a folder.
+
+    A folder without any file of a known form is refused in the report.
+    """
     importer = recognise_importer(folder) if form is None else None
     if importer is not None:
         yield FileSource(str(folder), ImportCodec(importer, own))
         return
-    inside = [*_sort_by_age(formats.list_record_files(folder)), *formats.list_grain_files(folder)]
-    inside += [
-        each
-        for each in formats.list_plain_files(folder)
-        if each not in inside and recognise_importer(each) is not None
+    paths = [*_sort_by_age(formats.list_record_files(folder)), *formats.list_grain_files(folder)]
+    paths += [
+        path
+        for path in formats.list_plain_files(folder)
+        if path not in paths and recognise_importer(path) is not None
     ]
-    yield from (_recognise_file(str(each), form, own) for each in inside)
-    # What nobody put anything into, as an export of nothing, holds nothing that could be refused.
-    if not inside and any(folder.iterdir()):
+    yield from (_recognise_file(str(path), form, own) for path in paths)
+    # An empty folder, such as the export of an empty store, is no error.
+    if not paths and any(folder.iterdir()):
         report.refuse(
             str(folder), "", NotFound("nothing in this folder is in a form that is known")
         )
@@ -496,10 +512,10 @@ def _recognise_file(name: str, form: str | None, own: str) -> FileSource:
         stream = rejoin_stream(seen, sys.stdin.buffer)
         return FileSource(name, formats.RECORDS if shape is None else oams, stream)
     if Path(name).is_dir():
-        # Only bundles come here, and theirs is a README that could be a note.
+        # A bundle: recognised by name alone, because its README could be a note of another system.
         return FileSource(name, oams)
-    # A bundle of areev begins almost like a file of grains, and LangGraph's items have the names of OAMS's fields: they
-    # are told by what they hold.
+    # Importers come first: a bundle of areev begins almost like a file of grains, and LangGraph's items have fields
+    # named like those of OAMS, so only their contents tell.
     importer = recognise_importer(Path(name))
     if importer is not None:
         return FileSource(name, ImportCodec(importer, own))
@@ -509,7 +525,7 @@ def _recognise_file(name: str, form: str | None, own: str) -> FileSource:
 
 
 def _sort_by_age(paths: Iterable[Path]) -> list[Path]:
-    """Older records first, and whatever was superseded before what superseded it, however old they say they are."""
+    """Return files with older records first, and a superseded record always before its successor."""
     ages: dict[Path, int] = {}
     before: dict[str, list[Path]] = {}
     names: dict[Path, str] = {}

@@ -1,9 +1,9 @@
-"""Memories in the files of other systems, from which `importers` takes them in again.
+"""Exporters to files of other systems, which the importers of these systems read again.
 
-A memory that was imported from a system and says the same as there leaves as it came. Every other one is written in the
-system's own words, and where a system keeps fields of anybody's, in ours: so what it has no word for comes back, too.
-What it has no place for is counted by name (`unsaid`). Only what is stated now leaves: none of these systems keeps
-history.
+A memory that was imported from a system and was not changed since is written as its original document. Any other memory
+is written in the fields of the system; if the system allows additional fields, our fields for the rest are added, so
+that an import restores them. `list_losses` names the parts that a system cannot hold. Only current versions are
+written: none of these systems keeps history.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from memoranda.bindings.files.importers.importer import (
     parse_moment,
     unescape_name,
 )
-from memoranda.bindings.files.importers.langgraph import METADATA_KEY, TEXTS, item_draft, text_of
+from memoranda.bindings.files.importers.langgraph import METADATA_KEY, TEXTS, item_draft, value_text
 from memoranda.bindings.files.importers.mem0 import memory_draft
 from memoranda.bindings.files.importers.server_memory import OUR_PROJECT, OUR_USER
 from memoranda.encoding import json_text
@@ -48,7 +48,7 @@ from memoranda.standards.oams.memory import (
 )
 from memoranda.standards.oams.namespace import DEFAULT_SCOPE, parse_namespace
 
-# Names of memories that have none in a system are made of their names here.
+# The namespace of the UUIDs that memories get in a system they did not come from, made of their names here.
 _NAMES: Final = uuid.UUID("5d8b7a2e-0c63-5f2b-9a6d-3f1f0a4c9e11")
 COLUMNS: Final = (
     *(
@@ -68,7 +68,7 @@ COLUMNS: Final = (
 
 
 class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory that is about to leave, in the words of nobody in particular."""
+    """A memory to be exported, with the parts that exporters ask for."""
 
     memory: Memory
     metadata: Mapping[str, Any]
@@ -77,7 +77,7 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, memory: Memory, own: str) -> OutgoingMemory:
-        """Read a memory; `own` is the owner hash of whose memory it is."""
+        """Read a memory; `own` is the owner hash of the exporting owner."""
         metadata, namespace = metadata_of(memory), parse_namespace(memory["namespace"])
         user = _metadata_text(metadata, USER_KEY)
         if user in ("", namespace.owner):
@@ -88,7 +88,7 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        # Other systems have no memory that says nothing.
+        """The text; the key if it is empty, because other systems have no empty memories."""
         return self.memory["value"] or self.memory["key"]
 
     @property
@@ -119,13 +119,13 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> str:
-        """Its source; the view of a document names that instead."""
+        """The source; empty for the view of a document, whose source is that document."""
         inner, source = native.unwrap(self.metadata), self.memory.get("source_id") or ""
         return "" if inner is not None and source == inner.name else source
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of OAMS metadata that no system has words for, as they are written there."""
+        """The fields of OAMS metadata that no system has fields for."""
         names = (KIND_KEY, VALID_FROM_KEY, VALID_TO_KEY)
         return {
             **{name: self.metadata[name] for name in names if name in self.metadata},
@@ -134,7 +134,7 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def own_metadata(self) -> dict[str, Any]:
-        """Its metadata without what has a word: ours, and what an importer keeps of another system."""
+        """The metadata of the memory, without our fields and without those that an importer added."""
         return {
             name: value
             for name, value in self.metadata.items()
@@ -143,14 +143,14 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def original_document(self, system: str) -> dict[str, Any] | None:
-        """Return the document that it came as from a system; None if it is from elsewhere."""
+        """Return the document that the memory was imported from; None if it is not from this system."""
         origin = self.metadata.get(ORIGIN_KEY)
         is_from = isinstance(origin, dict) and origin.get("system") == system
         document = origin.get("document") if is_from and isinstance(origin, dict) else None
         return document if isinstance(document, dict) else None
 
     def name_in(self, system: str) -> str:
-        """Return its name in a system: that which it had there, or one made of its name here."""
+        """Return the name of the memory in a system: the one it had there, or a UUID made of its name here."""
         origin = self.metadata.get(ORIGIN_KEY)
         if (
             isinstance(origin, dict)
@@ -163,21 +163,21 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
     def is_unchanged(
         self, system: str, own: str, draft: Callable[[dict[str, Any], str, Instant], ImportDraft]
     ) -> bool:
-        """Return True if the document that it came as says what it says now, so that it may leave as it came."""
+        """Return True if the memory was imported from a system and was not changed since."""
         document = self.original_document(system)
         if document is None:
             return False
         try:
-            came = OutgoingMemory.of(
+            imported = OutgoingMemory.of(
                 build_memory(draft(document, "", Instant(0)), system, own), own
             )
         except MemorandaError:
             return False
-        return came.content == self.content
+        return imported.content == self.content
 
     @property
     def content(self) -> tuple[Any, ...]:
-        """The part of it that a system can hold."""
+        """The parts that a system can hold, for comparison."""
         times = tuple(
             parse_moment(self.metadata.get(name))
             for name in (EXPIRES_KEY, VALID_FROM_KEY, VALID_TO_KEY)
@@ -206,7 +206,7 @@ def _outgoing(memories: Iterable[Memory], own: str) -> Iterator[OutgoingMemory]:
 
 
 def _write_mem0(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
-    """Write what `get_all` answers."""
+    """Yield an answer of Mem0's `get_all`, memory by memory."""
     opening = b'{"results":[\n'
     for outgoing in _outgoing(memories, own):
         yield opening + json_text.dump(_mem0_document(outgoing, own))
@@ -218,7 +218,7 @@ def _mem0_document(outgoing: OutgoingMemory, own: str) -> dict[str, Any]:
     memory, original = outgoing.memory, outgoing.original_document("mem0") or {}
     if outgoing.is_unchanged("mem0", own, memory_draft):
         return original
-    # As Mem0 itself tells two texts apart; nothing rests on it.
+    # Mem0's own fingerprint of a text; nothing relies on it.
     digest = hashlib.md5(outgoing.text.encode(), usedforsecurity=False).hexdigest()
     theirs = original.get("metadata")
     confidence = {} if outgoing.confidence is None else {"confidence": outgoing.confidence}
@@ -241,7 +241,7 @@ def _mem0_document(outgoing: OutgoingMemory, own: str) -> dict[str, Any]:
         "agent_id": outgoing.agent,
         "run_id": outgoing.session,
         "role": outgoing.metadata.get("mem0_role"),
-        # Its end is a day there; what ends during a day ends at its beginning.
+        # Mem0 has days: an end during a day becomes the beginning of that day.
         "expiration_date": outgoing.expires[:10],
     }
     return {name: value for name, value in document.items() if value}
@@ -259,7 +259,7 @@ def _is_day(time: str) -> bool:
 
 
 def _write_langgraph(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
-    """Write the items of a store, one a line."""
+    """Yield the items of a store, one on each line."""
     for outgoing in _outgoing(memories, own):
         if outgoing.is_unchanged("langgraph", own, item_draft):
             yield _json_line(outgoing.original_document("langgraph"))
@@ -271,16 +271,16 @@ def _write_langgraph(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
         value = _langgraph_value(outgoing, original.get("value"))
         item = {
             **{
-                name: held
-                for name, held in original.items()
+                name: field
+                for name, field in original.items()
                 if name not in ("expires_at", "ttl_minutes")
             },
             "namespace": path if is_path else [*users, outgoing.project],
             "key": outgoing.name_in("langgraph"),
-            # The path of an item says where it is, unless it is made up here.
+            # The original path of an item tells its project; a path made here needs the field as well.
             "value": value
             if not is_path
-            else {name: held for name, held in value.items() if name != PROJECT_KEY},
+            else {name: field for name, field in value.items() if name != PROJECT_KEY},
             "created_at": memory["created_at"],
             "updated_at": memory["updated_at"],
             **({"expires_at": outgoing.expires} if outgoing.expires else {}),
@@ -288,12 +288,14 @@ def _write_langgraph(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
         yield _json_line(item)
 
 
-def _langgraph_value(outgoing: OutgoingMemory, came: Any) -> dict[str, Any]:
-    """Return the value of an item: the fields that it came with, and over them what the memory says now."""
-    value = came if isinstance(came, dict) else {}
-    named = next((name for name in TEXTS if value and value.get(name) == text_of(value)), None)
-    # Without a text of its own its fields were the text, and that is another now.
-    kept = value if named is not None else {}
+def _langgraph_value(outgoing: OutgoingMemory, original: Any) -> dict[str, Any]:
+    """Return the value of an item: the fields of the original document, updated with those of the memory."""
+    value = original if isinstance(original, dict) else {}
+    text_field = next(
+        (name for name in TEXTS if value and value.get(name) == value_text(value)), None
+    )
+    # Without a text field, the fields themselves were the text, which has changed since.
+    base = value if text_field is not None else {}
     ours: dict[str, Any] = {
         **outgoing.fields,
         SESSION_KEY: outgoing.session,
@@ -301,37 +303,39 @@ def _langgraph_value(outgoing: OutgoingMemory, came: Any) -> dict[str, Any]:
         "confidence": outgoing.confidence,
         METADATA_KEY: outgoing.own_metadata,
     }
-    said = {name: held for name, held in ours.items() if held not in ("", None, {})}
+    stated = {name: field for name, field in ours.items() if field not in ("", None, {})}
     tags = {"tags": outgoing.tags} if outgoing.tags else {}
-    return {**kept, named or "text": outgoing.text, **tags, **said}
+    return {**base, text_field or "text": outgoing.text, **tags, **stated}
 
 
 # --- server-memory ---------------------------------------------------------------------------------------------------
 
 
 def _write_server_memory(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
-    """Write entities with all their observations, then relations. A graph has each entity once, so all are held."""
+    """Yield entities with their observations, then relations. All are held: a graph has each entity once."""
     entities: dict[str, dict[str, Any]] = {}
     relations: list[Any] = []
     for outgoing in _outgoing(memories, own):
         text, original = outgoing.text, outgoing.original_document("server-memory") or {}
         is_relation = original.get("type") == "relation"
-        if (
-            is_relation
-            and text
-            == f"{original['from']} {original['relationType'].replace('_', ' ')} {original['to']}"
-        ):
-            relations.append(original)
-            continue
-        known = original if original.get("type") == "entity" else {}
-        name = _metadata_text(outgoing.metadata, "entity") or _metadata_text(known, "name")
+        if is_relation:
+            relation = original["relationType"].replace("_", " ")
+            if text == f"{original['from']} {relation} {original['to']}":
+                relations.append(original)
+                continue
+        original_entity = original if original.get("type") == "entity" else {}
+        name = _metadata_text(outgoing.metadata, "entity") or _metadata_text(
+            original_entity, "name"
+        )
         ours = (outgoing.user, OUR_USER) if outgoing.user else (outgoing.project, OUR_PROJECT)
         observation = text.removeprefix(f"{name}: ") if name else text
-        name, kind = (name, _metadata_text(known, "entityType") or "memory") if name else ours
+        name, kind = (
+            (name, _metadata_text(original_entity, "entityType") or "memory") if name else ours
+        )
         entity = entities.setdefault(
             name, {"type": "entity", "name": name, "entityType": kind, "observations": []}
         )
-        if known.get("observations") != [] and observation not in entity["observations"]:
+        if original_entity.get("observations") != [] and observation not in entity["observations"]:
             entity["observations"].append(observation)
     yield from map(_json_line, entities.values())
     yield from map(_json_line, relations)
@@ -341,7 +345,7 @@ def _write_server_memory(memories: Iterable[Memory], own: str) -> Iterator[bytes
 
 
 def _write_csv(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
-    """Write a table for people and their programs, with a line of names."""
+    """Yield a table with a header line."""
     yield _csv_row(COLUMNS)
     for outgoing in _outgoing(memories, own):
         memory, metadata = outgoing.memory, outgoing.metadata
@@ -366,29 +370,29 @@ def _write_csv(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
 
 
 def _join_tags(tags: Sequence[str]) -> str:
-    """Tags between semicolons; a comma in one is no separator where there is a semicolon, and a semicolon always is."""
+    """Return tags joined by semicolons.
+
+    The importer splits at semicolons, or at commas if there is no semicolon: a single tag with a comma gets one.
+    """
     parts = list(filter(None, (part.strip() for tag in tags for part in tag.split(";"))))
     joined = ";".join(parts)
     return f"{joined};" if "," in joined and len(parts) == 1 else joined
 
 
 def _csv_row(values: Iterable[object]) -> bytes:
-    line, inert = io.StringIO(), [_escape_formula(each) for each in values]
-    # A carriage return ends a line, too, for whoever reads it.
-    is_cut = any("\r" in str(each) for each in inert)
+    line, inert = io.StringIO(), [_escape_formula(value) for value in values]
+    # Readers take a carriage return for the end of a line unless it is quoted.
+    has_return = any("\r" in str(value) for value in inert)
     csv.writer(
-        line, lineterminator="\n", quoting=csv.QUOTE_ALL if is_cut else csv.QUOTE_MINIMAL
+        line, lineterminator="\n", quoting=csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
     ).writerow(inert)
     return line.getvalue().encode("utf-8")
 
 
 def _escape_formula(value: object) -> object:
-    """Return a text that a spreadsheet would take for a formula with a quote before it, so that it does not."""
-    return (
-        f"'{value}"
-        if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-        else value
-    )
+    """Return a value for a cell; a text that a spreadsheet would run as a formula gets a quote before it."""
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{value}" if is_formula else value
 
 
 EXPORTERS: Final[dict[str, Exporter]] = {
@@ -399,13 +403,13 @@ EXPORTERS: Final[dict[str, Exporter]] = {
 }
 
 
-# --- what stays behind -----------------------------------------------------------------------------------------------
+# --- losses ----------------------------------------------------------------------------------------------------------
 
 _DRAFTS: Final[dict[str, Callable[[dict[str, Any], str, Instant], ImportDraft]]] = {
     "mem0": memory_draft,
     "langgraph": item_draft,
 }
-# Fields of a memory beside its text, under the names that people use.
+# Parts of a memory besides its text: the name for messages, and a function that is true if a memory has the part.
 _PARTS: Final[dict[str, Callable[[OutgoingMemory], object]]] = {
     "user": lambda outgoing: outgoing.user,
     "agent": lambda outgoing: outgoing.agent,
@@ -445,19 +449,19 @@ _SUPPORTED_PARTS: Final[dict[str, frozenset[str]]] = {
 
 
 def list_losses(memory: Memory, system: str, own: str = "") -> list[str]:
-    """Return what a memory says and the file of a system will not; nothing for what leaves as it came from there."""
-    outgoing, held = OutgoingMemory.of(memory, own), _SUPPORTED_PARTS[system]
+    """Return the parts of a memory that the file of a system cannot hold; none if its original is written."""
+    outgoing, supported = OutgoingMemory.of(memory, own), _SUPPORTED_PARTS[system]
     draft = _DRAFTS.get(system)
-    came = outgoing.original_document(system)
-    if came is not None and (draft is None or outgoing.is_unchanged(system, own, draft)):
+    original = outgoing.original_document(system)
+    if original is not None and (draft is None or outgoing.is_unchanged(system, own, draft)):
         return []
-    lost = [part for part, reads in _PARTS.items() if part not in held and reads(outgoing)]
+    lost = [part for part, has in _PARTS.items() if part not in supported and has(outgoing)]
     if system == "server-memory":
-        # An entity that it came with keeps its name; else the user is one, else the project.
+        # The entity of an import stays the entity; else the user becomes one, else the project.
         entity = _metadata_text(outgoing.metadata, "entity")
         lost += ["user"] * bool(entity and outgoing.user)
         if "project" in lost and not (entity or outgoing.user):
             lost.remove("project")
-    return lost + ["original document of another system"] * (
-        came is None and ORIGIN_KEY in outgoing.metadata
-    )
+    if original is None and ORIGIN_KEY in outgoing.metadata:
+        lost.append("original document of another system")
+    return lost

@@ -1,4 +1,9 @@
-"""Files, handled with care: never through a link, never half-written, never larger than stated."""
+"""Safe access to files: never through a link, never half-written, never larger than a limit.
+
+A file that a person names may be a link (`open_path`, `open_source`). A file that was found in a folder which others
+may write to must be a regular one (`open_regular`, `Folder`). A file is written under a temporary name and then moved
+(`atomic_writer`). `within` is always the descriptor of an open folder from which a path starts.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +23,28 @@ from typing import IO, Any, Final, Self
 from memoranda.encoding.terminal import escape_controls
 from memoranda.errors import InvalidInput, NotFound, StoreUnavailable, TooLarge, words_of
 
-# Links are refused at the moment of opening, so that nobody can swap a file for one in between.
+# The system refuses links when it opens a file, so that nobody can swap a file for a link after a check.
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
-# What leaves the store is as private as the store; whoever wants to share it says so.
+# The mode of exported files: as private as the store, until their owner shares them.
 PRIVATE: Final = 0o600
-# Less the umask: a person's own files, with the permissions they chose for such.
+# The mode of notes, reduced by the umask: a person's own files, with the permissions chosen for such.
 DEFAULT_MODE: Final = 0o666
 
 STANDARD_STREAM: Final = "-"
 # The files of a database that SQLite locks: the database itself, and the index of its log.
 _LOCKED_ENDINGS: Final = ("", "-shm")
-# Of folders in folders; deeper ones are left alone.
+# Levels of folders within a folder that are searched for notes; deeper ones are ignored.
 MAX_DEPTH: Final = 32
 
 
 def display_name(source: str) -> str:
-    """What a person named, as messages name it."""
+    """Return the name of a source for messages."""
     return "standard input" if source == STANDARD_STREAM else source
 
 
 @contextmanager
 def open_source(source: str, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
-    """Open what a person named for reading; `stream` replaces standard input if something of it was read already.
+    """Open a named file or standard input for reading; `stream` replaces standard input if it was partly read.
 
     Raises MemorandaError.
     """
@@ -114,7 +119,7 @@ def _refuse_device(path: Path, within: int | None) -> None:
 
 @contextmanager
 def standard_output() -> Iterator[IO[bytes]]:
-    """Standard output for bytes of text; on a terminal, without what that would obey."""
+    """Return standard output for bytes of text; on a terminal with control characters escaped."""
     sys.stdout.flush()
     file = (
         io.BufferedWriter(_EscapingTerminal(sys.stdout.buffer))
@@ -140,7 +145,7 @@ class _EscapingTerminal(io.RawIOBase):
 
 
 def rejoin_stream(seen: bytes, file: IO[bytes]) -> IO[bytes]:
-    """A stream as if nothing had been read of it yet."""
+    """Return a stream that first yields the bytes already read from it."""
     return io.BufferedReader(_RejoinedStream(seen, file))
 
 
@@ -183,7 +188,7 @@ def open_regular(path: Path, *, within: int | None = None) -> IO[bytes]:
 
 
 def read_file(path: Path, *, max_bytes: int, within: int | None = None) -> bytes:
-    """All of a regular file that is not a link."""
+    """Return the bytes of a regular file. Raises NotFound, InvalidInput for a link, or TooLarge."""
     with open_regular(path, within=within) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -192,7 +197,7 @@ def read_file(path: Path, *, max_bytes: int, within: int | None = None) -> bytes
 
 
 def create(path: Path, *, mode: int = PRIVATE, within: int | None = None) -> IO[bytes]:
-    """A file that was not there, open for writing and to be read again; readable by its owner alone unless said."""
+    """Create a file, and open it for writing and reading; by default readable by its owner alone."""
     return os.fdopen(
         os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINKS, mode, dir_fd=within), "w+b"
     )
@@ -226,16 +231,16 @@ def atomic_writer(
 def replace_file(
     path: Path, data: bytes, *, mode: int = PRIVATE, within: int | None = None
 ) -> None:
-    """Replace a file at once."""
+    """Write a file that replaces another one in a single step."""
     with atomic_writer(path, mode=mode, within=within) as file:
         file.write(data)
 
 
 class Folder:
-    """One folder, held open, that others may write to as well.
+    """An open folder that others may write to as well.
 
-    A file is reached by its name in this folder and in no other way: no name leads elsewhere, no link is followed, and
-    a folder that takes its place meanwhile is not looked at.
+    All paths start from its descriptor: no name leads out of it, no link is followed, and a folder that replaces it
+    under the same name is not opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -245,7 +250,7 @@ class Folder:
             raise NotFound(f"{path}: there is no such folder") from None
         except OSError as error:
             raise InvalidInput(f"{path}: {error.strerror}") from None
-        # The same folder by whichever path it is named.
+        # The resolved path, equal for every way to name the folder.
         self.path = path.resolve()
 
     def __enter__(self) -> Self:
@@ -255,22 +260,22 @@ class Folder:
         os.close(self._descriptor)
 
     def names(self) -> list[str]:
-        """What there is directly in it, in order."""
-        with os.scandir(self._descriptor) as found:
-            return sorted(each.name for each in found)
+        """Return the names directly in the folder, sorted."""
+        with os.scandir(self._descriptor) as entries:
+            return sorted(entry.name for entry in entries)
 
     def files(self) -> list[str]:
-        """Everything that is not a folder, in it and in the folders below, by path and in order; nothing hidden."""
+        """Return the paths of all files in the folder and below it, sorted, without hidden ones."""
         return sorted(self._walk(self._descriptor, "", 0))
 
     def _walk(self, descriptor: int, path: str, depth: int) -> Iterator[str]:
-        with os.scandir(descriptor) as found:
-            listed = [
-                (each.name, each.is_dir(follow_symlinks=False))
-                for each in found
-                if each.name[0] != "."
+        with os.scandir(descriptor) as entries:
+            visible = [
+                (entry.name, entry.is_dir(follow_symlinks=False))
+                for entry in entries
+                if entry.name[0] != "."
             ]
-        for name, is_folder in listed:
+        for name, is_folder in visible:
             if not is_folder:
                 yield path + name
             elif depth < MAX_DEPTH:
@@ -280,21 +285,22 @@ class Folder:
                 ):
                     yield from self._walk(inner, f"{path}{name}/", depth + 1)
 
-    def read(self, name: str, *, max_bytes: int) -> bytes:
-        """All of a regular file. Raises NotFound, InvalidInput or TooLarge, which name it."""
+    def read_bytes(self, name: str, *, max_bytes: int) -> bytes:
+        """Return the bytes of a regular file. Raises NotFound, InvalidInput or TooLarge, with its name."""
         with self._parent(name) as (parent, path):
             return read_file(path, max_bytes=max_bytes, within=parent)
 
     def write(self, name: str, data: bytes, *, mode: int = PRIVATE) -> None:
-        """Replace a file, or the link that has its name, at once; a file keeps its permissions."""
+        """Write a file in place of a file or a link of that name; a replaced file's permissions stay."""
         with self._parent(name) as (parent, path):
-            kept: int | None = None
+            permissions: int | None = None
             with suppress(FileNotFoundError):
-                found = os.stat(path, dir_fd=parent, follow_symlinks=False).st_mode
-                kept = stat.S_IMODE(found) if stat.S_ISREG(found) else None
-            with atomic_writer(path, mode=mode if kept is None else PRIVATE, within=parent) as file:
-                if kept is not None:
-                    os.fchmod(file.fileno(), kept)
+                old_mode = os.stat(path, dir_fd=parent, follow_symlinks=False).st_mode
+                permissions = stat.S_IMODE(old_mode) if stat.S_ISREG(old_mode) else None
+            new_mode = mode if permissions is None else PRIVATE
+            with atomic_writer(path, mode=new_mode, within=parent) as file:
+                if permissions is not None:
+                    os.fchmod(file.fileno(), permissions)
                 file.write(data)
 
     def remove(self, name: str) -> None:
@@ -306,40 +312,40 @@ class Folder:
         """Move a file into a folder directly in this one, under a name that is free there."""
         with suppress(FileExistsError):
             os.mkdir(_require_plain_name(folder), 0o700, dir_fd=self._descriptor)
-        with self._parent(name) as (parent, path), self._parent(f"{folder}/-") as (aside, _):
-            with os.scandir(aside) as found:
-                taken = {each.name for each in found}
+        with self._parent(name) as (parent, path), self._parent(f"{folder}/-") as (target, _):
+            with os.scandir(target) as entries:
+                used = {entry.name for entry in entries}
             names = (
                 f"{path.stem}{f' {count}' if count > 1 else ''}{path.suffix}"
                 for count in itertools.count(1)
             )
-            free = next(each for each in names if each not in taken)
-            os.rename(path, free, src_dir_fd=parent, dst_dir_fd=aside)
+            free = next(name for name in names if name not in used)
+            os.rename(path, free, src_dir_fd=parent, dst_dir_fd=target)
 
     @contextmanager
     def _parent(self, name: str) -> Iterator[tuple[int, Path]]:
-        """The folder that a file is in, and its name there; no folder on the way is a link."""
+        """Open the folder of a file; yield its descriptor and the name of the file. Refuses links on the way."""
         *folders, last = name.split("/")
         path = _require_plain_name(last)
         with ExitStack() as stack:
             descriptor = self._descriptor
-            for each in folders:
+            for folder in folders:
                 try:
                     descriptor = stack.enter_context(
-                        _open_subfolder(str(_require_plain_name(each)), descriptor)
+                        _open_subfolder(str(_require_plain_name(folder)), descriptor)
                     )
                 except FileNotFoundError:
                     raise NotFound(f"{name}: there is no such folder") from None
                 except NotADirectoryError:
                     raise InvalidInput(
-                        f"{name}: {each} is not a folder, or a symbolic link"
+                        f"{name}: {folder} is not a folder, or a symbolic link"
                     ) from None
             yield descriptor, path
 
 
 @contextmanager
 def _open_subfolder(name: str, parent: int) -> Iterator[int]:
-    """A folder, open; NotADirectoryError for anything else, links among it."""
+    """Open a folder within another one. Raises NotADirectoryError for anything else, links included."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | _NO_LINKS, dir_fd=parent)
     except OSError as error:
@@ -353,7 +359,7 @@ def _open_subfolder(name: str, parent: int) -> Iterator[int]:
 
 
 def _require_plain_name(name: str) -> Path:
-    """A name that names something directly in a folder."""
+    """Return a name as a path directly in a folder. Raises InvalidInput for a name that leads elsewhere."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise InvalidInput(f"{name[:80]!a} is not the name of a file")
     return Path(name)

@@ -1,10 +1,10 @@
-"""The three file formats of records: which one a file has, and reading and writing records in it, one at a time.
+"""The three file formats of records, each read and written one record at a time; and file names for records.
 
     json      *.ump.json              an array of records, or one; read whole, so limited in size
     ndjson    *.ndjson, *.jsonl       one record per line; any number of lines
     markdown  *.ump.md                one record, or a book of them (markdown_book)
 
-What cannot be read does not end the reading: an error stands in the place of the record.
+A record that cannot be read does not end the reading: it yields an error in its place.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Format = Literal["json", "ndjson", "markdown"]
 GRAINS: Final = "mg"
 OAMS: Final = "oams"
 FileFormat = Literal["json", "ndjson", "markdown", "mg", "oams"]
-# A record, or why there is none, and the line it starts at (0 if the format has no such thing).
+# A record or the error in its place, and the line where it starts (0 if the format has no lines).
 ParsedRecord = tuple[int, Unchecked | MemorandaError]
 
 ENDINGS: Final[dict[str, Format]] = {
@@ -44,9 +44,10 @@ ENDINGS: Final[dict[str, Format]] = {
 }
 MARKDOWN_ENDING: Final = ".ump.md"
 GRAINS_ENDING: Final = ".mg"
-# A record that fits, written with every character escaped, and its line feed.
+# Bytes of one line: the largest record, and its line feed.
 MAX_LINE_BYTES: Final = MAX_RECORD_BYTES + 1
 _BOM: Final = b"\xef\xbb\xbf"
+# Bytes read at once when lines are counted.
 _CHUNK_BYTES: Final = 1_048_576
 # Bytes of the words in a file name: enough to tell notes apart; the name stays below the 255 bytes of file systems.
 _SLUG_BYTES: Final = 60
@@ -59,36 +60,39 @@ _DEVICES: Final = frozenset(
 
 
 def format_by_name(name: str) -> Format | None:
-    """The format a file name asks for."""
+    """Return the format that the ending of a file name stands for; None if it stands for none."""
     lowered = name.lower()
-    return next((known for ending, known in ENDINGS.items() if lowered.endswith(ending)), None)
+    return next(
+        (file_format for ending, file_format in ENDINGS.items() if lowered.endswith(ending)), None
+    )
 
 
 def require_format(name: str) -> FileFormat:
-    """The format a file name asks for; raises InvalidInput if it asks for none."""
+    """Return the format that the ending of a file name stands for, grains included. Raises InvalidInput."""
     if name.lower().endswith(GRAINS_ENDING):
         return GRAINS
-    if (known := format_by_name(name)) is None:
+    if (file_format := format_by_name(name)) is None:
         raise InvalidInput(
             f"{name}: cannot tell the format from the name; end it in .ump.md, .ump.json, .ndjson or .mg"
         )
-    return known
+    return file_format
 
 
-def write(file: IO[bytes], records: Iterable[Record], file_format: Format) -> None:
+def write_records(file: IO[bytes], records: Iterable[Record], file_format: Format) -> None:
     """Write records as they come, holding one at a time."""
     if file_format == "ndjson":
         file.writelines(jsonfile.render_ndjson(records))
     elif file_format == "markdown":
-        file.writelines(
-            field_index.encode("utf-8") for field_index in markdown_book.render(records)
-        )
+        file.writelines(block.encode("utf-8") for block in markdown_book.render(records))
     else:
         file.writelines(_render_array(records))
 
 
 def _render_array(records: Iterable[Record]) -> Iterator[bytes]:
-    """What `jsonfile.render_array` writes, in pieces. No JSON string holds a raw line feed."""
+    """Yield the bytes that `jsonfile.render_array` writes, record by record.
+
+    Indenting every line is safe: no JSON string has a raw line feed.
+    """
     opening = b"["
     for record in records:
         yield (
@@ -98,8 +102,8 @@ def _render_array(records: Iterable[Record]) -> Iterator[bytes]:
     yield b"[]\n" if opening == b"[" else b"\n]\n"
 
 
-def read(file: IO[bytes], file_format: Format | None) -> Iterator[ParsedRecord]:
-    """Read the records of a file, finding out its format by its first lines if it is not known."""
+def read_records(file: IO[bytes], file_format: Format | None) -> Iterator[ParsedRecord]:
+    """Yield the records of a file; without a format, its first lines decide."""
     lines = read_bounded_lines(
         file, MAX_LINE_BYTES if file_format == "ndjson" else markdown_book.MAX_BLOCK_BYTES
     )
@@ -115,26 +119,26 @@ def read(file: IO[bytes], file_format: Format | None) -> Iterator[ParsedRecord]:
 
 
 class Records(msgspec.Struct, frozen=True):
-    """Records in files of a format, or of whichever their names or first lines ask for."""
+    """The codec of records, in one format or, if it is None, in the format of a file's name or first lines."""
 
     file_format: FileFormat | None = None
 
     def items(self, source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:
-        """The records of one file, or of standard input; `stream`, if something of it was looked at already."""
-        for number, found in self._read(source, stream):
+        """Yield the records of a file or of standard input, which `stream` replaces if it was partly read."""
+        for number, record in self._read_source(source, stream):
             where = f"{display_name(source)}:{number}" if number > 1 else display_name(source)
-            if isinstance(found, MemorandaError):
-                yield Item(form="ump", where=where, number=number, error=found)
+            if isinstance(record, MemorandaError):
+                yield Item(form="ump", where=where, number=number, error=record)
             else:
-                yield Item(form="ump", where=where, number=number, value=found)
+                yield Item(form="ump", where=where, number=number, value=record)
 
-    def _read(self, source: str, stream: IO[bytes] | None) -> Iterator[ParsedRecord]:
+    def _read_source(self, source: str, stream: IO[bytes] | None) -> Iterator[ParsedRecord]:
         shape = cast("Format | None", self.file_format) or (
             None if source == STANDARD_STREAM else format_by_name(source)
         )
         try:
             with open_source(source, stream) as file:
-                yield from read(file, shape)
+                yield from read_records(file, shape)
         except OSError as error:
             yield 0, InvalidInput(error.strerror or str(error))
         except MemorandaError as error:
@@ -154,17 +158,14 @@ class Records(msgspec.Struct, frozen=True):
             elif signature.verify(item.value):
                 report.verified += 1
             else:
-                is_signed = "integrity" in item.value
-                said = (
-                    "the signature does not match the record"
-                    if is_signed
-                    else "the record is not signed"
-                )
-                report.refuse(item.where, item.name, SignatureInvalid(said))
+                problem = "the record is not signed"
+                if "integrity" in item.value:
+                    problem = "the signature does not match the record"
+                report.refuse(item.where, item.name, SignatureInvalid(problem))
             progress(report.verified + report.refused)
 
     def count(self, source: str) -> int | None:
-        """How many there are, if each has a line."""
+        """Return the number of records in a file with one on each line; None for other formats."""
         is_lines = self.file_format == "ndjson" or (
             self.file_format is None and format_by_name(source) == "ndjson"
         )
@@ -184,7 +185,7 @@ def count_lines(path: Path) -> int | None:
 
 
 def read_bounded_lines(file: IO[bytes], max_bytes: int) -> Iterator[bytes]:
-    """The lines of a file; of a line that is too long only its start, one byte over the limit."""
+    """Yield the lines of a file; of a longer line only the start, one byte over the limit, so that it is noticed."""
     while line := file.readline(max_bytes + 1):
         yield line
         while len(line) > max_bytes and not line.endswith(b"\n"):
@@ -192,31 +193,31 @@ def read_bounded_lines(file: IO[bytes], max_bytes: int) -> Iterator[bytes]:
 
 
 def _read_head(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines up to the second one that says something."""
-    telling = 0
+    """Yield lines up to the second non-blank one."""
+    count = 0
     for line in lines:
         yield line
-        telling += bool(line.strip())
-        if telling == 2:
+        count += bool(line.strip())
+        if count == 2:
             return
 
 
 def _guess_format(head: list[bytes]) -> Format:
-    telling = [line.removeprefix(_BOM).strip() for line in head if line.strip()]
-    if not telling:
+    content = [line.removeprefix(_BOM).strip() for line in head if line.strip()]
+    if not content:
         return "ndjson"
-    if telling[0].startswith((b"---", markdown_book.MARK.encode())):
+    if content[0].startswith((b"---", markdown_book.MARK.encode())):
         return "markdown"
-    if telling[0].startswith(b"["):
+    if content[0].startswith(b"["):
         return "json"
-    if not telling[0].startswith(b"{"):
+    if not content[0].startswith(b"{"):
         raise InvalidInput(
             "neither JSON nor Markdown with a front matter; name the format with --format"
         )
-    if len(telling) > 1 and telling[1].startswith(b"{"):
+    if len(content) > 1 and content[1].startswith(b"{"):
         return "ndjson"
     try:
-        json_text.parse(telling[0])
+        json_text.parse(content[0])
     except InvalidInput:
         return "json"
     return "ndjson"
@@ -263,17 +264,17 @@ def _require_object(value: object) -> Unchecked:
 
 
 def list_record_files(folder: Path) -> list[Path]:
-    """The record files directly in a folder, links and hidden ones left out, by name."""
+    """Return the record files directly in a folder, by name, without links and hidden files."""
     return [path for path in list_plain_files(folder) if format_by_name(path.name)]
 
 
 def list_grain_files(folder: Path) -> list[Path]:
-    """The .mg files directly in a folder, likewise."""
+    """Return the .mg files directly in a folder, by name, without links and hidden files."""
     return [path for path in list_plain_files(folder) if path.name.lower().endswith(GRAINS_ENDING)]
 
 
 def list_plain_files(folder: Path) -> list[Path]:
-    """Every file directly in a folder, likewise."""
+    """Return all files directly in a folder, by name, without links and hidden files."""
     return sorted(
         path
         for path in folder.iterdir()

@@ -46,8 +46,8 @@ def render(records: Iterable[Record]) -> Iterator[str]:
         yield markdown.render(first[0])
         return
     for record in chain(first, source):
-        field_index = _ESCAPABLE.sub(r"<!-- memoranda:\\\1memory -->", markdown.render(record))
-        yield f"{MARK}\n{field_index}\n"
+        block = _ESCAPABLE.sub(r"<!-- memoranda:\\\1memory -->", markdown.render(record))
+        yield f"{MARK}\n{block}\n"
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[tuple[int, Unchecked | MemorandaError]]:
@@ -73,21 +73,21 @@ def _parse_record(block: list[bytes] | None, *, is_marked: bool) -> Unchecked:
 
 
 def _read_blocks(lines: Iterable[bytes]) -> Iterator[tuple[int, bool, list[bytes] | None]]:
-    """The records' lines: (number of the first, whether a mark stood before it, lines or None if too many)."""
-    field_index: list[bytes] | None = []
+    """Yield each record as (number of its first line, True after a mark, its lines or None if they are too many)."""
+    block: list[bytes] | None = []
     start, size, is_marked = 1, 0, False
     for number, line in enumerate(lines, start=1):
         # Without a mark at the very top there are no marks at all: the file is one record, whatever its text says.
-        shown = line.removeprefix(_BOM) if number == 1 else line
-        if (number == 1 or is_marked) and _MARK_LINE.fullmatch(shown):
+        text_line = line.removeprefix(_BOM) if number == 1 else line
+        if (number == 1 or is_marked) and _MARK_LINE.fullmatch(text_line):
             if number > 1:
-                yield start, True, field_index
-            field_index, start, size, is_marked = [], number + 1, 0, True
+                yield start, True, block
+            block, start, size, is_marked = [], number + 1, 0, True
             continue
         size += len(line)
         if size > MAX_BLOCK_BYTES:
-            field_index = None
-        elif field_index is not None:
-            field_index.append(line)
-    if is_marked or field_index is None or field_index:
-        yield start, is_marked, field_index
+            block = None
+        elif block is not None:
+            block.append(line)
+    if is_marked or block is None or block:
+        yield start, is_marked, block

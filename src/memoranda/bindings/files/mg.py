@@ -1,13 +1,14 @@
 """Grains in files: `.mg` containers, single grains (bare or in their envelope), and grains written as JSON fields.
 
-What a file is, its first bytes say, not its name:
+The first bytes of a file tell its kind, not its name:
 
     4d 47       an .mg container
     01          a grain
     d2, 84      a grain in its COSE_Sign1 envelope
     { [         fields as JSON: one object, an array, or one object per line
 
-Scratch files lie beside what is written, so that they need no room elsewhere, and have no name.
+Scratch files have no name, and are in the folder of the target, which has room for them. A grain is a `Grain`, or the
+bytes in which it travels (its delivery): bare, or in an envelope with its signature.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from memoranda.bindings.files.folder import (
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, TooLarge
 from memoranda.service.exchange.importing import Item
-from memoranda.service.oms.views import jsonable
+from memoranda.service.oms.views import to_json_value
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import ContainerSummary, Order
 from memoranda.standards.oms.container_reader import MAX_DECOMPRESSED_BYTES, ContainerReader
@@ -49,7 +50,7 @@ FIELDS_NAME: Final = "grains.ndjson"
 
 Kind = Literal["container", "grain", "envelope", "fields"]
 Shape = Literal["grain", "json", "both"]
-# A grain as bytes, or the fields of one that is still to be made.
+# A grain as bytes, or the fields from which one is to be built.
 GrainInput = bytes | dict[str, Any]
 Progress = Callable[[int], None]
 
@@ -61,12 +62,12 @@ _CONTAINER_START: Final = b"MG"
 
 @contextmanager
 def open_grains(source: str) -> Iterator[IO[bytes]]:
-    """A file that can be read anywhere; what comes through a pipe is collected first."""
-    with folder.open_source(source) as found:
-        if found.seekable() and source != STANDARD_STREAM:
-            yield found
+    """Open a source for reading at any position; the bytes of a pipe are copied to a file first."""
+    with folder.open_source(source) as stream:
+        if stream.seekable() and source != STANDARD_STREAM:
+            yield stream
         else:
-            with _spool_stream(found) as file:
+            with _spool_stream(stream) as file:
                 yield file
 
 
@@ -85,7 +86,7 @@ def _spool_stream(stream: IO[bytes]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def naming_source(source: str) -> Iterator[None]:
-    """Errors raised within name the file."""
+    """Put the name of a file before the message of errors raised in this context."""
     try:
         yield
     except MemorandaError as error:
@@ -95,7 +96,7 @@ def naming_source(source: str) -> Iterator[None]:
 
 
 def detect_kind(file: IO[bytes]) -> Kind:
-    """What a file holds, by its first bytes. Raises InvalidInput."""
+    """Return the kind of a file, by its first bytes. Raises InvalidInput."""
     file.seek(0)
     start = file.read(64)
     file.seek(0)
@@ -113,7 +114,7 @@ def detect_kind(file: IO[bytes]) -> Kind:
 
 
 def is_grain_file(source: str) -> bool:
-    """Whether a named file holds grains as bytes; no text begins like that."""
+    """Return True if a file holds grains as bytes; no text begins with such bytes."""
     try:
         with open_path(Path(source)) as file:
             start = file.read(2)
@@ -123,7 +124,7 @@ def is_grain_file(source: str) -> bool:
 
 
 def count(source: str) -> int | None:
-    """How many grains a container says that it holds; None of everything else."""
+    """Return the number of grains in the header of a container; None for any other file."""
     try:
         with open_path(Path(source)) as file:
             return container.FileHeader.parse(file.read(container.HEADER_BYTES)).count
@@ -132,15 +133,16 @@ def count(source: str) -> int | None:
 
 
 @contextmanager
-def open_container(file: IO[bytes], beside: Path | None = None) -> Iterator[ContainerReader]:
-    """The container in a file; a compressed one unfolds on disk."""
-    with scratch_file(beside) as spool:
+def open_container(file: IO[bytes], folder: Path | None = None) -> Iterator[ContainerReader]:
+    """Open the container in a file; a compressed one is decompressed into a scratch file in the folder."""
+    with scratch_file(folder) as spool:
         yield ContainerReader(file, spool=spool)
 
 
 @contextmanager
-def scratch_file(beside: Path | None = None) -> Iterator[IO[bytes]]:
-    with tempfile.TemporaryFile(dir=beside) as spool:
+def scratch_file(folder: Path | None = None) -> Iterator[IO[bytes]]:
+    """Open a temporary file without a name in a folder; by default in the system's folder for such files."""
+    with tempfile.TemporaryFile(dir=folder) as spool:
         yield spool
 
 
@@ -148,22 +150,23 @@ def scratch_file(beside: Path | None = None) -> Iterator[IO[bytes]]:
 
 
 def read_grain(source: str) -> GrainInput:
-    """The one grain of a file, as its bytes or as the fields it is to be made of."""
+    """Return the only grain of a file, as its bytes or as the fields to build it from."""
     with naming_source(source), open_grains(source) as file:
         kind = detect_kind(file)
         if kind == "container":
             raise InvalidInput("an .mg file holds many grains; import it, or unpack it first")
         if kind != "fields":
             return read_all(file)
-        found = list(islice(read_fields(file), 2))
-        if len(found) != 1:
+        several = list(islice(read_fields(file), 2))
+        if len(several) != 1:
             raise InvalidInput(
                 "it holds more than one grain; give them one at a time, or pack them"
             )
-        return found[0]
+        return several[0]
 
 
 def read_all(file: IO[bytes]) -> bytes:
+    """Return the bytes of a file with one grain. Raises TooLarge."""
     data = file.read(MAX_ITEM_BYTES + 1)
     if len(data) > MAX_ITEM_BYTES:
         raise TooLarge(f"over the limit of {MAX_ITEM_BYTES} bytes for a grain")
@@ -171,21 +174,22 @@ def read_all(file: IO[bytes]) -> bytes:
 
 
 def read_fields(file: IO[bytes]) -> Iterator[dict[str, Any]]:
-    """The fields of each grain that is written as JSON, bare or as `oms get --json` shows it."""
-    for number, (line, found) in enumerate(formats.read(file, None), start=1):
+    """Yield the fields of each grain that is written as JSON, bare or as `oms get --json` shows it."""
+    for number, (line, document) in enumerate(formats.read_records(file, None), start=1):
         try:
-            if isinstance(found, MemorandaError):
-                raise found
-            yield parse_with_grain(found, RenderedGrain).grain
+            if isinstance(document, MemorandaError):
+                raise document
+            yield parse_with_grain(document, RenderedGrain).grain
         except MemorandaError as error:
-            error.message += (
-                f" (line {line})" if line > 1 else f" (grain {number})" if number > 1 else ""
-            )
+            if line > 1:
+                error.message += f" (line {line})"
+            elif number > 1:
+                error.message += f" (grain {number})"
             raise
 
 
 def read_grains(source: str) -> Iterator[tuple[bytes | Grain, IndexState]]:
-    """Every grain of a file of any kind, with the index state that a container knows."""
+    """Yield every grain of a file of any kind, with its index state if it is from a container."""
     with open_grains(source) as file:
         kind = detect_kind(file)
         if kind == "container":
@@ -199,6 +203,7 @@ def read_grains(source: str) -> Iterator[tuple[bytes | Grain, IndexState]]:
 
 
 def _encode_fields(fields: dict[str, Any], number: int) -> Grain:
+    """Build a grain from its fields; an error names the number of the grain."""
     try:
         return grains.encode(fields)
     except MemorandaError as error:
@@ -207,11 +212,11 @@ def _encode_fields(fields: dict[str, Any], number: int) -> Grain:
 
 
 def items(source: str) -> Iterator[Item]:
-    """The grains of a file as items. Fields become bytes here; a grain that is bytes already is not read twice."""
+    """Yield the grains of a file as items of an import; fields become bytes here."""
     name = display_name(source)
     try:
-        for number, (found, state) in enumerate(read_grains(source), start=1):
-            delivery = found if isinstance(found, bytes) else found.blob
+        for number, (grain, state) in enumerate(read_grains(source), start=1):
+            delivery = grain if isinstance(grain, bytes) else grain.blob
             yield Item(
                 form="oms",
                 value=delivery,
@@ -224,32 +229,25 @@ def items(source: str) -> Iterator[Item]:
 
 
 def read_all_grains(sources: Iterable[str]) -> Iterator[tuple[bytes | Grain, IndexState]]:
-    """Every grain of several files; errors name the file. Signatures are carried along, not verified."""
+    """Yield every grain of several files; errors name the file. Signatures are passed on, not verified."""
     for source in sources:
         with naming_source(source):
-            for found, state in read_grains(source):
-                if isinstance(found, bytes):
-                    grain = grains.decode(signature.blob_of(found))
-                    yield (
-                        (
-                            found
-                            if signature.is_envelope(found) or grain.header.is_signed
-                            else grain
-                        ),
-                        state,
-                    )
+            for delivery, state in read_grains(source):
+                if isinstance(delivery, bytes):
+                    grain = grains.decode(signature.blob_of(delivery))
+                    is_signed = signature.is_envelope(delivery) or grain.header.is_signed
+                    yield (delivery if is_signed else grain), state
                 else:
-                    yield found, state
+                    yield delivery, state
 
 
 def _with_states(reader: ContainerReader) -> Iterator[tuple[bytes, IndexState]]:
+    """Yield the grains of a container with their index states."""
     states = dict(reader.states())
     for delivery in reader.deliveries():
-        state = (
-            states.get(sha256(signature.blob_of(delivery)).hexdigest(), DEFAULT)
-            if states
-            else DEFAULT
-        )
+        state = DEFAULT
+        if states:
+            state = states.get(sha256(signature.blob_of(delivery)).hexdigest(), DEFAULT)
         yield delivery, state
 
 
@@ -263,42 +261,43 @@ def pack(
     order: Order,
     compress: bool,
     progress: Progress,
-    known: Iterable[tuple[str, IndexState]] = (),
+    later_states: Iterable[tuple[str, IndexState]] = (),
 ) -> ContainerSummary:
-    """Write a container that appears whole or not at all, or goes to standard output.
+    """Write a container to a file that appears complete or not at all, or to standard output.
 
-    `known` is asked when all grains are there, for what turned out about some of them by then.
+    `later_states` is read after all grains: index states that only became known while they were read.
     """
-    beside = None if target == STANDARD_STREAM else Path(target).absolute().parent
-    if beside is not None and not beside.is_dir():
+    scratch_folder = None if target == STANDARD_STREAM else Path(target).absolute().parent
+    if scratch_folder is not None and not scratch_folder.is_dir():
         raise NotFound(f"{target}: there is no such folder to write to")
-    with scratch_file(beside) as spool:
-        # What we could not unfold ourselves is not written.
+    with scratch_file(scratch_folder) as spool:
+        # Larger containers could not be read again by us.
         limit = MAX_DECOMPRESSED_BYTES if compress else container.MAX_FILE_BYTES
         if target == STANDARD_STREAM:
             writer = container.ContainerWriter(
                 sys.stdout.buffer, spool, order=order, compress=compress, max_file_bytes=limit
             )
-            written = _fill(writer, items, known, progress)
+            summary = _fill(writer, items, later_states, progress)
             sys.stdout.buffer.flush()
-            return written
+            return summary
         with atomic_writer(Path(target)) as file:
             writer = container.ContainerWriter(
                 file, spool, order=order, compress=compress, max_file_bytes=limit
             )
-            return _fill(writer, items, known, progress)
+            return _fill(writer, items, later_states, progress)
 
 
 def _fill(
     writer: container.ContainerWriter,
     items: Iterable[tuple[bytes | Grain, IndexState]],
-    known: Iterable[tuple[str, IndexState]],
+    later_states: Iterable[tuple[str, IndexState]],
     progress: Progress,
 ) -> ContainerSummary:
+    """Write grains and states, and return the summary of the container."""
     for count, (grain, state) in enumerate(items, start=1):
         writer.append(grain, state)
         progress(count)
-    for address, state in known:
+    for address, state in later_states:
         writer.add_state(address, state)
     return writer.finish()
 
@@ -306,7 +305,7 @@ def _fill(
 def filter_packable(
     items: Iterable[tuple[bytes, IndexState]], refuse: Callable[[str, MemorandaError], None]
 ) -> Iterator[tuple[bytes, IndexState]]:
-    """What a store gives away, without what is too large for a container: `refuse` is told of that."""
+    """Yield the grains of an export that a container can hold; `refuse` gets the address and error of the others."""
     for delivery, state in items:
         if len(delivery) > EXTENDED.max_bytes and not signature.is_envelope(delivery):
             refuse(
@@ -318,7 +317,10 @@ def filter_packable(
 
 
 def unpack(source: str, folder: Path, shape: Shape, progress: Progress) -> int:
-    """One file for each grain, named by its address, or one file with the fields of all, or both."""
+    """Write one file for each grain, named by its address, or one file with the fields of all, or both.
+
+    Return the number of grains.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -330,7 +332,9 @@ def unpack(source: str, folder: Path, shape: Shape, progress: Progress) -> int:
         with open_container(file, folder) as reader:
             reader.check_footer()
             with (
-                atomic_writer(folder / FIELDS_NAME) if shape != "grain" else nullcontext() as listed
+                atomic_writer(folder / FIELDS_NAME)
+                if shape != "grain"
+                else nullcontext() as fields_file
             ):
                 for count, delivery in enumerate(reader.deliveries(), start=1):
                     grain = grains.decode(signature.blob_of(delivery))
@@ -339,14 +343,14 @@ def unpack(source: str, folder: Path, shape: Shape, progress: Progress) -> int:
                             ENVELOPE_ENDING if signature.is_envelope(delivery) else GRAIN_ENDING
                         )
                         _write_unsynced(folder / (grain.address + ending), delivery)
-                    if listed is not None:
-                        listed.write(json_text.dump(jsonable(grain.fields)) + b"\n")
+                    if fields_file is not None:
+                        fields_file.write(json_text.dump(to_json_value(grain.fields)) + b"\n")
                     progress(count)
     return count
 
 
 def _write_unsynced(path: Path, data: bytes) -> None:
-    """A whole file or none, not waiting for the disk: a grain that a power cut damages says so by its address."""
+    """Write a file completely or not at all, without a sync to disk: the address reveals damage by a power cut."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with create(draft) as file:
@@ -357,15 +361,15 @@ def _write_unsynced(path: Path, data: bytes) -> None:
 
 
 def recover(source: str, target: str, progress: Progress) -> ContainerSummary:
-    """Write every whole grain of a damaged container to a new one, in the order in which they lay."""
+    """Write every undamaged grain of a damaged container to a new one, in the same order."""
     with naming_source(source), open_grains(source) as file:
         if detect_kind(file) != "container":
             raise InvalidInput("not an .mg file; there is nothing to recover")
         if Path(target).exists() and Path(target).samefile(source):
             raise InvalidInput("recover to another file; the damaged one may still be needed")
-        found = container_reader.recover(file)
-        first = next(found, None)
+        recovered = container_reader.recover(file)
+        first = next(recovered, None)
         if first is None:
             raise InvalidInput("no whole grain can be recovered")
-        saved = ((delivery, DEFAULT) for delivery in chain((first,), found))
-        return pack(target, saved, order="given", compress=False, progress=progress)
+        deliveries = ((delivery, DEFAULT) for delivery in chain((first,), recovered))
+        return pack(target, deliveries, order="given", compress=False, progress=progress)

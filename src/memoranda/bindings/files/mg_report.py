@@ -1,4 +1,4 @@
-"""What a file of grains holds and whether it is whole, as plain values for people and programs."""
+"""Reports on files of grains, as plain values for people and programs: verification and description."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memoranda.bindings.files.mg import (
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, SignatureInvalid
 from memoranda.model.instant import EARLIEST, LATEST, format_instant
 from memoranda.service.exchange.report import Report
-from memoranda.service.oms.views import jsonable
+from memoranda.service.oms.views import to_json_value
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import FileHeader
 from memoranda.standards.oms.container_reader import ContainerReader
@@ -49,11 +49,14 @@ _FILE_FLAG_NAMES: Final = (
 _CODECS: Final = {container.CODEC_NONE: "none", container.CODEC_ZSTD: "zstd"}
 
 
-# --- judging -----------------------------------------------------------------------------------------
+# --- verifying ---------------------------------------------------------------------------------------
 
 
 class FileCheck(msgspec.Struct, kw_only=True):
-    """What a check of one file found; of a damaged container, how many of its grains are whole."""
+    """The result of verifying a file.
+
+    For a damaged container also the number of grains in its header, and of those that can be recovered.
+    """
 
     source: str
     report: Report
@@ -62,7 +65,10 @@ class FileCheck(msgspec.Struct, kw_only=True):
 
 
 def verify(source: str, progress: Progress) -> FileCheck:
-    """Check a file: the container's checksum, every grain and every signature. Only reading it at all can raise."""
+    """Check the checksum of a container, every grain and every signature; the report has the problems.
+
+    Raises MemorandaError only for a file that cannot be opened or has no grains as bytes.
+    """
     checked = FileCheck(source=source, report=Report())
     with open_grains(source) as file:
         kind = detect_kind(file)
@@ -92,78 +98,83 @@ def _verify_container(checked: FileCheck, file: IO[bytes], progress: Progress) -
 
 
 def _find_damage(checked: FileCheck, file: IO[bytes], error: MemorandaError) -> None:
-    """Which grains are to blame, or, if the file as a whole is, how much of it can be saved."""
-    source, found = checked.source, Report()
-    whole = 0
+    """Refuse the damaged grains of a container, or the file if none of them explains the error."""
+    source, grain_report = checked.source, Report()
+    recoverable = 0
     try:
         announced = FileHeader.parse(container.read_at(file, 0, container.HEADER_BYTES)).count
-        for whole, delivery in enumerate(container_reader.recover(file), start=1):
+        for recoverable, delivery in enumerate(container_reader.recover(file), start=1):
             try:
                 signature.open_delivery(delivery)
             except MemorandaError as refused:
-                found.refuse(f"{source}: grain {whole}", "", refused, number=whole)
+                where = f"{source}: grain {recoverable}"
+                grain_report.refuse(where, "", refused, number=recoverable)
     except MemorandaError:
         checked.report.refuse(source, "", error)
         return
-    checked.announced, checked.recoverable = announced, whole
-    if all(error.message != each.message for each in found.refusals):
+    checked.announced, checked.recoverable = announced, recoverable
+    if all(error.message != refusal.message for refusal in grain_report.refusals):
         checked.report.refuse(source, "", error)
-    checked.report.verified = whole - found.refused
-    checked.report.add(found)
+    checked.report.verified = recoverable - grain_report.refused
+    checked.report.add(grain_report)
 
 
 # --- describing --------------------------------------------------------------------------------------
 
 
 def describe(source: str, *, address: str | None, limit: int) -> dict[str, Any]:
-    """What a file holds, as plain values: of a container the whole and its first grains, or the one asked for."""
+    """Return the contents of a file as plain values: its first grains, or the one with an address.
+
+    A container also has its header and counts. Raises NotFound if no grain has the address.
+    """
     with open_grains(source) as file:
         kind = detect_kind(file)
         if kind == "container":
             with open_container(file) as reader:
                 return {"file": source, "kind": kind, **_describe_container(reader, address, limit)}
         if kind == "fields":
-            made = (grains.encode(fields) for fields in read_fields(file))
-            chosen = list(islice((each for each in made if address in (None, each.address)), limit))
+            built = (grains.encode(fields) for fields in read_fields(file))
+            matching = (grain for grain in built if address in (None, grain.address))
+            chosen = list(islice(matching, limit))
             if address is not None and not chosen:
                 raise NotFound("it holds no grain with this address")
             return {
                 "file": source,
                 "kind": kind,
-                "grains": [_grain_document(each, each.blob, None, None) for each in chosen],
+                "grains": [_grain_document(grain, grain.blob, None, None) for grain in chosen],
             }
-        shown = describe_grain(read_all(file))
-        if address not in (None, shown["address"]):
-            raise NotFound(f"it holds the grain {shown['address']}")
-        return {"file": source, "kind": kind, "grains": [shown]}
+        document = describe_grain(read_all(file))
+        if address not in (None, document["address"]):
+            raise NotFound(f"it holds the grain {document['address']}")
+        return {"file": source, "kind": kind, "grains": [document]}
 
 
 def _describe_container(reader: ContainerReader, address: str | None, limit: int) -> dict[str, Any]:
     if address is not None:
-        # What is found by its address proves itself: no need to read the rest.
+        # A grain with the right address is intact, so the checksum of the container is not needed.
         return {"grains": [describe_grain(signature.delivery_of(reader.find(address)))]}
     reader.check_footer()
     states = dict(reader.states())
     types: Counter[str] = Counter()
-    shown: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     signed = 0
     for delivery in reader.deliveries():
         blob = signature.blob_of(delivery)
         types[_type_name(header.read_type_byte(blob))] += 1
         signed += signature.is_envelope(delivery)
-        if len(shown) < limit:
+        if len(documents) < limit:
             state = states.get(grains.address_of(blob), DEFAULT)
-            shown.append(
+            documents.append(
                 {
                     **describe_grain(delivery),
                     **({"index": _index_document(state)} if state != DEFAULT else {}),
                 }
             )
-    head = reader.header
+    file_header = reader.header
     return {
-        "count": head.count,
-        "flags": [name for bit, name in _FILE_FLAG_NAMES if head.flags & bit],
-        "codec": _CODECS[head.codec],
+        "count": file_header.count,
+        "flags": [name for bit, name in _FILE_FLAG_NAMES if file_header.flags & bit],
+        "codec": _CODECS[file_header.codec],
         "checksum_ok": True,
         "types": dict(sorted(types.items())),
         "signed": signed,
@@ -172,21 +183,21 @@ def _describe_container(reader: ContainerReader, address: str | None, limit: int
             "superseded": sum(state.superseded_by is not None for state in states.values()),
             **Counter(state.verification_status for state in states.values()),
         },
-        "grains": shown,
+        "grains": documents,
     }
 
 
 def describe_grain(delivery: bytes) -> dict[str, Any]:
-    """One grain as plain values. A signature that does not hold is told, not raised."""
+    """Return a grain as plain values; an invalid signature is a value, too, not an error."""
     try:
-        found = signature.open_delivery(delivery)
+        opened = signature.open_delivery(delivery)
     except SignatureInvalid as error:
         return _grain_document(
             grains.decode(signature.blob_of(delivery)), delivery, None, error.message
         )
-    if isinstance(found, SignedGrain):
-        return _grain_document(found.grain, delivery, found, None)
-    return _grain_document(found, delivery, None, None)
+    if isinstance(opened, SignedGrain):
+        return _grain_document(opened.grain, delivery, opened, None)
+    return _grain_document(opened, delivery, None, None)
 
 
 def _grain_document(
@@ -208,7 +219,7 @@ def _grain_document(
             document["issued_at_is_signed"] = signed.issued_at_is_signed
     elif doubt is not None:
         document |= {"signature_ok": False, "signature_problem": doubt}
-    return {**document, "fields": jsonable(grain.fields)}
+    return {**document, "fields": to_json_value(grain.fields)}
 
 
 def _header_document(head: Header) -> dict[str, Any]:
@@ -222,22 +233,22 @@ def _header_document(head: Header) -> dict[str, Any]:
 
 
 def _format_seconds(seconds: float) -> str | float:
-    """Return a time as people read it, or the number itself when no calendar reaches that far."""
+    """Return seconds since 1970 as a date and time, or as they are if they are out of the range of a calendar."""
     milliseconds = seconds * 1_000
     return format_instant(round(milliseconds)) if EARLIEST <= milliseconds <= LATEST else seconds
 
 
 def _type_name(byte: int) -> str:
-    known = BY_BYTE.get(byte)
-    return known.name if known is not None else f"0x{byte:02x}"
+    grain_type = BY_BYTE.get(byte)
+    return grain_type.name if grain_type is not None else f"0x{byte:02x}"
 
 
 def _index_document(state: IndexState) -> dict[str, Any]:
-    known: Mapping[str, Any] = {
+    fields: Mapping[str, Any] = {
         "superseded_by": state.superseded_by,
         "system_valid_to": None
         if state.system_valid_to is None
         else _format_seconds(state.system_valid_to / 1000),
         "verification_status": state.verification_status,
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}

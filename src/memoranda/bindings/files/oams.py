@@ -4,7 +4,8 @@
     jsonl     one memory per line
     markdown  sections that begin with `## key: `
 
-JSONL and Markdown files may as well hold records of UMP; which they do, their first lines say, not their names.
+JSONL and Markdown files may also hold records of UMP; the first lines tell, not the name. The module is a codec of
+`exchange.py`, and also has the validation and the writing of all three shapes.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ from memoranda.standards.oams.memory import Memory
 Shape = Literal["bundle", "jsonl", "markdown"]
 Progress = Callable[[int], None]
 
-# Names that ask for OAMS by themselves: notes.oams.jsonl, notes.oams.md, and the folder notes.oams.
+# The ending of names that stand for OAMS: notes.oams.jsonl, notes.oams.md, and the folder notes.oams.
 ENDING: Final = ".oams"
 LINES_ENDINGS: Final = (".jsonl", ".ndjson")
-# Looked at to tell what a file is: so many lines that say something, or of Markdown so many bytes.
+# Read to recognise a file: non-blank lines of JSONL, and bytes of any file.
 _TELLING_LINES: Final = 10
 _LOOK_BYTES: Final = 1_048_576
 _BOM: Final = b"\xef\xbb\xbf"
@@ -69,11 +70,11 @@ _BUNDLE_NAMES: Final = frozenset(
 )
 
 
-# --- which it is -----------------------------------------------------------------------------------------------------
+# --- recognising -----------------------------------------------------------------------------------------------------
 
 
 def shape_by_name(target: str) -> Shape:
-    """The form in which to write to what a person names."""
+    """Return the shape in which to write to a target, by its name."""
     lowered = target.lower()
     if target == STANDARD_STREAM or lowered.endswith(LINES_ENDINGS):
         return "jsonl"
@@ -81,7 +82,7 @@ def shape_by_name(target: str) -> Shape:
 
 
 def has_oams_name(target: str) -> bool:
-    """Whether a name asks for OAMS by itself."""
+    """Return True if the name of a target stands for OAMS."""
     name = target.lower().rstrip("/")
     return name.endswith(
         (ENDING, *(ENDING + ending for ending in (*LINES_ENDINGS, *MARKDOWN_ENDINGS)))
@@ -89,7 +90,7 @@ def has_oams_name(target: str) -> bool:
 
 
 def is_oams(source: str) -> bool:
-    """Whether a named file or folder is OAMS."""
+    """Return True if a file or folder holds memories of OAMS."""
     path = Path(source)
     if path.is_dir():
         return _is_bundle(path)
@@ -103,22 +104,22 @@ def is_oams(source: str) -> bool:
 
 
 def _is_bundle(path: Path) -> bool:
-    """Whether a folder is a bundle, or the remains of one that must not be taken for anything else."""
+    """Return True if a folder is a bundle, or an incomplete one, which must not be read as anything else."""
     manifest, memories = path / bundle.MANIFEST_NAME, path / bundle.LINES_NAME
     if memories.exists() and (manifest.exists() or is_oams(str(memories))):
         return True
     try:
         with open_regular(manifest) as file:
-            found = json_text.parse(
+            document = json_text.parse(
                 file.read(bundle.MAX_MANIFEST_BYTES), max_bytes=bundle.MAX_MANIFEST_BYTES
             )
     except (MemorandaError, OSError):
         return False
-    return isinstance(found, dict) and "oams_version" in found
+    return isinstance(document, dict) and "oams_version" in document
 
 
 def detect_shape(file: IO[bytes]) -> tuple[Shape | None, bytes]:
-    """Which form of OAMS a stream has, if any, and what was read of it to tell."""
+    """Return the shape of OAMS that a stream has, or None, and the bytes read from it for that."""
     seen: list[bytes] = []
     telling = _content_lines(_read_ahead(file, seen))
     first = next(telling, b"")
@@ -131,6 +132,7 @@ def detect_shape(file: IO[bytes]) -> tuple[Shape | None, bytes]:
 
 
 def _read_ahead(file: IO[bytes], seen: list[bytes]) -> Iterator[bytes]:
+    """Yield the first lines of a stream, and collect them in `seen`."""
     size_bytes = 0
     while size_bytes < _LOOK_BYTES and (line := file.readline(lines.MAX_LINE_BYTES)):
         seen.append(line)
@@ -139,27 +141,28 @@ def _read_ahead(file: IO[bytes], seen: list[bytes]) -> Iterator[bytes]:
 
 
 def _content_lines(lines_read: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines that are not blank, without white space and byte order mark."""
     for number, line in enumerate(lines_read):
-        said = (line if number else line.removeprefix(_BOM)).strip()
-        if said:
-            yield said
+        content = (line if number else line.removeprefix(_BOM)).strip()
+        if content:
+            yield content
 
 
 def _are_memories(content: Iterable[bytes]) -> bool:
-    """Whether the first line that is an object is a memory of OAMS."""
+    """Return True if the first line that is an object is a memory of OAMS."""
     for line in islice(content, _TELLING_LINES):
         try:
             value = json_text.parse(line, max_bytes=lines.MAX_LINE_BYTES)
         except MemorandaError:
             continue
         if isinstance(value, dict):
-            # A record of UMP has a body and none of these.
+            # A record of UMP has a body, and neither value nor key.
             return "body" not in value and ("value" in value or "key" in value)
     return False
 
 
 def _has_section(content: Iterable[bytes]) -> bool:
-    """Whether there is the heading of a memory with one of its fields below it."""
+    """Return True if there is the heading of a memory with one of its fields below it."""
     is_heading = False
     for line in content:
         if is_heading and line.startswith(_FIELDS):
@@ -172,31 +175,28 @@ def _has_section(content: Iterable[bytes]) -> bool:
 
 
 class OpenedSource(msgspec.Struct, frozen=True, kw_only=True):
-    """What was named, open: its lines one by one, and what is odd about it as a whole."""
+    """An open source: its lines one by one, and warnings about it as a whole."""
 
     name: str
     shape: Shape
     lines: Iterable[Line]
     warnings: tuple[str, ...] = ()
-    # The bundle is another vendor's.
+    # True for a bundle of another vendor.
     is_foreign: bool = False
 
     def where(self, number: int) -> str:
-        """A line of it."""
-        return (
-            f"{self.name}/{bundle.LINES_NAME}:{number}"
-            if self.shape == "bundle"
-            else f"{self.name}:{number}"
-        )
+        """Return the position of a line for messages."""
+        file = f"{self.name}/{bundle.LINES_NAME}" if self.shape == "bundle" else self.name
+        return f"{file}:{number}"
 
 
 @contextmanager
 def open_memories(
     source: str, *, stream: IO[bytes] | None = None, progress: Progress | None = None
 ) -> Iterator[OpenedSource]:
-    """What a person named, checked as a whole where it says what it holds. Raises whatever a bundle is refused for.
+    """Open a source. A bundle is checked against its manifest first; raises InvalidInput, Unsupported or NotFound.
 
-    `stream` is standard input, if something of it was looked at already; `progress` is told of bytes checked.
+    `stream` replaces standard input if it was partly read; `progress` gets the number of bytes checked.
     """
     path = Path(source)
     if source != STANDARD_STREAM and path.is_dir():
@@ -212,14 +212,13 @@ def open_memories(
     with folder.open_source(source, stream) as file:
         shape, seen = detect_shape(file)
         if shape is None:
-            # Not one good line: what complaints are made of then.
-            is_markdown = source.lower().endswith(MARKDOWN_ENDINGS) or seen.lstrip().startswith(
-                b"#"
-            )
+            # No valid line at all: the shape decides which errors are reported.
+            has_markdown_name = source.lower().endswith(MARKDOWN_ENDINGS)
+            is_markdown = has_markdown_name or seen.lstrip().startswith(b"#")
             shape = "markdown" if is_markdown else "jsonl"
-        whole = rejoin_stream(seen, file)
-        found = markdown.read_memories(whole) if shape == "markdown" else lines.read_lines(whole)
-        yield OpenedSource(name=display_name(source), shape=shape, lines=found)
+        joined = rejoin_stream(seen, file)
+        read_lines = markdown.read_memories if shape == "markdown" else lines.read_lines
+        yield OpenedSource(name=display_name(source), shape=shape, lines=read_lines(joined))
 
 
 @contextmanager
@@ -234,13 +233,13 @@ def _opened_bundle(path: Path, progress: Progress | None) -> Iterator[FolderBund
 
 
 def items(source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:
-    """The memories of a source; a bundle that does not match its manifest is refused before that."""
+    """Yield the memories of a source; a bundle that does not match its manifest is one item with an error."""
     try:
-        with open_memories(source, stream=stream) as found:
-            if found.warnings:
-                yield Item(form="oams", where=found.name, warnings=found.warnings)
-            for line in found.lines:
-                yield _build_item(found, line)
+        with open_memories(source, stream=stream) as opened:
+            if opened.warnings:
+                yield Item(form="oams", where=opened.name, warnings=opened.warnings)
+            for line in opened.lines:
+                yield _build_item(opened, line)
     except MemorandaError as error:
         yield Item(form="oams", where=source, error=_strip_source(error, source))
 
@@ -268,15 +267,15 @@ def _build_item(source: OpenedSource, line: Line) -> Item:
 
 
 def _line_error(line: Line) -> MemorandaError:
-    """What is wrong with a line, without its place."""
+    """Return the error of a line, without its position in the message."""
     assert line.error is not None
-    place = f"line {line.number}: "
-    line.error.message = line.error.message[line.error.message.find(place) + len(place) :]
+    message, position = line.error.message, f"line {line.number}: "
+    line.error.message = message[message.find(position) + len(position) :]
     return line.error
 
 
 def _strip_source(error: MemorandaError, source: str) -> MemorandaError:
-    """What is wrong with a source as a whole, without its name."""
+    """Return the error of a source as a whole, without its name in the message."""
     error.message = error.message.removeprefix(f"{source.rstrip('/')}: ")
     return error
 
@@ -287,13 +286,13 @@ def verify(
     progress: Progress,  # noqa: ARG001
     stream: IO[bytes] | None = None,  # noqa: ARG001
 ) -> None:
-    """Memories of OAMS have no signatures to verify."""
+    """Refuse the source in the report: memories of OAMS have no signatures to verify."""
     error = Unsupported("memories of OAMS are not signed; check them with: memoranda oams validate")
     report.refuse(source, "", error)
 
 
 def count(source: str) -> int | None:
-    """How many memories there are, if each has a line."""
+    """Return the number of memories in a source with one on each line; None for Markdown."""
     path = Path(source)
     if path.is_dir():
         return count_lines(path / bundle.LINES_NAME)
@@ -301,7 +300,7 @@ def count(source: str) -> int | None:
 
 
 class Validity(msgspec.Struct, kw_only=True):
-    """Whether a source is OAMS as the specification wants it."""
+    """The result of a validation against the specification."""
 
     source: str
     report: Report
@@ -311,12 +310,12 @@ class Validity(msgspec.Struct, kw_only=True):
 def validate(
     source: str, *, checking: Progress | None = None, progress: Progress = lambda _: None
 ) -> Validity:
-    """Check a bundle as a whole, and every line of whatever it is."""
-    found = Validity(source=source, report=Report())
-    report = found.report
+    """Check a bundle against its manifest, and every line of any source."""
+    report = Report()
+    validity = Validity(source=source, report=report)
     try:
         with open_memories(source, progress=checking) as file:
-            found.shape = file.shape
+            validity.shape = file.shape
             for warning in file.warnings:
                 report.warn(file.name, warning)
             for count, (where, line) in enumerate(_compare_lines(file, report), start=1):
@@ -327,18 +326,19 @@ def validate(
                 progress(count)
     except MemorandaError as error:
         report.refuse(source, "", _strip_source(error, source))
-    return found
+    return validity
 
 
 def _compare_lines(source: OpenedSource, report: Report) -> Iterator[tuple[str, Line]]:
-    """The lines with their places; what only shows when lines are compared is said here."""
+    """Yield the lines with their positions, and report problems between lines: duplicates and a wrong order."""
     seen: set[int] = set()
     last = b""
     for line in source.lines:
         where = source.where(line.number)
         for warning in line.warnings:
             report.warn(where, warning)
-        if (memory := line.memory) is not None:
+        memory = line.memory
+        if memory is not None:
             name = hash((memory["namespace"], memory["key"]))
             if name in seen:
                 # Section 2: the pair (namespace, key) is unique.
@@ -370,7 +370,7 @@ def write(
 ) -> None:
     """Write memories to a bundle, a file or standard output, sorted by creation.
 
-    A bundle that is there is replaced only if `overwrite` says so, and nothing but a bundle ever is.
+    With `overwrite` an existing bundle is replaced; nothing but a bundle ever is.
     """
     if shape == "bundle":
         _write_bundle(memories, Path(target), exported_at, progress, overwrite=overwrite)
@@ -393,24 +393,28 @@ def _write_bundle(
         )
     if is_there:
         _refuse_foreign_files(path)
-    # The new bundle is whole before the old one goes.
-    place = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.new") if is_there else path
-    with FolderBundleWriter(place, exported_at=exported_at, progress=progress) as writer:
+    new_path = path
+    if is_there:
+        # The new bundle is complete before the old one is removed.
+        new_path = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.new")
+    with FolderBundleWriter(new_path, exported_at=exported_at, progress=progress) as writer:
         for raw, memory in memories:
             writer.add(memory, raw)
     if is_there:
-        _swap(place, path)
+        _swap(new_path, path)
 
 
 def _refuse_foreign_files(path: Path) -> None:
-    for each in sorted(path.iterdir()):
-        if each.name not in _BUNDLE_NAMES or each.is_symlink() or not each.is_file():
+    """Raise InvalidInput for a folder that has anything but the files of a bundle."""
+    for file in sorted(path.iterdir()):
+        if file.name not in _BUNDLE_NAMES or file.is_symlink() or not file.is_file():
             raise InvalidInput(
-                f"{path}: {each.name} is no part of a bundle; what else is there is not deleted"
+                f"{path}: {file.name} is no part of a bundle; what else is there is not deleted"
             )
 
 
 def _swap(new: Path, path: Path) -> None:
+    """Put a new bundle in place of the old one, and delete that."""
     old = new.with_suffix(".old")
     try:
         path.rename(old)
@@ -426,11 +430,14 @@ def _write_file(
     memories: Iterable[tuple[bytes, Memory]], target: str, shape: Shape, progress: Progress
 ) -> None:
     with ExitStack() as stack:
-        to_file = target != STANDARD_STREAM
-        file = stack.enter_context(atomic_writer(Path(target)) if to_file else standard_output())
-        # Nameless, and beside what is written, so that it needs no room elsewhere.
-        beside = None if target == STANDARD_STREAM else Path(target).parent
-        sorter = Sorter(stack.enter_context(tempfile.TemporaryFile(dir=beside)))
+        # The memories are sorted in a file without a name, in the folder of the target: that has room for them.
+        if target == STANDARD_STREAM:
+            file = stack.enter_context(standard_output())
+            scratch_folder = None
+        else:
+            file = stack.enter_context(atomic_writer(Path(target)))
+            scratch_folder = Path(target).parent
+        sorter = Sorter(stack.enter_context(tempfile.TemporaryFile(dir=scratch_folder)))
         for count, (raw, memory) in enumerate(memories, start=1):
             sorter.add(Packed(lines.sort_key_of(memory, count), _render(raw, memory, shape)))
         for done, packed in enumerate(sorter.merge(), start=1):

@@ -1,7 +1,7 @@
 """OAMS bundles as folders, and plain files of OAMS memories.
 
-A bundle is written beside where it belongs, under a name that nobody takes for it, and moved there when it is whole.
-Of a folder that is read, only the four files of a bundle are opened, by their own names, and no links are followed.
+A bundle is written to a folder with a temporary name, next to the target, and renamed when it is complete. A reader
+opens only the four files of a bundle, by their own names, and follows no links.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class FolderBundleWriter:
         self._exported_at = exported_at
         self._inline_embeddings = inline_embeddings
         self._run_bytes = run_bytes
-        # Told of the second pass, which puts the memories in order.
+        # Called in the second phase, which writes the memories in order.
         self._progress = progress
         self._draft = folder.with_name(f".{folder.name[:100]}.{secrets.token_hex(6)}.tmp")
-        # Before the draft is made, and at the latest when the process ends: an interrupt may come at any instruction.
+        # Registered before the folder exists, and run at the latest when the process ends: an interrupt may come at
+        # any instruction.
         self._tidy = weakref.finalize(self, shutil.rmtree, self._draft, ignore_errors=True)
         self._scratch: IO[bytes] | None = None
         self._writer: bundle.BundleWriter | None = None
@@ -65,7 +66,7 @@ class FolderBundleWriter:
                 )
             self._folder.parent.mkdir(parents=True, exist_ok=True)
             self._draft.mkdir()
-            # Nameless, and beside what is written, so that it needs no room elsewhere.
+            # A scratch file without a name, on the disk of the target, which has room for it.
             self._scratch = tempfile.TemporaryFile(dir=self._draft)
         except OSError as error:
             raise StoreUnavailable(words_of(error), path=self._folder) from None
@@ -75,7 +76,7 @@ class FolderBundleWriter:
         return self
 
     def add(self, memory: Memory, raw: bytes | None = None) -> None:
-        """Take a complete memory, and the bytes that are to be its line if they are known."""
+        """Add a complete memory, and the bytes of its line if the caller has them."""
         assert self._writer is not None
         try:
             self._writer.add(memory, raw)
@@ -136,14 +137,14 @@ def _synced_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 class FolderBundleReader:
-    """Reads a bundle. Entering checks manifest, checksum, count and embeddings; then the lines can be gone through.
+    """Reads a bundle. Entering checks manifest, checksum, count and embeddings; then the lines can be iterated.
 
     Raises InvalidInput, Unsupported or NotFound, each of which names the file.
     """
 
     def __init__(self, folder: Path, *, progress: Progress | None = None) -> None:
         self._folder = folder
-        # Told of the bytes that were checked.
+        # Called with the number of bytes checked.
         self._progress = progress
         self._opened = ExitStack()
         self._reader: bundle.BundleReader | None = None
@@ -182,13 +183,13 @@ class FolderBundleReader:
 
     @property
     def manifest(self) -> Manifest:
-        """What the bundle says of itself."""
+        """The manifest of the bundle."""
         assert self._reader is not None
         return self._reader.manifest
 
     @property
     def warnings(self) -> list[str]:
-        """What is odd about the bundle as a whole."""
+        """The warnings about the bundle as a whole."""
         assert self._reader is not None
         return self._reader.warnings
 

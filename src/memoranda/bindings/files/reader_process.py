@@ -1,15 +1,15 @@
-"""Files read in a process of its own, which gets a limited amount of memory and of processor time.
+"""A separate process that reads files, with limited memory and processor time.
 
-A server takes in files that strangers made. A parser of such a file may be led to use any amount of either, and one
-written in C may be made to crash: then only the reader ends, and the server says why.
+A server imports files that strangers made. Such a file may make a parser use any amount of either, and may crash a
+parser written in C: then only the reader ends, and the server reports the reason.
 
     server                                      reader
     starts it, with a request on its input   →  limits itself, then reads the files
-    takes the memories one by one            ←  messages on its output: four bytes of length, then MessagePack
-    ends it, whatever happens                   ends when its input does: a server that died needs no reader
+    imports the memories one by one          ←  messages on its output: four bytes of length, then MessagePack
+    ends it, also after an error                ends when its input does: a server that died needs no reader
 
 The reader is a new interpreter, not a fork: a copy of a process with threads may wait for ever for a lock that one of
-them held. It knows no settings and no store, and no part of the environment but what an interpreter needs.
+them had. It gets no settings, no store, and only the environment variables that an interpreter needs.
 """
 
 from __future__ import annotations
@@ -40,23 +40,24 @@ from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import Report
 
 MEBIBYTE: Final = 1_048_576
-# An interpreter without a file, some parsers that are loaded later, and the largest single document many times over.
+# Memory without a file: parsers that are imported later, and many copies of the largest single document.
 _MEMORY_BYTES: Final = 512 * MEBIBYTE
-# A file that is read whole stands in memory once as bytes, once more while it is taken apart, and unpacked.
+# Memory per byte of a file: its bytes, a copy while they are parsed, and the parsed objects.
 _MEMORY_PER_BYTE: Final = 8
-# Two are read at once at most.
+# The limit for any file; a server runs at most two readers.
 _MOST_MEMORY_BYTES: Final = 3 * 1024 * MEBIBYTE
-# A file is read twice, to count and to take in; a mebibyte takes a tenth of a second each time on a fast machine.
+# A file is read twice, to count and to import; a mebibyte takes a tenth of a second each time on a fast machine.
 _PROCESSOR_SECONDS: Final = 60
 _PROCESSOR_SECONDS_PER_MEBIBYTE: Final = 1
-# A container is unfolded on the disk; a database sorts there.
+# Size of a scratch file, for decompressing a container or sorting the rows of a database.
 _SCRATCH_BYTES: Final = 1024 * MEBIBYTE
-# A grain or a memory, twice: as its bytes and as what they say.
+# Size of a message: the largest grain or memory twice, as bytes and as fields.
 _MAX_MESSAGE_BYTES: Final = 32 * MEBIBYTE
+# Size of the length before each message.
 _LENGTH_BYTES: Final = 4
 # Exit code of a reader without memory for a last message.
 _NO_MEMORY: Final = 71
-# Exit codes if the system ended it: no memory left on the machine, or its processor time used up.
+# Exit codes of a reader that the system ended: no memory left on the machine, or its processor time used up.
 _KILLED: Final = -getattr(signal, "SIGKILL", 9)
 _OUT_OF_TIME: Final = -getattr(signal, "SIGXCPU", 24)
 _ENVIRONMENT: Final = (
@@ -66,14 +67,14 @@ _ENVIRONMENT: Final = (
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The most that a reader may use, beyond what it needs before it opens a file."""
+    """Limits of a reader, beyond the resources that it uses before it opens a file."""
 
     memory_bytes: int
     processor_seconds: int
 
     @classmethod
     def of(cls, size_bytes: int) -> Limits:
-        """Return what reading files of this size may use."""
+        """Return the limits for files of this size."""
         return cls(
             memory_bytes=min(_MEMORY_BYTES + _MEMORY_PER_BYTE * size_bytes, _MOST_MEMORY_BYTES),
             processor_seconds=_PROCESSOR_SECONDS
@@ -85,10 +86,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The files to read, and how."""
 
     names: list[str]
-    # The form or the system, where the files do not tell it, and the owner hash of who takes them in.
+    # A form or a system that replaces recognition, and the owner hash of the importing owner.
     form: str | None = None
     own: str = ""
-    # The memories go to another namespace than they say; only those of OAMS can.
+    # True if the memories get another namespace; refused for records and grains.
     is_moved: bool = False
     # The caller wants a survey of the files, or the number of memories, before the first memory.
     is_surveyed: bool = False
@@ -111,7 +112,7 @@ class _CountMessage(msgspec.Struct, tag="counted"):
 
 
 class _ItemMessage(msgspec.Struct, tag="brought"):
-    """One memory, or why it cannot be read."""
+    """One memory, or the error in its place."""
 
     item: Item
 
@@ -129,12 +130,12 @@ class _RefusalMessage(msgspec.Struct, tag="failed"):
 
 
 class _CrashMessage(msgspec.Struct, tag="broken"):
-    """An error that nobody expected: its type and its place, but not its message, which may quote the file."""
+    """An unexpected error: its type and position, but not its message, which may quote the file."""
 
     error: str
 
 
-# A source of another system, that system, and what is in it.
+# Called with a source of another system, the title of the system, and the counts of its contents.
 OnSurvey = Callable[[str, str, Survey], None]
 _Message = (
     _SurveyMessage | _CountMessage | _ItemMessage | _EndMessage | _RefusalMessage | _CrashMessage
@@ -171,8 +172,8 @@ def read_in_process(
 ) -> Iterator[Iterator[Item]]:
     """Read the files of a request in a process that ends with this context; yield their memories.
 
-    Told to `found` is what a source of another system holds, and to `expect` how many memories there are, before the
-    first comes. What could not be read at all is added to the report after the last. Raises MemorandaError.
+    Before the first memory, `on_survey` gets the contents of each source of another system, and `on_count` the number
+    of memories. After the last, files that could not be read are added to the report. Raises MemorandaError.
     """
     with _start_reader(request) as process:
         yield _receive_items(process, request, report, on_survey, on_count)
@@ -196,7 +197,7 @@ def _start_reader(request: Request) -> Iterator[subprocess.Popen[bytes]]:
         ) from None
     assert process.stdin is not None
     try:
-        # A reader that ended at once is noticed when its first message is missing.
+        # If the reader ended at once, reading its first message reports it.
         with suppress(BrokenPipeError):
             _send(process.stdin, request)
         yield process
@@ -239,17 +240,17 @@ def _receive_items(
 
 
 def _end_reason(code: int, limits: Limits) -> MemorandaError:
-    """Return why a file ended its reader. Raises RuntimeError if the reader ended for a reason of its own."""
+    """Return the error for an exit code that a file caused. Raises RuntimeError for any other."""
     if code >= 0 and code != _NO_MEMORY:
         raise RuntimeError(f"the reader of files ended with {code}")
-    rest = "the rest of it was not read; split it, or take it in with 'memoranda import' on the server's machine"
+    advice = "the rest of it was not read; split it, or take it in with 'memoranda import' on the server's machine"
     if code in (_NO_MEMORY, _KILLED):
         return TooLarge(
-            f"reading it takes more than {limits.memory_bytes // MEBIBYTE} MiB of memory: {rest}"
+            f"reading it takes more than {limits.memory_bytes // MEBIBYTE} MiB of memory: {advice}"
         )
     if code == _OUT_OF_TIME:
         return TooLarge(
-            f"reading it takes more than {limits.processor_seconds} s of processor time: {rest}"
+            f"reading it takes more than {limits.processor_seconds} s of processor time: {advice}"
         )
     return InvalidInput(
         "it is damaged in a way that ends whatever reads it; the rest of it was not read"
@@ -260,9 +261,9 @@ def _end_reason(code: int, limits: Limits) -> MemorandaError:
 
 
 def main() -> None:
-    """Read the files that the request on standard input names, and write what they hold to standard output."""
+    """Read the files of the request on standard input, and write their memories to standard output."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Text that a library prints would be taken for a message.
+    # Text that a library prints must not mix with the messages.
     sys.stdout = sys.stderr
     data = _receive(sys.stdin.buffer)
     if data is None:
@@ -281,19 +282,20 @@ def main() -> None:
 
 
 def _end_with_input() -> None:
+    """End this process when its input ends, which means that the server died."""
     with suppress(OSError):
         sys.stdin.buffer.read()
     os._exit(0)
 
 
 def _serve_request(request: Request, answers: IO[bytes]) -> None:
-    # Loaded first, so that its memory does not count against the limit.
+    # Imported before the limits are set, so that its memory does not count; and here, because it imports this module.
     from memoranda.bindings.files import exchange
 
-    def found(name: str, system: str, survey: Survey) -> None:
+    def send_survey(name: str, system: str, survey: Survey) -> None:
         _send(answers, _SurveyMessage(name, system, survey))
 
-    def expect(count: int) -> None:
+    def send_count(count: int) -> None:
         _send(answers, _CountMessage(count))
 
     report = Report()
@@ -305,8 +307,8 @@ def _serve_request(request: Request, answers: IO[bytes]) -> None:
             request.own,
             report,
             is_moved=request.is_moved,
-            on_survey=found if request.is_surveyed else None,
-            on_count=expect if request.is_counted else None,
+            on_survey=send_survey if request.is_surveyed else None,
+            on_count=send_count if request.is_counted else None,
         )
         for item in items:
             _send_item(answers, item)
@@ -323,7 +325,7 @@ def _serve_request(request: Request, answers: IO[bytes]) -> None:
 def _limit_process(limits: Limits) -> None:
     """Limit this process; Windows has no such limits, and macOS none of memory. Raises StoreUnavailable."""
     with suppress(OSError):
-        # If the machine runs out of memory, this process is to be ended first.
+        # If the machine runs out of memory, the system ends this process first.
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     try:
         import resource
@@ -334,7 +336,7 @@ def _limit_process(limits: Limits) -> None:
         resource.RLIMIT_AS: _address_space_bytes() + limits.memory_bytes,
         resource.RLIMIT_CPU: used_seconds + limits.processor_seconds,
         resource.RLIMIT_FSIZE: _SCRATCH_BYTES,
-        # An image of the memory would be left on the disk.
+        # No core dump: it would leave the memories on disk.
         resource.RLIMIT_CORE: 0,
     }
     for kind, value in values.items():
@@ -352,7 +354,7 @@ def _limit_process(limits: Limits) -> None:
 
 
 def _address_space_bytes() -> int:
-    """Return the size of the address space of this process, where the system tells it."""
+    """Return the size of the address space of this process; 0 if the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").partition(" ")[0])
     except (OSError, ValueError):
@@ -361,22 +363,21 @@ def _address_space_bytes() -> int:
 
 
 def _error_location(error: Exception) -> str:
+    """Return the type of an error, and the file and line that raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    place = (
-        ""
-        if trace is None
-        else f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
-    )
-    return f"{type(error).__name__}{place}"
+    if trace is None:
+        return type(error).__name__
+    file = Path(trace.tb_frame.f_code.co_filename).name
+    return f"{type(error).__name__} at {file}:{trace.tb_lineno}"
 
 
 def _send_item(answers: IO[bytes], item: Item) -> None:
     try:
         _send(answers, _ItemMessage(item))
     except (ValueError, TypeError, OverflowError, RecursionError, NotImplementedError):
-        # Lone surrogates, numbers of more than 64 bits, too deep or too large: no memory, in whatever form.
+        # Lone surrogates, integers of more than 64 bits, nesting too deep or size too large for a memory of any form.
         error = InvalidInput("it holds what no memory can")
         where = item.where.encode("utf-8", "replace").decode("utf-8")
         _send(
@@ -389,7 +390,7 @@ def _send_item(answers: IO[bytes], item: Item) -> None:
 
 
 def _send(target: IO[bytes], message: msgspec.Struct) -> None:
-    """Write a message. Raises ValueError if it is too large, and what the encoder raises."""
+    """Write a message. Raises ValueError if it is too large, and the errors of the encoder."""
     data = _ENCODER.encode(message)
     if len(data) > _MAX_MESSAGE_BYTES:
         raise ValueError("a message that is too large")
@@ -399,7 +400,7 @@ def _send(target: IO[bytes], message: msgspec.Struct) -> None:
 
 
 def _receive(source: IO[bytes]) -> bytes | None:
-    """Return the next message; None where there is none, or only its beginning."""
+    """Return the next message; None at the end, and for an incomplete message."""
     length = int.from_bytes(source.read(_LENGTH_BYTES), "big")
     if not 0 < length <= _MAX_MESSAGE_BYTES:
         return None

@@ -70,7 +70,7 @@ class FolderSync:
         self._form: FolderForm = form
 
     def run(self, *, dry_run: bool = False) -> SyncReport:
-        """Synchronise both sides once, and return the steps."""
+        """Bring both sides in step once, and return the steps."""
         report = SyncReport()
         with Folder(self._folder) as folder:
             owner = self._access.default_tenant
@@ -101,7 +101,7 @@ def watch(
     stop: threading.Event,
     on_report: Callable[[SyncReport], None],
 ) -> None:
-    """Synchronise now, and again after every change of a file or a memory, until `stop` is set."""
+    """Run a synchronisation now, and again after every change of a file or a memory, until `stop` is set."""
     sync = FolderSync(service, access, folder, states=states, project=project, form=form)
     scope = {"project": project} if project else {}
     woken, files_changed = threading.Event(), threading.Event()

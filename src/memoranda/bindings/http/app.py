@@ -1,4 +1,8 @@
-"""The HTTP application: which path is which verb, behind one guard."""
+"""The HTTP application: the table of all operations, their routes, and one guard in front of them.
+
+Data flow of a request: uvicorn (`server.py`, `protocol.py`), the guard, the route table, an endpoint of `route.py`,
+which parses the request and calls a verb in a thread of `threads.py`. Streams have endpoints and threads of their own.
+"""
 
 from __future__ import annotations
 
@@ -40,42 +44,43 @@ from memoranda.bindings.http.threads import TURN_SECONDS, Threads
 from memoranda.encoding.json_text import dump
 from memoranda.service.service import Service
 
-# Twice the store's reading connections: while some wait for a commit, others read.
+# Threads for requests: twice the reading connections of the store, because some threads wait for a commit.
 VERB_THREADS = 16
-# Subscribers wait for one another rather than keep the verbs waiting.
+# Threads for subscribers, who share a pool of their own, so that requests never wait for them.
 FEED_THREADS = 2
-# Half of the store's reading connections: clients that read slowly do not keep the others from reading.
+# Threads for streamed queries: half of the reading connections, so that slow clients leave some to the others.
 STREAM_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seams:
-    """What is served for conformance suites beside the rest."""
+    """Additional operations and workflows that conformance suites need."""
 
     operations: tuple[Operation, ...] = ()
     workflows: Mapping[str, openwop_runs.Workflow] = field(default_factory=dict)
 
 
 def all_operations(seams: Seams | None = None) -> tuple[Operation, ...]:
-    """All rows of all tables."""
-    found = seams or Seams()
+    """Return the operations of all standards."""
+    seams = seams or Seams()
     return (
         *ump.OPERATIONS,
         *oms.OPERATIONS,
         *cal.OPERATIONS,
         *oams.OPERATIONS,
         *openwop_runs.operations(
-            {**openwop_runs.WORKFLOWS, **found.workflows}, tuple(found.workflows)
+            {**openwop_runs.WORKFLOWS, **seams.workflows}, tuple(seams.workflows)
         ),
         *openwop_runs.OPERATIONS,
         metrics.OPERATION,
         _document_operation(ump.UMP, "/openapi.json", "openapi"),
         _document_operation(openwop.OPENWOP, "/v1/openapi.json", "openwop_openapi"),
-        *found.operations,
+        *seams.operations,
     )
 
 
 def _document_operation(standard: Standard, path: str, name: str) -> Operation:
+    """Return the operation that serves the OpenAPI document. Its function is added by `_with_document`."""
     return standard.row(
         "GET", path, name, "This document", None, "OpenApi", is_public=True, is_quick=True
     )
@@ -103,16 +108,16 @@ def create_app(
     clock: Callable[[], float] = time.monotonic,
     metrics_readers: metrics.Readers = "operator",
 ) -> Starlette:
-    """The application over an open service, which stays the caller's to close.
+    """Return the application over an open service, which the caller closes.
 
-    `host` is the address listened on. `seams` adds what conformance suites of openwop ask for. `extra_routes` (none
-    under /ump/, /oms/, /cal or /v1/) come behind the same guard, with an `Access` in `scope["state"]["access"]`;
-    `public_routes` need no credential, and whoever comes to the path `protected` without one is told that they say how
-    to get one; what lies under each of `folders` looks after its own credentials; each of `lifespans` is entered at the
-    start and left at the end; each of `on_stop` is called on the event loop before running requests are waited for, to
-    end streams. `metrics_readers` says who may read /metrics.
+    `host` is the address that the server listens on. `seams` adds what conformance suites of openwop need.
+    `extra_routes` (none under /ump/, /oms/, /cal or /v1/) are behind the same guard, with an `Access` in
+    `scope["state"]["access"]`. `public_routes` need no credential; a 401 on the path `protected` refers to them.
+    Routes in `folders` check credentials themselves. `lifespans` are entered at the start and left at the end.
+    The functions in `on_stop` end streams: they are called on the event loop, before running requests are waited for.
+    `metrics_readers` says who may read /metrics.
     """
-    parts = _Runtime(
+    runtime = _Runtime(
         service,
         heartbeat_seconds=heartbeat_seconds,
         subscribers_limit=subscribers_limit,
@@ -128,18 +133,18 @@ def create_app(
         clock=clock,
         protected=protected,
     )
-    further = [_AuthenticatedRoute(route, parts.threads, max_body_bytes) for route in extra_routes]
+    extra = [_AuthenticatedRoute(route, runtime.threads, max_body_bytes) for route in extra_routes]
     operations = _with_document(
         metrics.select_operations(all_operations(seams), metrics_readers), service
     )
     tables = OperationTables(operations, [route.path for route in public_routes], folders)
-    own = [route for make in folders.values() for route in make(parts.threads)]
+    in_folders = [route for make in folders.values() for route in make(runtime.threads)]
     app = _assemble(
-        service, parts, rules, operations, tables, public_routes, [*own, *further], lifespans
+        service, runtime, rules, operations, tables, public_routes, [*in_folders, *extra], lifespans
     )
 
     def stop_streams() -> None:
-        for stop in (parts.stop_streams, *on_stop):
+        for stop in (runtime.stop_streams, *on_stop):
             stop()
 
     app.state.stop_streams = stop_streams
@@ -148,28 +153,28 @@ def create_app(
 
 def _assemble(
     service: Service,
-    parts: _Runtime,
+    runtime: _Runtime,
     rules: Rules,
     operations: Sequence[Operation],
     tables: OperationTables,
     public_routes: Sequence[Route],
-    further: Sequence[BaseRoute],
+    other_routes: Sequence[BaseRoute],
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[object]]],
 ) -> Starlette:
-    """Every operation under its path, behind the guard."""
-    room = BodyMemory(rules.max_body_bytes)
+    """Return the application with every operation under its path, behind the guard."""
+    body_memory = BodyMemory(rules.max_body_bytes)
     routes = build_routes(
         operations,
         service=service,
-        threads=parts.threads,
-        body_memory=room,
-        streams=parts.endpoints(),
+        threads=runtime.threads,
+        body_memory=body_memory,
+        streams=runtime.endpoints(),
     )
     app = Starlette(
-        routes=[RouteTable([*routes, *public_routes]), *further],
+        routes=[RouteTable([*routes, *public_routes]), *other_routes],
         middleware=[Middleware(Guard, gate=service.gate, tables=tables, rules=rules)],
-        exception_handlers=dict.fromkeys((404, 405), _no_route(tables, parts.threads)),
-        lifespan=parts.lifespan(lifespans),
+        exception_handlers=dict.fromkeys((404, 405), _no_route(tables, runtime.threads)),
+        lifespan=runtime.lifespan(lifespans),
     )
     # "/ump/recall/" is no route of UMP; a redirect would lose the body and the credential of a POST.
     app.router.redirect_slashes = False
@@ -177,7 +182,7 @@ def _assemble(
 
 
 class _Runtime:
-    """What lives as long as the application: threads, streams, and what sends events."""
+    """Threads, streams and the sender of webhooks, which live as long as the application."""
 
     def __init__(
         self,
@@ -203,7 +208,7 @@ class _Runtime:
         self._cal_streams = CalStreams(
             service=service,
             threads=self.threads,
-            makers=self._stream_threads,
+            producers=self._stream_threads,
             max_body_bytes=max_body_bytes,
             stall_seconds=stall_seconds,
         )
@@ -213,7 +218,7 @@ class _Runtime:
         self._dispatcher = Dispatcher(service)
 
     def endpoints(self) -> dict[str, ASGIApp]:
-        """What answers as it goes, by the names of the operations."""
+        """Return the endpoints of streaming operations, by the names of the operations."""
         return {
             "subscribe": self._subscribe,
             "cal": self._cal_streams,
@@ -225,17 +230,17 @@ class _Runtime:
         }
 
     def lifespan(
-        self, others: Sequence[Callable[[], AbstractAsyncContextManager[object]]]
+        self, lifespans: Sequence[Callable[[], AbstractAsyncContextManager[object]]]
     ) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-        """From the start of the application to its end."""
+        """Return the lifespan of the application, which enters the given ones, too."""
 
         @asynccontextmanager
         async def live(_: Starlette) -> AsyncIterator[None]:
             async with AsyncExitStack() as stack:
                 for pool in (self.threads, self._feed_threads, self._stream_threads):
                     stack.callback(pool.close)
-                for each in others:
-                    await stack.enter_async_context(each())
+                for lifespan in lifespans:
+                    await stack.enter_async_context(lifespan())
                 self._dispatcher.start()
                 stack.callback(self._dispatcher.close)
                 stack.callback(self.stop_streams)
@@ -245,28 +250,31 @@ class _Runtime:
 
     def stop_streams(self) -> None:
         """End every stream, so that the server can stop."""
-        for each in (self._subscribe, self._cal_streams, self._run_events):
-            each.close()
+        for streams in (self._subscribe, self._cal_streams, self._run_events):
+            streams.close()
 
 
 def _with_document(operations: Sequence[Operation], service: Service) -> tuple[Operation, ...]:
+    """Return the operations, with a function for those that serve the OpenAPI document of all of them."""
+
     @cache
-    def described() -> bytes:
-        # Made when it is first asked for: it takes longer than all else that is made to start.
+    def render() -> bytes:
+        # Built for the first request, because it takes longer than the rest of the start.
         return dump(
             build_document(operations, server_version=service.capabilities()["server"]["version"])
         )
 
-    def openapi(_service: Service, _call: HttpCall, _asked: None) -> HttpAnswer:
-        return HttpAnswer(body=described())
+    def openapi(_service: Service, _call: HttpCall, _request: None) -> HttpAnswer:
+        return HttpAnswer(body=render())
 
     return tuple(
-        replace(each, serve=openapi) if each.answer == "OpenApi" else each for each in operations
+        replace(operation, serve=openapi) if operation.answer == "OpenApi" else operation
+        for operation in operations
     )
 
 
 class _AuthenticatedRoute(BaseRoute):
-    """A route from elsewhere, behind the same rules."""
+    """A route of another binding, with authentication and the limit of bodies in front of it."""
 
     def __init__(self, route: BaseRoute, threads: Threads, max_body_bytes: int) -> None:
         self._route = route
@@ -274,9 +282,11 @@ class _AuthenticatedRoute(BaseRoute):
         self._max_body_bytes = max_body_bytes
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match as the inner route does."""
         return self._route.matches(scope)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Authenticate the caller, check the stated length, and serve the request by the inner route."""
         await self._threads.run(authenticate, scope)
         wire.check_length(scope, self._max_body_bytes)
         await self._route.handle(scope, receive, send)
@@ -285,11 +295,13 @@ class _AuthenticatedRoute(BaseRoute):
 def _no_route(
     tables: OperationTables, threads: Threads
 ) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Return the handler of unknown paths and methods."""
+
     async def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         path = request.scope["path"]
         if not tables.is_public(path):
-            # Nobody unknown learns which routes there are.
+            # Callers without a valid credential do not learn which routes exist.
             await threads.run(authenticate, request.scope)
         status, body = tables.standard_of(path).no_route(error.status_code, path)
         headers = error.headers if status == error.status_code else None

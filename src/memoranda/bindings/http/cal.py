@@ -4,7 +4,7 @@
     application/json+cal    the JSON form of the query, or the object below
     application/json        {"query": text or JSON form, "params", "cursor", "namespace", "user", "owner", "agent"}
 
-Nothing is approved here: what appends is prepared, looked at, and executed. Streams are in `cal_stream`.
+A query that writes is prepared first, shown to a person, and then executed. Streams are in `cal_stream`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from memoranda.standards.cal.problem import error_envelope, http_status
 from memoranda.standards.cal.requests import PagedQuery, Query
 
 PLAIN: Final = "text/plain; charset=utf-8"
-# On whose behalf, and where: never part of the query itself.
+# Fields that say for whom and where a query runs. They are never part of the query itself.
 CALLER_FIELDS: Final = ("namespace", "user", "owner", "agent")
 TOKEN_HEADER: Final = b"x-cal-token"
 
@@ -41,7 +41,7 @@ TOKEN_HEADER: Final = b"x-cal-token"
 
 
 def malformed(error: InvalidInput) -> MemorandaError:
-    """What a request that cannot be read is in CAL's words (section 22)."""
+    """Return the error of CAL (section 22) for a request that cannot be parsed."""
     if isinstance(error, QueryError):
         return error
     message = f"{error.message[:1].upper()}{error.message[1:]}."
@@ -60,11 +60,11 @@ def malformed(error: InvalidInput) -> MemorandaError:
 
 
 def refuse(error: MemorandaError, path: str) -> Refusal:
-    """An error as section 22 prints it; what is not about the query itself, in UMP's words."""
-    told = malformed(error) if isinstance(error, TooLarge) else error
-    if isinstance(told, QueryError):
-        return http_status(told.cal_code), error_envelope(told)
-    return ump.refuse(told, path)
+    """Return an error in the form of section 22; an error that is not about the query, in the form of UMP."""
+    error = malformed(error) if isinstance(error, TooLarge) else error
+    if isinstance(error, QueryError):
+        return http_status(error.cal_code), error_envelope(error)
+    return ump.refuse(error, path)
 
 
 CAL: Final = Standard(
@@ -76,12 +76,12 @@ CAL: Final = Standard(
     responses="cal",
     schemas="Cal",
     errors={
-        "400": "Not a query that can be run; `position` says where, `suggestion` what to write instead",
-        "401": "No credential, or one that does not hold",
-        "403": "A credential or a token that does not reach this far, or changes that are not enabled (CAL-E044, E045)",
+        "400": "The query cannot be run; `position` says where the error is, `suggestion` what to write instead",
+        "401": "No credential, or an invalid one",
+        "403": "The credential or token does not allow this, or changes are not enabled (CAL-E044, E045)",
         "404": "No such grain, template or stream",
-        "409": "Something else is there already, or cannot be changed (CAL-E040, E041, E042, E088)",
-        "429": "Too often, or too many streams at once (then with Retry-After)",
+        "409": "Conflicts with something that exists, or that cannot be changed (CAL-E040, E041, E042, E088)",
+        "429": "Too many requests, or too many streams at once (then with Retry-After)",
         "501": "Only ASSEMBLE can be streamed (CAL-E079)",
         "502": "Every source of an ASSEMBLE failed (CAL-E076)",
         "503": "The store cannot be used right now, or CAL is switched off (CAL-E000)",
@@ -100,50 +100,51 @@ CAL: Final = Standard(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedQuery:
-    """A query that is asked, and what was said beside it."""
+class CalRequest:
+    """A query, and the options that came with it."""
 
     query: Given
-    params: dict[str, Any] | None
+    params: dict[str, object] | None
     cursor: str | None
     strict: bool
+    # The namespace, user, owner, agent and token that the query runs with.
     caller_fields: dict[str, Any]
 
 
-def query_parser(shape: type[Query]) -> Callable[[HttpCall], ParsedQuery]:
-    """How the query and what stands beside it are read, from the body and the URL; each once, and each known."""
+def query_parser(shape: type[Query]) -> Callable[[HttpCall], CalRequest]:
+    """Return the parser of a query and its options, which may stand in the body or in the URL, but not in both."""
 
-    def read(call: HttpCall) -> ParsedQuery:
-        given, beside = _split_body(call)
-        url: dict[str, Any] = wire.parse_query(call.scope)
-        if twice := sorted(set(beside) & set(url)):
-            raise InvalidInput(f"{twice[0][:40]!a} is given both in the URL and in the body")
-        asked = shape.parse(
-            {**_flags(url), **beside, "query": "" if isinstance(given, bytes) else given}
+    def parse_call(call: HttpCall) -> CalRequest:
+        query, in_body = _split_body(call)
+        in_url = wire.parse_query(call.scope)
+        if repeated := sorted(set(in_body) & set(in_url)):
+            raise InvalidInput(f"{repeated[0][:40]!a} is given both in the URL and in the body")
+        # A query in bytes is decoded by the language; the shape checks only the options then.
+        text = "" if isinstance(query, bytes) else query
+        request = shape.parse({**_parse_flags(in_url), **in_body, "query": text})
+        caller_fields = {name: getattr(request, name) for name in CALLER_FIELDS}
+        return CalRequest(
+            query=query if isinstance(query, bytes) else request.query,
+            params=None if request.params is UNSET else request.params,
+            cursor=request.cursor if isinstance(request, PagedQuery) else None,
+            strict=request.strict,
+            # A capability token of CAL narrows the credential.
+            caller_fields={**caller_fields, "token": call.header(TOKEN_HEADER)},
         )
-        whose = {name: getattr(asked, name) for name in CALLER_FIELDS}
-        return ParsedQuery(
-            query=given if isinstance(given, bytes) else asked.query,
-            params=None if asked.params is UNSET else asked.params,
-            cursor=asked.cursor if isinstance(asked, PagedQuery) else None,
-            strict=asked.strict,
-            # A capability token of CAL, which narrows the credential.
-            caller_fields={**whose, "token": call.header(TOKEN_HEADER)},
-        )
 
-    return read
+    return parse_call
 
 
-def _flags(url: dict[str, Any]) -> dict[str, Any]:
-    """In a URL everything is text."""
-    return (
-        {**url, "strict": {"true": True, "false": False}.get(url["strict"], url["strict"])}
-        if "strict" in url
-        else url
-    )
+def _parse_flags(in_url: Mapping[str, str]) -> dict[str, object]:
+    """Return the fields of a URL with `strict` as a boolean; there it is text."""
+    fields: dict[str, object] = dict(in_url)
+    if in_url.get("strict") in ("true", "false"):
+        fields["strict"] = in_url["strict"] == "true"
+    return fields
 
 
-def _split_body(call: HttpCall) -> tuple[Any, dict[str, Any]]:
+def _split_body(call: HttpCall) -> tuple[Any, dict[str, object]]:
+    """Return the query in a body, and the other fields of the body. Raises InvalidInput."""
     if call.media_type == TEXT:
         return call.raw, {}
     if call.media_type not in (wire.JSON, JSON_FORM):
@@ -151,7 +152,7 @@ def _split_body(call: HttpCall) -> tuple[Any, dict[str, Any]]:
     body = parse(call.raw, max_bytes=call.max_body_bytes) if call.raw else {}
     if not isinstance(body, dict):
         raise InvalidInput("the body must be an object")
-    # Every JSON form has a statement, also one that has a query inside.
+    # Every JSON form has a statement, even one with a query inside.
     if call.media_type == JSON_FORM and ("statement" in body or "query" not in body):
         return body, {}
     return body.get("query"), {name: value for name, value in body.items() if name != "query"}
@@ -160,37 +161,50 @@ def _split_body(call: HttpCall) -> tuple[Any, dict[str, Any]]:
 # --- the verbs ---------------------------------------------------------------------------------------------
 
 
-def run(service: Service, call: HttpCall, wanted: ParsedQuery) -> HttpAnswer:
-    how: dict[str, Any] = {
-        "params": wanted.params,
-        "cursor": wanted.cursor,
-        "strict": wanted.strict,
-    }
-    found = service.cal.run(call.access, wanted.query, **how, **wanted.caller_fields)
+def run(service: Service, call: HttpCall, request: CalRequest) -> HttpAnswer:
+    """Run a query, and return its answer in the media type that Accept prefers."""
+    answer = service.cal.run(
+        call.access,
+        request.query,
+        params=request.params,
+        cursor=request.cursor,
+        strict=request.strict,
+        **request.caller_fields,
+    )
     # Section 15: without a preference, the answer has the form of the request.
     own = JSON_FORM if call.media_type == JSON_FORM else wire.JSON
     media_type = wire.prefer_media_type(
         call.header(b"accept") or "*/*", tuple(dict.fromkeys((own, wire.JSON, JSON_FORM)))
     )
-    return HttpAnswer(body=dump(found), media_type=media_type, headers=((b"vary", b"accept"),))
+    return HttpAnswer(body=dump(answer), media_type=media_type, headers=((b"vary", b"accept"),))
 
 
-def check(service: Service, _call: HttpCall, wanted: ParsedQuery) -> Mapping[str, Any]:
-    return service.cal.check(wanted.query, params=wanted.params, strict=wanted.strict)
+def check(service: Service, _call: HttpCall, request: CalRequest) -> Mapping[str, object]:
+    """Return whether a query is valid, and its first error."""
+    return service.cal.check(request.query, params=request.params, strict=request.strict)
 
 
-def prepare(service: Service, call: HttpCall, wanted: ParsedQuery) -> dict[str, Any]:
-    how: dict[str, Any] = {"params": wanted.params, "strict": wanted.strict}
-    return service.cal.prepare(call.access, wanted.query, **how, **wanted.caller_fields)
+def prepare(service: Service, call: HttpCall, request: CalRequest) -> dict[str, object]:
+    """Prepare a query, and return its side effects with the token that executes it."""
+    return service.cal.prepare(
+        call.access,
+        request.query,
+        params=request.params,
+        strict=request.strict,
+        **request.caller_fields,
+    )
 
 
-def card(_service: Service, _call: HttpCall, _asked: None) -> HttpAnswer:
+def card(_service: Service, _call: HttpCall, _request: None) -> HttpAnswer:
+    """Return the language on one card, as text."""
     return HttpAnswer(body=prompt_card().encode("utf-8"), media_type=PLAIN)
 
 
-def capabilities(service: Service, call: HttpCall, _asked: None) -> dict[str, Any]:
-    described: dict[str, Any] = service.cal.run(call.access, "DESCRIBE capabilities")["description"]
-    return described
+def capabilities(service: Service, call: HttpCall, _request: None) -> dict[str, object]:
+    """Return the capabilities as `DESCRIBE capabilities` does."""
+    answer = service.cal.run(call.access, "DESCRIBE capabilities")
+    description: dict[str, object] = answer["description"]
+    return description
 
 
 # --- the table ---------------------------------------------------------------------------------------------
@@ -219,7 +233,7 @@ OPERATIONS: Final = (
         "GET",
         "/cal/card",
         "cal_card",
-        "The language on one card, for a model's prompt (CAL §27)",
+        "Return the language on one card, for a model's prompt (CAL §27)",
         card,
         "",
         gives={"text/plain": {"schema": STRING}},
@@ -228,7 +242,7 @@ OPERATIONS: Final = (
         "GET",
         "/cal/capabilities",
         "cal_capabilities",
-        "What of CAL there is here: DESCRIBE capabilities (CAL §24)",
+        "Return the supported parts of CAL: DESCRIBE capabilities (CAL §24)",
         capabilities,
         "CalCapabilities",
     ),

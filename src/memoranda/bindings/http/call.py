@@ -1,7 +1,6 @@
-"""A request as the verbs of all standards get it, and an answer with what HTTP says beside it.
+"""A request as the functions of all standards get it, and an answer with its status and headers.
 
-Names in a path come here as they were sent: routes match before anything is decoded, so that an encoded slash belongs
-to its name.
+Names in a path arrive undecoded: routes match the raw path, so that an encoded slash belongs to its name.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _STRAY_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpCall:
-    """A request whose body was received and not yet read."""
+    """A request with its received, unparsed body."""
 
     scope: Scope
     raw: bytes
@@ -33,26 +32,28 @@ class HttpCall:
 
     @property
     def access(self) -> Access:
+        """The access of the caller, who is authenticated."""
         access: Access = self.scope["state"]["access"]
         return access
 
     @property
     def media_type(self) -> str:
-        """Of the body; JSON if it is not said."""
+        """The media type of the body; JSON if the request names none."""
         return wire.bare_media_type(self.header(b"content-type") or wire.JSON)
 
     def header(self, name: bytes) -> str | None:
+        """Return the value of a header; None if it is absent. Raises InvalidInput if it occurs twice."""
         return wire.read_header(self.scope, name)
 
     def path_name(self, name: str) -> str:
-        """A name in the path. Raises InvalidInput for bad percent-encoding."""
-        found = self.readable_path_name(name)
-        if found is None:
+        """Return a name in the path. Raises InvalidInput for bad percent-encoding."""
+        value = self.readable_path_name(name)
+        if value is None:
             raise InvalidInput(f"the {name} in the path is not percent-encoded UTF-8")
-        return found
+        return value
 
     def readable_path_name(self, name: str) -> str | None:
-        """A name in the path; None if it cannot be read."""
+        """Return a name in the path; None if it cannot be decoded."""
         raw: bytes = self.scope["path_params"][name]
         if b"%" in raw and _STRAY_PERCENT.search(raw) is not None:
             return None
@@ -62,16 +63,16 @@ class HttpCall:
             return None
 
     def parse_json(self, *, max_depth: int = MAX_DEPTH) -> Any:
-        """The body; an empty one is {}."""
+        """Return the body as JSON; an empty one is {}. Raises InvalidInput."""
         if self.media_type != wire.JSON:
-            # A web page can send other types to us without asking first (CORS "simple" requests).
+            # A web page can send other types without a preflight request (CORS "simple" requests).
             raise InvalidInput("content-type must be application/json")
         return (
             parse(self.raw, max_bytes=self.max_body_bytes, max_depth=max_depth) if self.raw else {}
         )
 
     def parse_object(self) -> dict[str, Any]:
-        """The body as an object."""
+        """Return the body as an object. Raises InvalidInput."""
         body = self.parse_json()
         if not isinstance(body, dict):
             raise InvalidInput("the request must be an object")
@@ -80,18 +81,18 @@ class HttpCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """What a verb gives, and what HTTP says beside it."""
+    """The result of a function, with a status and headers."""
 
     result: object = None
-    # None: the operation's usual one.
+    # None: the usual status of the operation.
     status: int | None = None
     headers: tuple[wire.Header, ...] = ()
-    # Instead of a result: bytes, and what they are.
+    # The body instead of a result, and its media type.
     body: bytes | None = None
     media_type: str = wire.JSON
 
 
-# The service, the call, and its request: the shape of the operation, or the value that its own reader made.
+# Takes the service, the call, and the parsed request: the shape of the operation, or the value of its own parser.
 Serve = Callable[[Service, HttpCall, Any], object]
 
 

@@ -1,8 +1,8 @@
-"""Webhooks on their way (openwop webhooks.md, RFC 0093): threads of their own send, so that no request waits for it.
+"""The delivery of webhooks (openwop webhooks.md, RFC 0093), in threads of its own, so that no request waits for it.
 
-One thread looks for what is due, several send, a few of one tenant at a time: a receiver that is slow holds up itself.
-Wherever a name leads is looked up again for every delivery; each address must be one of the open Internet, and the
-connection goes to that very address. Redirects are not followed.
+One thread looks for due deliveries and several send them, a few per tenant at a time, so that a slow receiver delays
+only its own events. The host of a URL is resolved for every delivery. Each of its addresses must be on the public
+Internet, and the connection goes to exactly that address. Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -28,75 +28,80 @@ from memoranda.service.openwop import webhooks
 from memoranda.service.openwop.webhooks import Delivery
 from memoranda.service.service import Service
 
-# webhooks.md: slower subscribers fail the attempt.
+# Seconds (webhooks.md): slower subscribers fail the attempt.
 ATTEMPT_SECONDS: Final = 5.0
 MAX_URL_CHARS: Final = 2048
-# How many are on their way at a time, and how many of them for one tenant.
+# Deliveries at a time, and those of one tenant.
 SENDERS: Final = 32
 PER_TENANT: Final = 4
-# Nothing waits for a time: look again this soon.
+# Seconds until the next look if nothing is due.
 IDLE_SECONDS: Final = 5.0
-# So long what comes after nothing is gathered.
+# Seconds in which further events are gathered after an idle time, so that they are looked up together.
 GATHER_SECONDS: Final = 0.02
-_NAMES_INSIDE: Final = frozenset({"localhost", "metadata", "metadata.google.internal"})
+_INTERNAL_HOSTS: Final = frozenset({"localhost", "metadata", "metadata.google.internal"})
 _log = logging.getLogger(__name__)
 
 
 class Unreachable(MemorandaError):
-    """A name that leads nowhere now."""
+    """A host name that cannot be resolved now."""
 
     code = "unavailable"
 
 
 def check_url(url: str, *, is_private_allowed: bool) -> SplitResult:
-    """A URL that events may be sent to. Raises InvalidInput: nobody makes this host knock on its neighbours' doors."""
+    """Return a URL that events may be sent to. Raises InvalidInput.
+
+    Without this check a client could make the server send requests to other machines of its network.
+    """
     try:
-        found = urlsplit(url)
-        port = found.port
+        parts = urlsplit(url)
+        port = parts.port
     except ValueError:
         raise InvalidInput("url: cannot be read") from None
     schemes = ("https", "http") if is_private_allowed else ("https",)
     if len(url) > MAX_URL_CHARS or not url.isascii() or not url.isprintable() or " " in url:
         raise InvalidInput(f"url: at most {MAX_URL_CHARS} visible characters of ASCII")
-    if found.scheme not in schemes or not found.hostname:
+    if parts.scheme not in schemes or not parts.hostname:
         raise InvalidInput("url: must begin with https:// and name a host")
-    if found.username or found.password or found.fragment or port == 0:
+    if parts.username or parts.password or parts.fragment or port == 0:
         raise InvalidInput("url: no credentials, no fragment and no port 0")
-    # It is looked up again for every delivery, and checked again.
+    # A host that cannot be resolved now is checked by each delivery.
     with suppress(Unreachable):
-        resolve_addresses(found, is_private_allowed=is_private_allowed)
-    return found
+        resolve_addresses(parts, is_private_allowed=is_private_allowed)
+    return parts
 
 
 def resolve_addresses(url: SplitResult, *, is_private_allowed: bool) -> list[str]:
-    """Where a URL leads now. Raises Unreachable, and InvalidInput if any of that is not on the open Internet."""
+    """Return the addresses of a URL's host. Raises Unreachable, and InvalidInput unless all of them are public."""
     host = (url.hostname or "").rstrip(".")
     if not is_private_allowed and (
-        host in _NAMES_INSIDE or host.endswith((".localhost", ".internal", ".local"))
+        host in _INTERNAL_HOSTS or host.endswith((".localhost", ".internal", ".local"))
     ):
-        raise InvalidInput("url: names a host inside")
+        raise InvalidInput("url: names a host of an internal network")
     try:
-        found = socket.getaddrinfo(host, url_port(url), type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, url_port(url), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise Unreachable("the host of a webhook is not known") from None
-    listed = list(dict.fromkeys(str(each[4][0]) for each in found))
-    if not is_private_allowed and not all(map(_is_open, listed)):
-        raise InvalidInput("url: leads to an address that is not on the open Internet")
-    return listed
+        raise Unreachable("the host of a webhook cannot be resolved") from None
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
+    if not is_private_allowed and not all(map(_is_public, addresses)):
+        raise InvalidInput("url: leads to an address that is not on the public Internet")
+    return addresses
 
 
 def url_port(url: SplitResult) -> int:
+    """Return the port of a URL, or the default port of its scheme."""
     return url.port or (443 if url.scheme == "https" else 80)
 
 
-def _is_open(text: str) -> bool:
+def _is_public(text: str) -> bool:
+    """Return True for an address on the public Internet, including the one inside an IPv6 address."""
     address = ipaddress.ip_address(text.partition("%")[0])
     inner = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
     return address.is_global and not address.is_multicast and (inner is None or inner.is_global)
 
 
 class _PinnedConnection(http.client.HTTPConnection):
-    """A connection to an address that was checked, whatever its name leads to by now."""
+    """A connection to an address that was checked, even if the name resolves to another one by now."""
 
     def __init__(self, url: SplitResult, address: str) -> None:
         super().__init__(url.hostname or "", url_port(url), timeout=ATTEMPT_SECONDS)
@@ -104,27 +109,28 @@ class _PinnedConnection(http.client.HTTPConnection):
         self._is_secure = url.scheme == "https"
 
     def connect(self) -> None:
+        """Connect to the checked address."""
         self.sock = socket.create_connection((self._address, self.port), self.timeout)
         if self._is_secure:
             self.sock = ssl.create_default_context().wrap_socket(
                 self.sock, server_hostname=self.host
             )
 
-    def give_up(self) -> None:
-        """End whatever is being waited for."""
+    def abort(self) -> None:
+        """End any read or write that is waiting."""
         with suppress(OSError, AttributeError):
             self.sock.shutdown(socket.SHUT_RDWR)
 
 
 class Dispatcher:
-    """Sends what is due: of one webhook one event after the other, of several at once."""
+    """Sends due events: those of one webhook in order, those of several webhooks at the same time."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._holder = secrets.token_hex(8)
         self._wake = threading.Event()
         self._over = threading.Event()
-        # Tenants, each as often as something of theirs is on its way; changed under the lock.
+        # Running deliveries of each tenant; changed under the lock.
         self._busy: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="memoranda-webhook")
@@ -132,10 +138,12 @@ class Dispatcher:
         self._stop_listening: Callable[[], None] = lambda: None
 
     def start(self) -> None:
+        """Start the thread that looks for due events."""
         self._stop_listening = self._service.notifier.listen(self._wake.set)
         self._thread.start()
 
     def close(self) -> None:
+        """End the threads. Deliveries that run are finished."""
         self._over.set()
         self._wake.set()
         self._stop_listening()
@@ -153,53 +161,53 @@ class Dispatcher:
                 wait = IDLE_SECONDS
             self._wake.wait(wait)
             if wait == IDLE_SECONDS and not self._busy:
-                # Who writes writes more, mostly, and nothing waits: it is looked for once.
+                # Writes come in bursts, so a short wait lets one look find several events.
                 self._over.wait(GATHER_SECONDS)
 
     def _send_due(self) -> float:
-        """Hand out what is due, as far as there are senders; how long until something is."""
+        """Start due deliveries as far as there are senders. Return the seconds until the next look."""
         context = self._service.context
         while not self._over.is_set():
             with self._lock:
                 full = {tenant for tenant, count in self._busy.items() if count >= PER_TENANT}
                 is_full = self._busy.total() >= SENDERS
             if is_full:
-                # Whoever is done wakes this thread.
+                # A delivery that ends wakes this thread.
                 return IDLE_SECONDS
             delivery, due = webhooks.next_delivery(context, self._holder, passing_over=full)
             if delivery is None:
-                return (
-                    IDLE_SECONDS
-                    if due is None
-                    else min(IDLE_SECONDS, max(0.01, (due - context.clock()) / 1000))
-                )
+                if due is None:
+                    return IDLE_SECONDS
+                return min(IDLE_SECONDS, max(0.01, (due - context.clock()) / 1000))
             with self._lock:
                 self._busy[delivery.tenant] += 1
             self._senders.submit(self._deliver, delivery)
         return 0.0
 
     def _deliver(self, delivery: Delivery) -> None:
+        """Send one event and record the outcome."""
         try:
             webhooks.settle(self._service.context, delivery, is_delivered=self._send(delivery))
         except MemorandaError as error:
-            # It is held until its lease ends, and then sent again.
+            # The delivery stays leased until its lease ends, and is then sent again.
             _log.warning("webhook %s: %s", delivery.subscription.webhook_id, error)
         finally:
             with self._lock:
                 self._busy[delivery.tenant] -= 1
-                self._busy += Counter()  # without those of which nothing is on its way
+                self._busy += Counter()  # drops tenants with a count of 0
             self._wake.set()
 
     def _send(self, delivery: Delivery) -> bool:
+        """Send one event. Return True if the receiver accepted it."""
         url, body = urlsplit(delivery.subscription.url), delivery.body()
         try:
-            found = resolve_addresses(
+            addresses = resolve_addresses(
                 url, is_private_allowed=self._service.context.webhooks_anywhere
             )
-            connection = _PinnedConnection(url, found[0])
-            # Each read has a time; a receiver that answers a byte at a time has no more than all others.
-            late = threading.Timer(ATTEMPT_SECONDS, connection.give_up)
-            late.start()
+            connection = _PinnedConnection(url, addresses[0])
+            # Each read has a timeout; the timer also ends a receiver that answers one byte at a time.
+            timer = threading.Timer(ATTEMPT_SECONDS, connection.abort)
+            timer.start()
             try:
                 target = (url.path or "/") + (f"?{url.query}" if url.query else "")
                 headers = delivery.headers(body, self._service.context.clock())
@@ -207,10 +215,10 @@ class Dispatcher:
                 connection.request("POST", target, body, headers)
                 status = connection.getresponse().status
             finally:
-                late.cancel()
+                timer.cancel()
                 connection.close()
         except (OSError, http.client.HTTPException, MemorandaError) as error:
             _log.info("webhook %s: %s", delivery.subscription.webhook_id, type(error).__name__)
             return False
-        # A redirect is a failure, too: where it leads was not checked.
+        # A redirect is a failure, too, because its target was not checked.
         return 200 <= status < 300

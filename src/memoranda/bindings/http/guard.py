@@ -34,8 +34,8 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.measures import HTTP_REQUESTS, HTTP_SECONDS
 from memoranda.service.core.access import Access, Gate
-from memoranda.service.core.limits import Shares
-from memoranda.service.core.sign_in import USUAL_VERBS
+from memoranda.service.core.limits import FairShares
+from memoranda.service.core.sign_in import DEFAULT_VERBS
 from memoranda.tracing import REQUEST_ID, RequestSpan, request_span
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -117,7 +117,7 @@ class Caller:
         self.access: Access | None = None
 
     def authenticate(self) -> Access:
-        """Look the credential up in the store; to be called in a thread. Raises Unauthorized."""
+        """Return the access of the credential, read from the store once. Call it in a thread. Raises Unauthorized."""
         if self.access is None:
             access = self._gate.authenticate(self.bearer)
             if access.is_stranger:
@@ -130,7 +130,7 @@ class UnreadAnswers:
     """Large answers that are being sent. If they use too much memory, the caller who uses most loses its oldest one."""
 
     def __init__(self) -> None:
-        self._answers: Shares[Callable[[], None]] = Shares()
+        self._answers: FairShares[Callable[[], None]] = FairShares()
 
     async def send(self, scope: Scope, send: Send, message: Message) -> None:
         """Send a large part of a body in chunks, each when the connection accepted the one before."""
@@ -142,7 +142,7 @@ class UnreadAnswers:
         caller = scope["state"].get("caller")
         self._answers.put(drop, caller.digest if caller else scope.get("client"), len(body))
         while self._answers.total > UNREAD_BYTES_LIMIT and (
-            drop_other := self._answers.take(lambda candidate: candidate != drop)
+            drop_other := self._answers.evict(lambda candidate: candidate != drop)
         ):
             drop_other()
         try:
@@ -194,6 +194,7 @@ class ResponseSender:
         return (part, part) if part in _PARTS else ("none", "none")
 
     def _count(self, status: int) -> None:
+        """Count, trace and log the request."""
         seconds = perf_counter() - self._began
         standard, operation = self.operation
         HTTP_REQUESTS.add(standard, operation, str(status))
@@ -248,6 +249,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request within its span."""
         with request_span(scope["headers"]) as span:
             sender = ResponseSender(
                 scope, partial(self._unread.send, scope, send), SECURITY_HEADERS, span
@@ -257,6 +259,7 @@ class Guard:
     async def _check_and_serve(
         self, sender: ResponseSender, scope: Scope, receive: Receive
     ) -> None:
+        """Check a request and serve it. Errors before the start of the answer are answered here."""
         try:
             self._check_host(scope)
             origin = self._check_origin(scope)
@@ -299,7 +302,7 @@ class Guard:
         challenge = ""
         if error.code == "unauthorized" and scope["path"] == self._rules.protected:
             metadata = f"{wire.base_url(scope)}{wire.PROTECTED_RESOURCE}{scope['path']}"
-            challenge = f', resource_metadata="{metadata}", scope="{" ".join(USUAL_VERBS)}"'
+            challenge = f', resource_metadata="{metadata}", scope="{" ".join(DEFAULT_VERBS)}"'
         await wire.send_bytes(
             send, status, dump(body), wire.error_headers(error, status, challenge)
         )

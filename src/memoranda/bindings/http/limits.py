@@ -82,7 +82,7 @@ class ScanSlot:
         self._lock = threading.Lock()
 
     def take(self, busy: str = SCANS_BUSY) -> None:
-        """Occupy a slot. Raises RateLimited with this message if none is free."""
+        """Take a slot. Raises RateLimited with this message if none is free."""
         if self._is_acquired:
             return
         if self._slots is not None and not self._slots.acquire(blocking=False):

@@ -1,4 +1,4 @@
-"""GET /metrics: the numbers of this server for Prometheus, for whoever runs it (see measures.py)."""
+"""GET /metrics: the numbers of this server for Prometheus (see measures.py), for its operator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from memoranda.measures import (
 )
 from memoranda.service.service import Service
 
-# Who may read them: with a credential of the operator's, anyone who reaches the port, or nobody.
+# Readers of the metrics: the operator with a credential, everybody who reaches the port, or nobody.
 Readers = Literal["operator", "open", "off"]
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _PROCESSES: Final = Path("/proc")
@@ -38,18 +38,19 @@ _PROCESSES: Final = Path("/proc")
 Number = tuple[Family, Labels, float]
 
 
-def metrics(service: Service, call: HttpCall, _asked: None) -> HttpAnswer:
-    """For the operator alone: what all owners do together tells of each of them."""
+def metrics(service: Service, call: HttpCall, _request: None) -> HttpAnswer:
+    """Return the metrics to the operator. Numbers of all owners together reveal something about each of them."""
     access = call.access
     access.require("read")
     if access.is_peer or access.is_narrowed or access.tenant not in (None, service.operator_did):
-        raise ForbiddenScope("the numbers of this server are the operator's to read")
+        raise ForbiddenScope("only the operator may read the metrics of this server")
     return _exposition(service)
 
 
 def _exposition(service: Service) -> HttpAnswer:
     return HttpAnswer(
-        body=exposition((*_of_store(service), *_of_processes(process_ids()))), media_type=MEDIA_TYPE
+        body=exposition((*_store_numbers(service), *_process_numbers(process_ids()))),
+        media_type=MEDIA_TYPE,
     )
 
 
@@ -57,7 +58,7 @@ OPERATION: Final = UMP.row(
     "GET",
     "/metrics",
     "metrics",
-    "The numbers of this server, for Prometheus; for the operator, unless told otherwise",
+    "Return the metrics of this server, for Prometheus; for the operator, unless configured otherwise",
     metrics,
     gives={"text/plain": {"schema": {"type": "string"}}},
     answer="",
@@ -65,34 +66,38 @@ OPERATION: Final = UMP.row(
 
 
 def select_operations(operations: Iterable[Operation], readers: Readers) -> tuple[Operation, ...]:
-    """The operations, with this one for these readers."""
+    """Return the operations, with /metrics for these readers only."""
     if readers == "off":
-        return tuple(each for each in operations if each is not OPERATION)
-    is_open = replace(
-        OPERATION, is_public=True, serve=lambda service, _call, _asked: _exposition(service)
+        return tuple(operation for operation in operations if operation is not OPERATION)
+    open_operation = replace(
+        OPERATION, is_public=True, serve=lambda service, _call, _request: _exposition(service)
     )
     return tuple(
-        is_open if each is OPERATION and readers == "open" else each for each in operations
+        open_operation if operation is OPERATION and readers == "open" else operation
+        for operation in operations
     )
 
 
-def _of_store(service: Service) -> Iterator[Number]:
-    """Yield the numbers that the store is asked for; none of them while it is away."""
+def _store_numbers(service: Service) -> Iterator[Number]:
+    """Yield the numbers that come from the store; none of them while it is unavailable."""
     yield BUILD, (__version__,), 1.0
     counts: list[tuple[Family, Callable[[], float]]] = [
-        (STORE_BYTES, service.context.engine.system.size_bytes)
+        (STORE_BYTES, service.context.engine.system.measure_size)
     ]
-    if service.context.meaning.is_on:
+    if service.context.semantic_search.is_enabled:
         queue = service.embedding
-        counts += [(EMBEDDING_BACKLOG, queue.waiting), (EMBEDDING_ASIDE, queue.aside)]
+        counts += [
+            (EMBEDDING_BACKLOG, queue.count_waiting),
+            (EMBEDDING_ASIDE, queue.count_set_aside),
+        ]
         counts.append((EMBEDDING_FAILING, lambda: (queue.failing_since() or 0) / 1_000))
     for family, count in counts:
         with suppress(MemorandaError):
             yield family, (), float(count())
 
 
-def _of_processes(numbers: Sequence[int]) -> Iterator[Number]:
-    """Of all server processes together, where the system tells."""
+def _process_numbers(numbers: Sequence[int]) -> Iterator[Number]:
+    """Yield the sums over all server processes, on systems with /proc."""
     if not _PROCESSES.is_dir():
         return
     tick, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
@@ -100,13 +105,9 @@ def _of_processes(numbers: Sequence[int]) -> Iterator[Number]:
     for number in numbers:
         with suppress(OSError, ValueError, IndexError):
             folder = _PROCESSES / str(number)
-            # The name of the program stands in brackets, and may hold anything.
-            times = (
-                (folder / "stat")
-                .read_text(encoding="utf-8", errors="replace")
-                .rpartition(")")[2]
-                .split()
-            )
+            stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+            # The name of the program stands in parentheses, and may hold any character.
+            times = stat.rpartition(")")[2].split()
             cpu += (int(times[11]) + int(times[12])) / tick
             resident += int((folder / "statm").read_text(encoding="ascii").split()[1]) * page
             files += sum(1 for _ in (folder / "fd").iterdir())

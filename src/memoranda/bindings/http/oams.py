@@ -1,14 +1,14 @@
 """The routes of OAMS: five operations as REST and as JSON-RPC, and reading one memory (section 3).
 
-The body of a memory's answer is the memory and nothing else; its version is in `ETag`, and what was odd about it in
-`X-OAMS-Warning`. Whatever could be read as JSON-RPC is answered with status 200, errors too; nothing but notifications
-with 204. A single call has the headers of the same operation in REST.
+An answer with a memory has the memory as its body and nothing else; its version is in `ETag`, and warnings about it are
+in `X-OAMS-Warning`. Every well-formed JSON-RPC request is answered with status 200, errors too; one with notifications
+only, with 204. A single call gets the headers of the same operation in REST.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET
 
@@ -28,8 +28,8 @@ from memoranda.errors import (
     VersionMismatch,
 )
 from memoranda.service.core.access import Access
-from memoranda.service.oams.memories import Stored
-from memoranda.service.oams.views import Shown
+from memoranda.service.oams.memories import StoreResult
+from memoranda.service.oams.views import TaggedMemory
 from memoranda.service.service import Service
 from memoranda.standards.oams import codes, rpc
 from memoranda.standards.oams.answers import ANSWERS
@@ -53,37 +53,38 @@ EXAMPLE_DREAM: Final = "0b6a2f0e-8d7c-5c39-9c55-6f2f1d7f3a11"
 # Capability tokens of the owners of all namespaces of a query, separated by commas (section 4).
 CONSENT_HEADER: Final = b"x-oams-consent"
 WARNING_HEADER: Final = b"x-oams-warning"
-# A memory may have thousands of fields that nobody knows; headers have less room.
+# Warnings per answer, and characters of each: a memory may have thousands of unknown fields, but headers are small.
 WARNINGS_LIMIT, WARNING_CHARS_LIMIT = 8, 200
-# What stands around a memory in a batch: the request and its array.
+# Levels of nesting: the request and its array stand around a memory.
 BATCH_DEPTH: Final = MAX_DEPTH + 2
 
 
 # --- errors ------------------------------------------------------------------------------------------------
 
 
-def describe_error(error: MemorandaError) -> tuple[int, str, dict[str, Any]]:
-    """Code, message and data of an error (section 3)."""
+def describe_error(error: MemorandaError) -> tuple[int, str, dict[str, object]]:
+    """Return the code, message and data of an error (section 3)."""
     code = codes.code_of(error)
     reason = "version_conflict" if isinstance(error, VersionMismatch) else error.code
     return code, f"{codes.MEANINGS[code]}: {error.message}", {"reason": reason}
 
 
 def refuse(error: MemorandaError, path: str) -> Refusal:
-    """The error object of JSON-RPC; of an error that is not about one call of several."""
-    # RFC 9110 15.5.14 has a status of its own for what is well-formed but too large.
+    """Return an error that concerns the complete request, as a JSON-RPC error object."""
+    # RFC 9110 15.5.14 has a status of its own for a body that is well-formed but too large.
     status = 413 if isinstance(error, TooLarge) else codes.http_status(codes.code_of(error))
     return status, _error(path, *describe_error(error))
 
 
 def no_route(status: int, path: str) -> Refusal:
+    """Return the refusal of an unknown path or method."""
     message = "no route" if status == 404 else "this path is not for that method"
     return status, _error(path, codes.METHOD_NOT_FOUND, message)
 
 
 def _error(path: str, code: int, message: str, data: object = None) -> object:
     if path == RPC_PATH:
-        # JSON-RPC 2.0, section 5: null where the id is not known.
+        # JSON-RPC 2.0, section 5: the id is null if it is not known.
         return rpc.build_failure(rpc.RpcCall(), code, message, data)
     return {"error": rpc.build_error(code, message, data)}
 
@@ -97,14 +98,14 @@ OAMS: Final = Standard(
     schemas="Oams",
     errors={
         "400": "Not JSON (-32700)",
-        "401": "No credential, or one that does not hold (-32096)",
-        "403": "A credential, a consent, a Host or an Origin that does not reach this far (-32005)",
-        "404": "Nothing was ever stored in the namespace (-32001), or nothing is under the key (-32002)",
-        "409": "Something else is there already (-32097)",
-        "412": "Not the version that If-Match or If-None-Match asked for (-32095)",
+        "401": "No credential, or an invalid one (-32096)",
+        "403": "The credential, consent, Host or Origin does not allow this (-32005)",
+        "404": "Nothing was ever stored in the namespace (-32001), or there is no memory with the key (-32002)",
+        "409": "Conflicts with something that exists (-32097)",
+        "412": "Not the version that If-Match or If-None-Match requires (-32095)",
         "413": "Over a stated limit (-32003)",
-        "422": "Not well-formed; the message says where (-32003)",
-        "429": "More than a tenant may keep or do (-32004), with Retry-After",
+        "422": "Malformed; the message says where (-32003)",
+        "429": "A limit of the owner is reached (-32004), with Retry-After",
         "503": "The store cannot be used right now (-32098)",
     },
     error_schemas=("OamsError",),
@@ -115,11 +116,11 @@ OAMS: Final = Standard(
             "description": "Percent-encoded, its slashes too; any character but control characters.",
             "example": EXAMPLE_KEY,
         },
-        "run_id": {"description": "The id of a pass of consolidation.", "example": EXAMPLE_DREAM},
+        "run_id": {"description": "The id of a consolidation run.", "example": EXAMPLE_DREAM},
     },
     # Further slashes belong to a key, as some proxies decode them.
     slash_names=frozenset({"key"}),
-    # BATCH_STORE takes ten thousand memories: so many times as much as one request of the other standards.
+    # BATCH_STORE takes ten thousand memories, so its bodies may be this many times larger than others.
     body_factor=8,
 )
 
@@ -128,7 +129,7 @@ OAMS: Final = Standard(
 
 
 def store(service: Service, call: HttpCall, request: StoreRequest) -> HttpAnswer:
-    """Store a memory; headers tell its version, its warnings, and whether it is new."""
+    """Store a memory, and return it. Headers name its version, its warnings, and the result."""
     is_new = request.if_none_match is not None
     stored = service.oams.store(
         call.access, request.memory, if_match=request.if_match, if_absent=is_new
@@ -145,20 +146,21 @@ def store(service: Service, call: HttpCall, request: StoreRequest) -> HttpAnswer
 
 def batch_store(service: Service, call: HttpCall, request: BatchRequest) -> list[object]:
     """Store many memories, and return them."""
-    return [each.memory for each in service.oams.batch_store(call.access, request.memories)]
+    stored = service.oams.batch_store(call.access, request.memories)
+    return [entry.memory for entry in stored]
 
 
 def recall(service: Service, call: HttpCall, request: ConsentedRecall) -> object:
-    """Recall with the consents of the body and of the header."""
+    """Recall memories, with the consents in the body and in the header."""
     in_body = [] if request.consents is UNSET else request.consents
     consents = _consents(service, [*consents_in_header(call), *in_body])
     return service.oams.recall(call.access, request, consents=consents)
 
 
 def get(service: Service, call: HttpCall, request: GetRequest) -> HttpAnswer:
-    """Return one memory by its key; a header tells its version."""
-    found = service.oams.get(call.access, request.namespace, request.key)
-    return HttpAnswer(result=found.memory, headers=_version(found))
+    """Return one memory by its key; its version is in a header."""
+    stored = service.oams.get(call.access, request.namespace, request.key)
+    return HttpAnswer(result=stored.memory, headers=_version(stored))
 
 
 def forget(service: Service, call: HttpCall, request: ForgetRequest) -> HttpAnswer:
@@ -167,15 +169,15 @@ def forget(service: Service, call: HttpCall, request: ForgetRequest) -> HttpAnsw
     return HttpAnswer(status=204)
 
 
-def namespaces(service: Service, call: HttpCall, _request: NamespacesRequest) -> dict[str, Any]:
-    """Return the caller's default namespace with all others."""
+def namespaces(service: Service, call: HttpCall, _request: NamespacesRequest) -> dict[str, object]:
+    """Return the default namespace of the caller, and all namespaces."""
     return {
         "default": str(service.oams.namespace(call.access)),
         "namespaces": service.oams.namespaces(call.access),
     }
 
 
-def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, Any]:
+def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, object]:
     """Return a page of lines as an export file has them."""
     lines, following, report = service.oams.export_page(
         call.access, request.namespace, after=int(request.cursor or 0)
@@ -185,7 +187,7 @@ def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str
 
 
 def consents_in_header(call: HttpCall) -> list[str]:
-    """The capability tokens in X-OAMS-Consent, which may be given more than once."""
+    """Return the capability tokens in X-OAMS-Consent, a header that may occur more than once."""
     lines = [
         value.decode("latin-1") for name, value in call.scope["headers"] if name == CONSENT_HEADER
     ]
@@ -193,40 +195,44 @@ def consents_in_header(call: HttpCall) -> list[str]:
 
 
 def _consents(service: Service, tokens: Sequence[str]) -> list[Access]:
+    """Return the access that each consent gives. Raises CrossNamespace for one that is invalid."""
     if len(tokens) > MAX_NAMESPACES:
         raise InvalidInput(f"there may be at most {MAX_NAMESPACES} consents")
-    found = []
+    consents = []
     for number, token in enumerate(tokens):
         if not token.startswith("umpcap."):
-            # An API key tells what its bearer may do, not what an owner agreed to.
-            raise CrossNamespace(f"consents[{number}] is no capability token")
+            # An API key shows the rights of its bearer, not the consent of an owner.
+            raise CrossNamespace(f"consents[{number}] is not a capability token")
         try:
-            found.append(service.gate.authenticate(token))
+            consents.append(service.gate.authenticate(token))
         except Unauthorized as error:
-            raise CrossNamespace(f"consents[{number}] does not hold: {error.message}") from None
-    return found
+            raise CrossNamespace(f"consents[{number}] is invalid: {error.message}") from None
+    return consents
 
 
-def _version(shown: Shown) -> tuple[wire.Header, ...]:
-    return ((b"etag", f'"{shown.etag}"'.encode("ascii")),)
+def _version(memory: TaggedMemory) -> tuple[wire.Header, ...]:
+    return ((b"etag", f'"{memory.etag}"'.encode("ascii")),)
 
 
-def _warnings(stored: Stored) -> tuple[wire.Header, ...]:
-    said = list(stored.warnings[:WARNINGS_LIMIT])
-    if more := len(stored.warnings) - len(said):
-        said.append(f"and {more} more")
-    return tuple((WARNING_HEADER, _printable(text)) for text in said)
+def _warnings(stored: StoreResult) -> tuple[wire.Header, ...]:
+    """Return the headers with the warnings about a memory, as far as they fit."""
+    texts = list(stored.warnings[:WARNINGS_LIMIT])
+    if more := len(stored.warnings) - len(texts):
+        texts.append(f"and {more} more")
+    return tuple((WARNING_HEADER, _printable(text)) for text in texts)
 
 
 def _printable(text: str) -> bytes:
-    shown = "".join(char if char.isprintable() else " " for char in text[:WARNING_CHARS_LIMIT])
-    return shown.encode("ascii", "backslashreplace")
+    """Return a text as ASCII for a header, without control characters."""
+    printable = "".join(char if char.isprintable() else " " for char in text[:WARNING_CHARS_LIMIT])
+    return printable.encode("ascii", "backslashreplace")
 
 
 # --- REST --------------------------------------------------------------------------------------------------
 
 
 def parse_store(call: HttpCall) -> StoreRequest:
+    """Return a store request: names in the path, a memory in the body, conditions in headers."""
     _refuse_query(call)
     return StoreRequest.parse_body(
         call.path_name("namespace"),
@@ -238,23 +244,27 @@ def parse_store(call: HttpCall) -> StoreRequest:
 
 
 def parse_forget(call: HttpCall) -> ForgetRequest:
+    """Return a forget request: names in the path, a condition in a header."""
     _refuse_query(call)
     names = {"namespace": call.path_name("namespace"), "key": call.path_name("key")}
     return ForgetRequest.parse({**names, "if_match": call.header(b"if-match")})
 
 
 def parse_list(call: HttpCall) -> ListRequest:
+    """Return a list request: the namespace in the path, filters in the query."""
     return ListRequest.parse_query(call.path_name("namespace"), wire.parse_query_pairs(call.scope))
 
 
 def parse_batch(call: HttpCall) -> BatchRequest:
+    """Return a batch of memories."""
     _refuse_query(call)
     return BatchRequest.parse(call.parse_json(max_depth=BATCH_DEPTH))
 
 
 def _refuse_query(call: HttpCall) -> None:
+    """Raise InvalidInput if the URL has a query."""
     if call.scope["query_string"]:
-        raise InvalidInput("nothing can be asked for in the query here")
+        raise InvalidInput("this path takes no query in its URL")
 
 
 _ROWS: Final = OAMS.operations(
@@ -279,7 +289,7 @@ _ROWS: Final = OAMS.operations(
 
 # --- JSON-RPC ----------------------------------------------------------------------------------------------
 
-# Method, the operation that it calls, and the shape of its parameters.
+# The method, its operation, and the shape of its parameters.
 _METHODS: Final[Sequence[tuple[str, str, type[Shape]]]] = (
     ("oams.store", "oams_store", StoreRequest),
     ("oams.recall", "oams_recall", ConsentedRecall),
@@ -292,13 +302,14 @@ _METHODS: Final[Sequence[tuple[str, str, type[Shape]]]] = (
     ("oams.dreams", "oams_dreams", DreamsRequest),
     ("oams.undo_dream", "oams_undo_dream", UndoRequest),
 )
-_SERVE: Final = {each.name: each.serve for each in _ROWS}
+_SERVE: Final = {row.name: row.serve for row in _ROWS}
 METHODS: Final[Mapping[str, tuple[Serve | None, type[Shape]]]] = {
     method: (_SERVE[name], shape) for method, name, shape in _METHODS
 }
 
 
 def parse_calls(call: HttpCall) -> rpc.Envelope:
+    """Return the JSON-RPC calls in a body."""
     _refuse_query(call)
     if call.media_type != wire.JSON:
         raise InvalidInput("content-type must be application/json")
@@ -306,38 +317,38 @@ def parse_calls(call: HttpCall) -> rpc.Envelope:
 
 
 def call_methods(service: Service, call: HttpCall, envelope: rpc.Envelope) -> HttpAnswer:
-    """Make the calls one after the other."""
-    answers: list[dict[str, Any]] = []
+    """Perform the calls one after the other, and return their replies."""
+    answers: list[dict[str, object]] = []
     headers: tuple[wire.Header, ...] = ()
-    for each in envelope.calls:
-        answer, headers = _call(service, call, each)
-        if not each.is_notification:
+    for rpc_call in envelope.calls:
+        answer, headers = _perform_call(service, call, rpc_call)
+        if not rpc_call.is_notification:
             answers.append(answer)
-    closed = rpc.build_response(envelope, answers)
-    headers = () if envelope.is_batch else headers
-    return (
-        HttpAnswer(status=204, headers=headers)
-        if closed is None
-        else HttpAnswer(body=dump(closed), headers=headers)
-    )
+    response = rpc.build_response(envelope, answers)
+    if envelope.is_batch:
+        headers = ()
+    if response is None:
+        return HttpAnswer(status=204, headers=headers)
+    return HttpAnswer(body=dump(response), headers=headers)
 
 
-def _call(
-    service: Service, call: HttpCall, each: rpc.RpcCall
-) -> tuple[dict[str, Any], tuple[wire.Header, ...]]:
-    if each.problem is not None:
-        return rpc.build_refusal(each), ()
-    if each.method not in METHODS:
-        message = f"there is no method {each.method[:40]!a}; there are {', '.join(METHODS)}"
-        return rpc.build_failure(each, codes.METHOD_NOT_FOUND, message), ()
-    serve, shape = METHODS[each.method]
+def _perform_call(
+    service: Service, call: HttpCall, rpc_call: rpc.RpcCall
+) -> tuple[dict[str, object], tuple[wire.Header, ...]]:
+    """Perform one call, and return its reply with the headers of the operation."""
+    if rpc_call.problem is not None:
+        return rpc.build_refusal(rpc_call), ()
+    if rpc_call.method not in METHODS:
+        message = f"there is no method {rpc_call.method[:40]!a}; there are {', '.join(METHODS)}"
+        return rpc.build_failure(rpc_call, codes.METHOD_NOT_FOUND, message), ()
+    serve, shape = METHODS[rpc_call.method]
     assert serve is not None
     try:
-        result = serve(service, call, shape.parse(each.params))
+        result = serve(service, call, shape.parse(rpc_call.params))
     except MemorandaError as error:
-        return rpc.build_failure(each, *describe_error(error)), ()
+        return rpc.build_failure(rpc_call, *describe_error(error)), ()
     answer = result if isinstance(result, HttpAnswer) else HttpAnswer(result=result)
-    return rpc.build_result(each, answer.result), answer.headers
+    return rpc.build_result(rpc_call, answer.result), answer.headers
 
 
 OPERATIONS: Final = (
@@ -346,7 +357,7 @@ OPERATIONS: Final = (
         "POST",
         RPC_PATH,
         "oams_rpc",
-        "The same operations as JSON-RPC 2.0: one call, or a batch of them (OAMS §3)",
+        "Call the same operations by JSON-RPC 2.0: one call, or a batch of them (OAMS §3)",
         call_methods,
         "OamsReplies",
         None,

@@ -1,12 +1,14 @@
-"""OAuth 2.1 for MCP over HTTP: how a program finds out where to ask, and a person lets it in.
+"""OAuth 2.1 for MCP over HTTP: how a program finds the authorization server, and a person approves the program.
 
-As MCP's authorization has it (2025-06-18 and later): the endpoint is a protected resource (RFC 9728), and this server
-is its authorization server (RFC 8414). A code with PKCE (S256), a resource that must be ours (RFC 8707), refresh tokens
-that are good once, `iss` in every answer (RFC 9207), dynamic registration (RFC 7591) of those whom the setting admits.
-The person approves by pasting an API key into a page that has no script. The handlers are those of MCP's own SDK; what
-they ask is answered by `service/core/sign_in.py`, where the rules are.
+As MCP's authorization requires (2025-06-18 and later), the endpoint is a protected resource (RFC 9728), and this server
+is its authorization server (RFC 8414): a code with PKCE (S256), a resource that must be ours (RFC 8707), refresh tokens
+that are valid once, `iss` in every answer (RFC 9207), and dynamic registration (RFC 7591) if the setting allows it. The
+person approves by pasting an API key into a page without scripts.
 
-All names are those under which the server was reached, which the guard has checked.
+The handlers are those of MCP's own SDK. They call `_Provider`, which passes on to `service/core/sign_in.py`, where the
+rules are. Around them stand the limits for clients without a credential: requests per address, and bytes of a body.
+
+All URLs in answers begin with the one under which the server was reached, which the guard has checked.
 """
 
 from __future__ import annotations
@@ -49,17 +51,17 @@ from memoranda.errors import ForbiddenScope, InvalidInput, RateLimited, Unauthor
 from memoranda.service.core.access import GRANT_AUDIENCE, SCOPES
 from memoranda.service.core.sign_in import (
     ACCESS_MS,
+    DEFAULT_VERBS,
     GRANTABLE_VERBS,
     LOOPBACK,
-    USUAL_VERBS,
-    Asked,
+    AuthorizationRequest,
     Client,
-    Granted,
     Grants,
+    GrantToken,
+    IssuedTokens,
     Registration,
-    Turn,
     is_loopback,
-    takes,
+    is_registered_redirect,
 )
 from memoranda.service.service import Service
 
@@ -70,29 +72,31 @@ REGISTER: Final = "/oauth/register"
 REVOKE: Final = "/oauth/revoke"
 AUTHORIZATION_SERVER: Final = "/.well-known/oauth-authorization-server"
 
-# Of one address: a person is never stopped, a program that guesses is.
+# Requests per second and address, and at once: stops a program that guesses, not a person.
 RATE, BURST = 20.0, 40.0
-# Registrations and token requests are far smaller.
+# Bytes of a body; registrations and token requests are far smaller.
 BODY_BYTES_LIMIT: Final = 32_768
+# Threads for exchanges and approvals, which write to the store.
 OAUTH_THREADS: Final = 2
-# How a program without a secret proves at the token endpoint who it is.
+# The authentication method of a program without a secret at the token endpoint.
 PUBLIC: Final = "none"
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 class _Registered(OAuthClientInformationFull):
-    """A program as the SDK wants to see it; where it may be answered is for us to say."""
+    """A program as the SDK represents it, with our own check of redirect URIs."""
 
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
+        """Return the redirect URI of a request if it was registered. Raises InvalidRedirectUriError."""
         registered = tuple(map(str, self.redirect_uris or ()))
-        if redirect_uri is not None and not takes(registered, str(redirect_uri)):
+        if redirect_uri is not None and not is_registered_redirect(registered, str(redirect_uri)):
             raise InvalidRedirectUriError("redirect_uri is not one of those that were registered")
         return redirect_uri if redirect_uri is not None else super().validate_redirect_uri(None)
 
 
 class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
-    """What the SDK's handlers ask, for one request."""
+    """The answers to the SDK's handlers, for one request."""
 
     def __init__(
         self, grants: Grants, threads: Threads, base: str, registration: Registration
@@ -103,20 +107,24 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         self._registration = registration
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
-        known = self._grants.client(client_id)
-        if known is None:
+        """Return a registered program; None if there is none with this id."""
+        client = self._grants.find_client(client_id)
+        if client is None:
             return None
         return _Registered(
             client_id=client_id,
-            redirect_uris=[AnyUrl(each) for each in known.redirect_uris],
+            redirect_uris=[AnyUrl(uri) for uri in client.redirect_uris],
             token_endpoint_auth_method=PUBLIC,
             scope=" ".join(GRANTABLE_VERBS),
         )
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
-        """RFC 7591 3.2.1: what was asked for may be replaced. Every program is public, and its id is what it said."""
+        """Register a program, and replace its metadata by what was granted, as RFC 7591 3.2.1 allows.
+
+        Every program is public, so it gets no secret. Its id holds its sealed registration.
+        """
         try:
-            redirect_uris = [str(each) for each in client_info.redirect_uris or ()]
+            redirect_uris = [str(uri) for uri in client_info.redirect_uris or ()]
             name = client_info.client_name or "a program without a name"
             client_info.client_id = self._grants.register(
                 name, redirect_uris, registration=self._registration
@@ -133,68 +141,76 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     async def authorize(
         self, client: OAuthClientInformationFull, params: AuthorizationParams
     ) -> str:
+        """Return the URL of the consent page, with the request sealed in it. Raises AuthorizeError."""
         if not is_ours(params.resource, self._base):
             raise AuthorizeError("invalid_target", "resource is not this server's MCP endpoint")
-        asked = Asked(
+        authorization = AuthorizationRequest(
             client_id=client.client_id,
             redirect_uri=str(params.redirect_uri),
             is_explicit=params.redirect_uri_provided_explicitly,
             state=params.state,
             challenge=params.code_challenge,
-            verbs=tuple(params.scopes or USUAL_VERBS),
-            expires=self._grants.expiry(),
+            verbs=tuple(params.scopes or DEFAULT_VERBS),
+            expires=self._grants.request_expiry(),
         )
         try:
-            return construct_redirect_uri(self._base + CONSENT, request=self._grants.ask(asked))
+            return construct_redirect_uri(
+                self._base + CONSENT, request=self._grants.seal_request(authorization)
+            )
         except InvalidInput as error:
             raise AuthorizeError("invalid_request", error.message) from None
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> AuthorizationCode | None:
-        turn = self._grants.turn(authorization_code, client.client_id, is_code=True)
-        if turn is None:
+        """Return a code that is valid for this program; None if it is not."""
+        token = self._grants.open_token(authorization_code, client.client_id, is_code=True)
+        if token is None:
             return None
         return AuthorizationCode(
             code=authorization_code,
-            scopes=list(turn.verbs),
-            expires_at=turn.expires / 1000,
+            scopes=list(token.verbs),
+            expires_at=token.expires / 1000,
             client_id=client.client_id,
-            code_challenge=turn.challenge,
-            redirect_uri=AnyUrl(turn.redirect_uri),
-            redirect_uri_provided_explicitly=turn.is_explicit,
+            code_challenge=token.challenge,
+            redirect_uri=AnyUrl(token.redirect_uri),
+            redirect_uri_provided_explicitly=token.is_explicit,
         )
 
     async def exchange_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
-        turn = self._grants.turn(authorization_code.code, client.client_id, is_code=True)
-        return await self._exchange(turn, authorization_code.scopes)
+        """Exchange a code for tokens. Raises TokenError."""
+        token = self._grants.open_token(authorization_code.code, client.client_id, is_code=True)
+        return await self._exchange(token, authorization_code.scopes)
 
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> RefreshToken | None:
-        turn = self._grants.turn(refresh_token, client.client_id, is_code=False)
-        if turn is None:
+        """Return a refresh token that is valid for this program; None if it is not."""
+        token = self._grants.open_token(refresh_token, client.client_id, is_code=False)
+        if token is None:
             return None
         return RefreshToken(
             token=refresh_token,
             client_id=client.client_id,
-            scopes=list(turn.verbs),
-            expires_at=turn.expires // 1000,
-            subject=turn.grant_id,
+            scopes=list(token.verbs),
+            expires_at=token.expires // 1000,
+            subject=token.grant_id,
         )
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        turn = self._grants.turn(refresh_token.token, client.client_id, is_code=False)
-        return await self._exchange(turn, scopes)
+        """Exchange a refresh token for new tokens. Using one twice revokes its grant. Raises TokenError."""
+        token = self._grants.open_token(refresh_token.token, client.client_id, is_code=False)
+        return await self._exchange(token, scopes)
 
-    async def _exchange(self, turn: Turn | None, verbs: Sequence[str]) -> OAuthToken:
-        assert turn is not None, "it was loaded just before"
+    async def _exchange(self, token: GrantToken | None, verbs: Sequence[str]) -> OAuthToken:
+        """Exchange a code or refresh token for new tokens. Raises TokenError if it was used before."""
+        assert token is not None, "it was loaded just before"
         try:
-            granted: Granted = await self._threads.run(self._grants.exchange, turn, verbs)
+            granted: IssuedTokens = await self._threads.run(self._grants.exchange, token, verbs)
         except Unauthorized as error:
             raise TokenError("invalid_grant", error.message) from None
         return OAuthToken(
@@ -205,15 +221,16 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         )
 
     async def load_access_token(self, token: str) -> AccessToken | None:  # noqa: ARG002
-        """None: whose an access token is it does not say, so that only the refresh token takes a grant back."""
+        """Return None: an access token does not name its program, so only a refresh token can revoke a grant."""
         return None
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
-        await self._threads.run(self._grants.end, token.subject or "")
+        """Revoke the grant of a refresh token."""
+        await self._threads.run(self._grants.end_grant, token.subject or "")
 
 
 class OAuth:
-    """The routes that need no credential. Enter `running` in the lifespan of the application."""
+    """The routes of OAuth, which need no credential. Enter `running` in the lifespan of the application."""
 
     def __init__(
         self,
@@ -229,6 +246,7 @@ class OAuth:
 
     @property
     def routes(self) -> Sequence[Route]:
+        """The metadata documents, and the endpoints of authorization."""
         posts: dict[str, Handler] = {EXCHANGE: self._token, REVOKE: self._revoke}
         if self._registration != "known":
             posts[REGISTER] = self._register
@@ -246,48 +264,52 @@ class OAuth:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
+        """Keep the threads of OAuth, and end them with the application."""
         try:
             yield
         finally:
             self._threads.close()
 
     def _limited(self, handler: Handler) -> Handler:
-        async def limited(request: Request) -> Response:
-            return await handler(await self._received(request))
+        """Return a handler with the limits for strangers in front of it."""
 
-        return limited
+        async def handle_within_limits(request: Request) -> Response:
+            return await handler(await self._receive(request))
 
-    async def _received(self, request: Request) -> Request:
-        """The request with its whole body, which is small, from an address that does not ask all the time."""
+        return handle_within_limits
+
+    async def _receive(self, request: Request) -> Request:
+        """Return a request with its body received. Raises RateLimited, and TooLarge for a body over the limit."""
         client = request.client
         if wait := self._rates.take(client.host if client else ""):
             raise RateLimited(retry_after_seconds=wait)
         wire.check_length(request.scope, BODY_BYTES_LIMIT)
         body = await wire.read_body(wire.limit_body(request.receive, BODY_BYTES_LIMIT))
 
-        async def again() -> Message:
+        async def receive_again() -> Message:
             return {"type": "http.request", "body": body, "more_body": False}
 
-        return Request(request.scope, again)
+        return Request(request.scope, receive_again)
 
     def _provider(self, request: Request) -> _Provider:
+        """Return the provider for the URL by which this request came."""
         return _Provider(self._grants, self._threads, base_of(request), self._registration)
 
     async def _resource_metadata(self, request: Request) -> Response:
-        """RFC 9728."""
+        """Return the metadata of the protected resource (RFC 9728)."""
         base = base_of(request)
         return JSONResponse(
             {
                 "resource": base + GRANT_AUDIENCE,
                 "authorization_servers": [base],
-                "scopes_supported": list(USUAL_VERBS),
+                "scopes_supported": list(DEFAULT_VERBS),
                 "bearer_methods_supported": ["header"],
                 "resource_name": "Memoranda",
             }
         )
 
     async def _server_metadata(self, request: Request) -> Response:
-        """RFC 8414."""
+        """Return the metadata of the authorization server (RFC 8414)."""
         base = base_of(request)
         document = {
             "issuer": base,
@@ -307,27 +329,30 @@ class OAuth:
         return JSONResponse(document)
 
     async def _register(self, request: Request) -> Response:
+        """Register a program (RFC 7591)."""
         return await RegistrationHandler(
             self._provider(request), ClientRegistrationOptions()
         ).handle(request)
 
     async def _authorize(self, request: Request) -> Response:
+        """Check an authorization request, and redirect to the consent page or back to the program."""
         base = base_of(request)
-        # RFC 6749 3.1: none is given twice.
+        # RFC 6749 3.1: no parameter may occur twice; this raises InvalidInput.
         wire.parse_query(request.scope)
         answer = await AuthorizationHandler(self._provider(request)).handle(request)
-        place = answer.headers.get("location", base)
-        if place.startswith(base):
+        location = answer.headers.get("location", base)
+        if location.startswith(base):
             return answer
-        # RFC 9207: a refusal says who refused, too.
-        return RedirectResponse(construct_redirect_uri(place, iss=base), 302)
+        # RFC 9207: a refusal names the issuer, too.
+        return RedirectResponse(construct_redirect_uri(location, iss=base), 302)
 
     async def _token(self, request: Request) -> Response:
+        """Exchange a code or a refresh token for tokens, if the resource is ours."""
         provider = self._provider(request)
         form = await request.form()
         if len(form) != len(form.multi_items()):
             return _refusal("invalid_request", "a field is given twice")
-        # RFC 8707 2.2; the SDK leaves this to us.
+        # RFC 8707 2.2; the SDK does not check the resource.
         if not is_ours(form.get("resource"), base_of(request)):
             return _refusal("invalid_target", "resource is not this server's MCP endpoint")
         answer: Response = await TokenHandler(provider, ClientAuthenticator(provider)).handle(
@@ -336,41 +361,44 @@ class OAuth:
         return answer
 
     async def _revoke(self, request: Request) -> Response:
+        """Revoke the grant of a refresh token (RFC 7009)."""
         provider = self._provider(request)
         return await RevocationHandler(provider, ClientAuthenticator(provider)).handle(request)
 
     async def _consent(self, request: Request) -> Response:
-        """The page on which a person lets a program in, and what comes of it."""
+        """Show the page on which a person approves a program, or handle its form."""
         base = base_of(request)
-        given: Any = request.query_params
+        fields: Any = request.query_params
         if request.method == "POST":
-            request = await self._received(request)
-            given = await request.form()
-        sealed = _text(given, "request")
+            request = await self._receive(request)
+            fields = await request.form()
+        sealed = _text(fields, "request")
         try:
-            asked, client = self._grants.asked(sealed)
+            authorization, client = self._grants.open_request(sealed)
         except InvalidInput as error:
             return _page(f"<p>{html.escape(error.message)}</p>", 400)
         if request.method == "GET":
-            return _question(sealed, asked, client)
-        if _text(given, "answer") != "allow":
-            return _back(asked, base, error="access_denied")
+            return _consent_page(sealed, authorization, client)
+        if _text(fields, "answer") != "allow":
+            return _redirect_to_program(authorization, base, error="access_denied")
         try:
-            code = await self._threads.run(self._grants.approve, asked, _text(given, "key").strip())
+            code = await self._threads.run(
+                self._grants.approve, authorization, _text(fields, "key").strip()
+            )
         except Unauthorized:
-            return _question(
+            return _consent_page(
                 sealed,
-                asked,
+                authorization,
                 client,
                 "This key is not known here, or was revoked. Was it pasted whole?",
             )
         except ForbiddenScope as error:
-            return _question(sealed, asked, client, error.message)
-        return _back(asked, base, code=code)
+            return _consent_page(sealed, authorization, client, error.message)
+        return _redirect_to_program(authorization, base, code=code)
 
 
 def base_of(request: Request) -> str:
-    """Under which name the server was reached. Raises ForbiddenScope where others could read along (OAuth 2.1 1.5)."""
+    """Return the URL by which the server was reached. Raises ForbiddenScope without TLS (OAuth 2.1 1.5)."""
     base = wire.base_url(request.scope)
     parts = urlsplit(base)
     if parts.scheme != "https" and parts.hostname not in LOOPBACK:
@@ -379,18 +407,18 @@ def base_of(request: Request) -> str:
 
 
 def is_ours(resource: object, base: str) -> bool:
-    """Whether a token is asked for the MCP endpoint. There is no other, so whoever does not say means this one."""
+    """Return True if the resource is the MCP endpoint. No resource means it, too: there is no other."""
     if resource is None:
         return True
     if not isinstance(resource, str):
         return False
-    scheme, mark, rest = resource.partition("://")
-    host, slash, path = rest.partition("/")
+    scheme, mark, authority = resource.partition("://")
+    host, slash, path = authority.partition("/")
     return f"{scheme.lower()}{mark}{host.lower()}{slash}{path}".rstrip("/") == base + GRANT_AUDIENCE
 
 
-def _text(given: Any, name: str) -> str:
-    value = given.get(name)
+def _text(fields: Any, name: str) -> str:
+    value = fields.get(name)
     return value if isinstance(value, str) else ""
 
 
@@ -398,25 +426,33 @@ def _refusal(error: str, description: str) -> Response:
     return JSONResponse({"error": error, "error_description": description}, 400)
 
 
-def _back(asked: Asked, base: str, **said: str) -> Response:
-    """To the program, with what was decided. 303: what the person pasted is not sent along."""
+def _redirect_to_program(
+    authorization: AuthorizationRequest, base: str, **decision: str
+) -> Response:
+    """Return the redirect to the program, with the decision. 303 drops the form, so that the key is not sent along."""
     return RedirectResponse(
-        construct_redirect_uri(asked.redirect_uri, **said, state=asked.state, iss=base), 303
+        construct_redirect_uri(
+            authorization.redirect_uri, **decision, state=authorization.state, iss=base
+        ),
+        303,
     )
 
 
-def _question(sealed: str, asked: Asked, client: Client, wrong: str = "") -> Response:
-    place = urlsplit(asked.redirect_uri)
-    where = (
-        "a program on this machine"
-        if is_loopback(asked.redirect_uri)
-        else f"{place.scheme}://{place.netloc}"
+def _consent_page(
+    sealed: str, authorization: AuthorizationRequest, client: Client, wrong: str = ""
+) -> Response:
+    """Return the page that asks the person. `wrong` says why the last attempt failed."""
+    target = urlsplit(authorization.redirect_uri)
+    receiver = f"{target.scheme}://{target.netloc}"
+    if is_loopback(authorization.redirect_uri):
+        receiver = "a program on this machine"
+    verbs = "".join(
+        f"<li><b>{verb}</b>: {html.escape(SCOPES[verb])}</li>" for verb in authorization.verbs
     )
-    verbs = "".join(f"<li><b>{verb}</b>: {html.escape(SCOPES[verb])}</li>" for verb in asked.verbs)
     complaint = f'<p class="wrong">{html.escape(wrong)}</p>' if wrong else ""
     return _page(
         f"<h1>Let a program use your memory?</h1><p>It calls itself <b>{html.escape(client.name)}</b>, which nobody "
-        f"has checked. The answer goes to <b>{html.escape(where)}</b> ({html.escape(place.netloc)}).</p>"
+        f"has checked. The answer goes to <b>{html.escape(receiver)}</b> ({html.escape(target.netloc)}).</p>"
         f"<p>It asks to:</p><ul>{verbs}</ul>{complaint}"
         f'<form method="post" action="{CONSENT}"><input type="hidden" name="request" value="{html.escape(sealed)}">'
         "<label>An API key of yours (<code>memoranda key add</code>). The program does not get it, and can do no more "
@@ -424,14 +460,15 @@ def _question(sealed: str, asked: Asked, client: Client, wrong: str = "") -> Res
         'autofocus></label><button name="answer" value="allow">Allow</button>'
         '<button name="answer" value="deny" formnovalidate>Deny</button></form>',
         403 if wrong else 200,
-        place.netloc,
+        target.netloc,
     )
 
 
 def _page(body: str, status: int, target: str | None = None) -> Response:
+    """Return a page whose form may go to this server and, redirected, to the target."""
     forms = "'none'"
     if target is not None:
-        # Browsers hold a form to this through the redirect that answers it; addresses of IPv6 cannot be said.
+        # Browsers apply the policy to the redirect after the form, too. It cannot express IPv6 addresses.
         forms = "*" if "[" in target else f"'self' http://{target} https://{target}"
     return HTMLResponse(
         wire.render_page("let a program in", body), status, wire.page_headers(forms)

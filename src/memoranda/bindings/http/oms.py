@@ -1,13 +1,13 @@
 """The routes of OMS: grains as canonical bytes, in their envelopes, or as JSON (OMS §28.4 over HTTP).
 
-What was written as bytes is read back as the same bytes; content negotiation decides only whether they are shown
-as they are or as JSON fields. Nothing here deletes except for compliance, with a reason.
+A grain is returned as the bytes that were written; content negotiation decides only between these bytes and JSON.
+Nothing here deletes, except for compliance and with a reason.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from msgspec.structs import asdict
 
@@ -20,7 +20,7 @@ from memoranda.encoding.bases import base64_encode
 from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import TEXT, check_field_names, closed_object, ref
 from memoranda.errors import GrainError, InvalidInput, MemorandaError
-from memoranda.service.oms.views import Given, StoredGrain
+from memoranda.service.oms.views import GrainInput, StoredGrain
 from memoranda.service.service import Service
 from memoranda.standards.oms.answers import ADDRESS, ANSWERS, DOCUMENTS
 from memoranda.standards.oms.mapping import MEDIA_TYPE, SIGNED_MEDIA_TYPE
@@ -37,16 +37,16 @@ from memoranda.standards.oms.requests import (
 )
 from memoranda.standards.oms.signature import is_envelope
 
-# All of them mean "as it travels": a grain's first byte tells whether it is in an envelope.
+# Media types of a grain as bytes; its first byte shows if it is in an envelope.
 GRAIN_TYPES: Final = frozenset(
     (MEDIA_TYPE, SIGNED_MEDIA_TYPE, "application/cose", "application/octet-stream")
 )
-# What is refused because it is protected, not because it is wrong.
+# Errors of grains that are protected, rather than malformed.
 DENIALS: Final = frozenset(("ERR_INVALIDATION_DENIED", "ERR_EVIDENCE_REQUIRED"))
 
 
 def refuse(error: MemorandaError, path: str) -> Refusal:
-    """In UMP's form, with the code of OMS where there is one."""
+    """Return an error in the form of UMP, with the code of OMS if it has one."""
     if not isinstance(error, GrainError):
         return ump.refuse(error, path)
     body = {
@@ -84,32 +84,34 @@ G = TypeVar("G", bound=PutRequest)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrainRequest:
-    """The grain in a body, as bytes or as fields, and what the request says beside it."""
+    """A request with a grain, as bytes or as fields, and its options."""
 
-    grain: Given
+    grain: GrainInput
     owner: str | None = None
     justification: str = ""
 
 
 def parse_put(call: HttpCall) -> GrainRequest:
-    asked = OwnerRequest.parse_texts(wire.parse_query(call.scope))
-    found = _parse_body(call, PutRequest)
-    return GrainRequest(grain=found if isinstance(found, bytes) else found.grain, owner=asked.owner)
+    """Return a grain to store; the owner may stand in the URL."""
+    options = OwnerRequest.parse_texts(wire.parse_query(call.scope))
+    body = _parse_body(call, PutRequest)
+    return GrainRequest(grain=body if isinstance(body, bytes) else body.grain, owner=options.owner)
 
 
 def parse_supersede(call: HttpCall) -> GrainRequest:
-    query, found = wire.parse_query(call.scope), _parse_body(call, SupersedeRequest)
+    """Return a grain that replaces another; the justification may stand in the body or in the URL, not in both."""
+    query, body = wire.parse_query(call.scope), _parse_body(call, SupersedeRequest)
     check_field_names(query, ("justification",), "the query")
-    if isinstance(found, bytes):
-        why = SupersedeRequest.parse({"grain": {}, **query}).justification
-        return GrainRequest(grain=found, justification=why)
-    if found.justification and query:
+    in_url = SupersedeRequest.parse({"grain": {}, **query}).justification
+    if isinstance(body, bytes):
+        return GrainRequest(grain=body, justification=in_url)
+    if body.justification and query:
         raise InvalidInput("justification is given both in the query and in the body")
-    why = found.justification or SupersedeRequest.parse({"grain": {}, **query}).justification
-    return GrainRequest(grain=found.grain, justification=why)
+    return GrainRequest(grain=body.grain, justification=body.justification or in_url)
 
 
 def _parse_body(call: HttpCall, shape: type[G]) -> G | bytes:
+    """Return the bytes of a grain, or the JSON request with it."""
     if call.media_type in GRAIN_TYPES:
         return call.raw
     if call.media_type != wire.JSON:
@@ -120,8 +122,8 @@ def _parse_body(call: HttpCall, shape: type[G]) -> G | bytes:
 # --- verbs with more than their row says -------------------------------------------------------------------
 
 
-def put(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, Any]:
-    """Add a grain."""
+def put(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, object]:
+    """Store a grain."""
     stored = service.grains.put(call.access, request.grain, owner=request.owner)
     return {"address": stored.address, "result": stored.result, "warnings": list(stored.warnings)}
 
@@ -132,30 +134,31 @@ def get(service: Service, call: HttpCall, request: GetRequest) -> HttpAnswer:
 
 
 def get_for_export(service: Service, call: HttpCall, request: GetRequest) -> HttpAnswer:
-    """Return a grain that may leave, in the form that Accept prefers."""
+    """Return a grain that its policy allows to export, in the form that Accept prefers."""
     return _show(call, service.grains.release(call.access, request.address))
 
 
-def _show(call: HttpCall, found: StoredGrain) -> HttpAnswer:
-    headers = _index_headers(found)
+def _show(call: HttpCall, stored: StoredGrain) -> HttpAnswer:
+    """Return a grain as its bytes or as JSON, with the state of its index in headers."""
+    headers = _index_headers(stored)
     if not _prefers_bytes(call.header(b"accept") or "*/*"):
-        return HttpAnswer(body=dump(found.document()), headers=headers)
+        return HttpAnswer(body=dump(stored.document()), headers=headers)
     return HttpAnswer(
-        body=found.delivery,
+        body=stored.delivery,
         # OMS §9.2: a signed grain travels in its envelope, whatever Accept prefers.
-        media_type=SIGNED_MEDIA_TYPE if is_envelope(found.delivery) else MEDIA_TYPE,
-        # The bytes never change; the index may.
-        headers=((b"etag", f'"{found.address}"'.encode("ascii")), *headers),
+        media_type=SIGNED_MEDIA_TYPE if is_envelope(stored.delivery) else MEDIA_TYPE,
+        # The bytes never change, so the ETag is the address. The index may change.
+        headers=((b"etag", f'"{stored.address}"'.encode("ascii")), *headers),
     )
 
 
-def list_grains(service: Service, call: HttpCall, request: OwnedFindRequest) -> dict[str, Any]:
+def list_grains(service: Service, call: HttpCall, request: OwnedFindRequest) -> dict[str, object]:
     """Return the grains that a query in the URL finds."""
     return service.grains.find(call.access, request, owner=request.owner).document()
 
 
-def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, Any]:
-    """Return a page of grains as they travel, with their index."""
+def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, object]:
+    """Return a page of grains as bytes, with their index."""
     page, following, report = service.grains.export_page(
         call.access,
         owner=request.owner,
@@ -170,15 +173,20 @@ def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str
     return {"grains": grains, "report": report.document(), "next_cursor": format_cursor(following)}
 
 
-def supersede(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, Any]:
-    """Replace a grain under its policy."""
-    address, why = call.path_name("address"), request.justification or None
-    return asdict(service.grains.supersede(call.access, address, request.grain, justification=why))
+def supersede(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, object]:
+    """Replace a grain, as its policy allows."""
+    superseded = service.grains.supersede(
+        call.access,
+        call.path_name("address"),
+        request.grain,
+        justification=request.justification or None,
+    )
+    return asdict(superseded)
 
 
 def set_verification(
     service: Service, call: HttpCall, request: VerificationRequest
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Set a grain's verification status, and return it with the address."""
     address = call.path_name("address")
     status = service.grains.set_verification(
@@ -187,19 +195,19 @@ def set_verification(
     return {"address": address, "verification_status": status}
 
 
-def place_hold(service: Service, call: HttpCall, request: ReasonRequest) -> dict[str, Any]:
+def place_hold(service: Service, call: HttpCall, request: ReasonRequest) -> dict[str, object]:
     """Put a legal hold on a grain."""
     return _set_hold(service, call, request, is_held=True)
 
 
-def lift_hold(service: Service, call: HttpCall, request: ReasonRequest) -> dict[str, Any]:
-    """Lift the legal hold of a grain."""
+def lift_hold(service: Service, call: HttpCall, request: ReasonRequest) -> dict[str, object]:
+    """Remove the legal hold of a grain."""
     return _set_hold(service, call, request, is_held=False)
 
 
 def _set_hold(
     service: Service, call: HttpCall, request: ReasonRequest, *, is_held: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     address = call.path_name("address")
     return {
         "address": address,
@@ -224,22 +232,23 @@ OPERATIONS: Final = OMS.operations(
 )
 
 
-def _index_headers(found: StoredGrain) -> tuple[wire.Header, ...]:
-    index = found.index
-    known = (
-        ("x-oms-address", found.address),
+def _index_headers(stored: StoredGrain) -> tuple[wire.Header, ...]:
+    """Return the headers that describe the state of a grain in the store."""
+    index = stored.index
+    headers = (
+        ("x-oms-address", stored.address),
         ("x-oms-superseded-by", index.superseded_by),
         ("x-oms-system-valid-to", index.system_valid_to),
         ("x-oms-verification-status", index.verification_status),
         ("vary", "accept"),
     )
     return tuple(
-        (name.encode(), str(value).encode("ascii")) for name, value in known if value is not None
+        (name.encode(), str(value).encode("ascii")) for name, value in headers if value is not None
     )
 
 
 def _prefers_bytes(accept: str) -> bool:
-    """Whether an Accept header asks for the grain as it travels; wire.JSON where it leaves both open."""
+    """Return True if an Accept header prefers the bytes of a grain; False if it has no preference."""
     best_bytes = best_json = 0.0
     for part in accept.split(","):
         name, quality = wire.bare_media_type(part), wire.parse_quality(part)

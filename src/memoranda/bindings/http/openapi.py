@@ -127,6 +127,7 @@ def _body(operation: Operation, asks: type[Shape]) -> Schema:
 
 
 def _describe(operation: Operation) -> dict[str, Any]:
+    """Return the OpenAPI entry of an operation."""
     standard: Standard = operation.standard
     described: dict[str, Any] = {
         "operationId": operation.name,
@@ -139,8 +140,8 @@ def _describe(operation: Operation) -> dict[str, Any]:
             },
         },
     }
-    if found := operation_parameters(operation):
-        described["parameters"] = found
+    if entries := operation_parameters(operation):
+        described["parameters"] = entries
     if operation.has_body and operation.method != "DELETE":
         name = body_name(operation)
         content: dict[str, Any] = {"schema": ref(name) if name else closed_object("")}
@@ -156,8 +157,9 @@ def _describe(operation: Operation) -> dict[str, Any]:
 
 
 def _success(operation: Operation, status: int) -> dict[str, Any]:
+    """Return the OpenAPI response for a status of success."""
     if status == 204:
-        return {"description": "Success, and nothing to say"}
+        return {"description": "Success, without content"}
     if not operation.answer:
         return {"description": "Success", "content": dict(operation.gives)}
     success = _json("Success", operation.answer)
@@ -167,5 +169,6 @@ def _success(operation: Operation, status: int) -> dict[str, Any]:
 
 
 def _json(description: str, *schemas: str) -> dict[str, Any]:
-    found = ref(schemas[0]) if len(schemas) == 1 else {"anyOf": [ref(name) for name in schemas]}
-    return {"description": description, "content": {"application/json": {"schema": found}}}
+    """Return a response with a JSON body of one of these schemas."""
+    body = ref(schemas[0]) if len(schemas) == 1 else {"anyOf": [ref(name) for name in schemas]}
+    return {"description": description, "content": {"application/json": {"schema": body}}}

@@ -1,8 +1,9 @@
-"""The log of a run (openwop): as JSON, as server-sent events until the run is over, or as a poll that waits.
+"""The event log of a run (openwop): as JSON, as server-sent events until the run is over, or as a poll that waits.
 
-No thread is held while a reader waits: the change notifier wakes it. Each event's id in the stream is its `sequence`,
-so that a client that comes back with `Last-Event-ID` misses nothing and sees nothing twice. In the stream of all runs
-of a tenant it is the event's place among all of them.
+No thread is held while a reader waits: the change notifier wakes it (`subscribe.Listener`), and it reads the next page
+in a thread. Each event's id in the stream of a run is its `sequence`, so that a client that reconnects with
+`Last-Event-ID` misses nothing and sees nothing twice. In the stream of all runs of a tenant, the id is the event's
+position among all of their events.
 """
 
 from __future__ import annotations
@@ -29,18 +30,20 @@ from memoranda.standards.openwop.events import Event, StreamMode, check_stream_m
 from memoranda.standards.openwop.requests import EventsRequest as EventsRequest
 from memoranda.standards.openwop.requests import FollowRequest, PollRequest
 
-# Every open stream costs a socket and a read per write.
+# Open streams: each costs a socket and a read per write.
 STREAMS_LIMIT: Final = 200
+# Open streams of one credential, so that none uses up the limit of all.
 STREAMS_PER_CREDENTIAL_LIMIT: Final = 50
-# Below the 20 s after which clients of openwop give a request up.
+# Seconds that a poll waits by default, and at most: below the 20 s after which clients of openwop give up.
 POLL_SECONDS, POLL_SECONDS_LIMIT = 10, 15
-# A log that is rendered at once; who needs more goes on from the last.
+# PositionedEvents of a log in one answer; a client that needs more continues after the last.
 EVENTS_LIMIT: Final = 10_000
+# Milliseconds after which a browser reconnects.
 RETRY_MS: Final = 1000
 STREAM: Final = "text/event-stream"
 
-# Each with the id that a reader comes back with.
-Events = list[tuple[int, Event]]
+# PositionedEvents, each with its position: the id with which a client reconnects.
+PositionedEvents = list[tuple[int, Event]]
 
 _SEQUENCE: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _HEADERS: Final = [
@@ -51,32 +54,32 @@ _HEADERS: Final = [
 
 
 class RunEvents:
-    """The readers of logs that are waiting."""
+    """The ASGI endpoints of logs, and the register of their readers."""
 
     def __init__(self, *, service: Service, threads: Threads, keepalive_seconds: float) -> None:
         self._service = service
         self._threads = threads
-        # RFC of the stream: at most 30 s of silence.
+        # openwop allows at most 30 s of silence.
         self._keepalive_seconds = min(keepalive_seconds, 30.0)
         self._limit = STREAMS_LIMIT
         self._readers: set[_LogReader] = set()
 
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """GET /v1/runs/{id}/events."""
-        asked = FollowRequest.parse_texts(dict(wire.parse_query(scope)))
-        # Refused before the form of the answer is looked at (stream-modes.md).
-        after, mode = _after(scope, asked), check_stream_mode(asked.stream_mode)
-        reader = self._reader(scope, after, mode)
+        """Serve GET /v1/runs/{id}/events, as JSON or as a stream."""
+        request = FollowRequest.parse_texts(dict(wire.parse_query(scope)))
+        # Refusals come before the choice of the media type (stream-modes.md).
+        after, mode = _start_position(scope, request), check_stream_mode(request.stream_mode)
+        reader = self._run_reader(scope, after, mode)
         if _wants_stream(scope):
             await self._stream(scope, receive, send, reader)
             return
-        found, is_complete = await self._threads.run(reader.all)
-        await _send_events(send, found, isComplete=is_complete)
+        events, is_complete = await self._threads.run(reader.all)
+        await _send_events(send, events, isComplete=is_complete)
 
     async def all_events(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """GET /v1/host/events: those of all runs, from now on as a stream, or page by page."""
-        asked = FollowRequest.parse_texts(dict(wire.parse_query(scope)))
-        after, mode = _after(scope, asked), check_stream_mode(asked.stream_mode)
+        """Serve GET /v1/host/events: the events of all runs, as a stream from now on, or page by page."""
+        request = FollowRequest.parse_texts(dict(wire.parse_query(scope)))
+        after, mode = _start_position(scope, request), check_stream_mode(request.stream_mode)
         is_streamed = _wants_stream(scope)
         start = None if is_streamed and after < 0 else max(after, 0)
         reader = _TenantReader(
@@ -85,18 +88,20 @@ class RunEvents:
         if is_streamed:
             await self._stream(scope, receive, send, reader)
             return
-        found, _ = await self._threads.run(reader.page)
-        places = [place for place, _ in found]
-        await _send_events(send, found, places=places, lastSequence=reader.place, end=reader.end)
+        events, _ = await self._threads.run(reader.page)
+        positions = [position for position, _ in events]
+        await _send_events(
+            send, events, places=positions, lastSequence=reader.position, end=reader.end
+        )
 
     async def poll(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """GET /v1/runs/{id}/events/poll."""
-        asked = PollRequest.parse_texts(dict(wire.parse_query(scope)))
-        wait = min(POLL_SECONDS if asked.timeout is None else asked.timeout, POLL_SECONDS_LIMIT)
-        reader = self._reader(scope, _after(scope, asked), "debug")
+        """Serve GET /v1/runs/{id}/events/poll: answer as soon as there are events, or after the timeout."""
+        request = PollRequest.parse_texts(dict(wire.parse_query(scope)))
+        wait = min(POLL_SECONDS if request.timeout is None else request.timeout, POLL_SECONDS_LIMIT)
+        reader = self._run_reader(scope, _start_position(scope, request), "debug")
         with self._admitted(reader):
-            found, is_complete = await reader.wait(wait, receive)
-        await wire.send_bytes(send, 200, _events(found, isComplete=is_complete))
+            events, is_complete = await reader.wait(wait, receive)
+        await wire.send_bytes(send, 200, _dump_events(events, isComplete=is_complete))
 
     def close(self) -> None:
         """End every stream, so that the server can stop."""
@@ -113,7 +118,7 @@ class RunEvents:
         except TimeoutError:
             raise wire.ClientGone from None
 
-    def _reader(self, scope: Scope, after: int, mode: StreamMode) -> _RunReader:
+    def _run_reader(self, scope: Scope, after: int, mode: StreamMode) -> _RunReader:
         run_id = HttpCall(scope=scope, raw=b"", max_body_bytes=0).path_name("run_id")
         return _RunReader(
             self._service, self._threads, scope["state"]["caller"].bearer, run_id, after, mode
@@ -121,6 +126,7 @@ class RunEvents:
 
     @contextmanager
     def _admitted(self, reader: _LogReader) -> Iterator[None]:
+        """Register a reader while its request lasts. Raises RateLimited if there are too many."""
         of_credential = sum(other.bearer == reader.bearer for other in self._readers)
         if len(self._readers) >= self._limit or of_credential >= STREAMS_PER_CREDENTIAL_LIMIT:
             raise RateLimited(
@@ -134,7 +140,7 @@ class RunEvents:
 
 
 class _LogReader(Listener, ABC):
-    """One reader of a log."""
+    """A client that reads a log."""
 
     def __init__(self, service: Service, threads: Threads, bearer: str, mode: StreamMode) -> None:
         super().__init__(service)
@@ -145,41 +151,47 @@ class _LogReader(Listener, ABC):
     # --- in a thread -------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _read(self, access: Access) -> tuple[Events, bool]:
-        """What follows, with the place of each, and whether nothing will; the reader has it from then on."""
+    def _read_page(self, access: Access) -> tuple[PositionedEvents, bool]:
+        """Read the next events and move past them. Return them, and True if the log is complete."""
 
-    def page(self) -> tuple[Events, bool]:
-        """What is shown of what follows, and whether that is all."""
-        # Authenticated anew each time, so that a credential that was revoked or has expired ends the stream.
+    def page(self) -> tuple[PositionedEvents, bool]:
+        """Return the next events that the stream mode shows, and True if the log is complete."""
+        # Authenticated for each page, so that a revoked or expired credential ends the stream.
         access = self._service.gate.authenticate(self.bearer)
         while True:
-            found, is_complete = self._read(access)
-            seen = [(place, event) for place, event in found if is_streamed(event, self._mode)]
-            if seen or is_complete or not found:
-                return seen, is_complete
+            events, is_complete = self._read_page(access)
+            visible = [entry for entry in events if is_streamed(entry[1], self._mode)]
+            if visible or is_complete or not events:
+                return visible, is_complete
 
-    def all(self) -> tuple[Events, bool]:
-        found: Events = []
-        while len(found) < EVENTS_LIMIT:
+    def all(self) -> tuple[PositionedEvents, bool]:
+        """Return all events up to the limit, and True if the log is complete."""
+        events: PositionedEvents = []
+        while len(events) < EVENTS_LIMIT:
             page, is_complete = self.page()
-            found += page
+            events += page
             if is_complete or not page:
-                return found, is_complete
-        return found, False
+                return events, is_complete
+        return events, False
 
     # --- on the event loop -------------------------------------------------------------------------------
 
-    async def wait(self, seconds: float, receive: Receive) -> tuple[Events, bool]:
-        """What there is as soon as there is something, or nothing after a while."""
+    async def wait(self, seconds: float, receive: Receive) -> tuple[PositionedEvents, bool]:
+        """Return the next events as soon as there are some, or none after some seconds."""
         stop_listening = self.listen()
         watcher = asyncio.create_task(self.watch(receive))
         deadline = self._loop.time() + seconds
         try:
             while True:
                 self.start_reading()
-                found, is_complete = await self._threads.run(self.page)
-                if found or is_complete or self.is_over or not await self.wait_for_change(deadline):
-                    return found, is_complete
+                events, is_complete = await self._threads.run(self.page)
+                if (
+                    events
+                    or is_complete
+                    or self.is_over
+                    or not await self.wait_for_change(deadline)
+                ):
+                    return events, is_complete
         finally:
             stop_listening()
             watcher.cancel()
@@ -187,8 +199,8 @@ class _LogReader(Listener, ABC):
     async def run(
         self, receive: Receive, send: Send, keepalive_seconds: float, *, is_head: bool
     ) -> None:
-        """Send what there is and what comes, until the run is over."""
-        # Listen first, look second: nothing that is written in between is missed.
+        """Send the events that exist and those that follow, until the run is over."""
+        # Listening starts before the first read, so that no event in between is missed.
         stop_listening = self.listen()
         watcher: asyncio.Task[None] | None = None
         try:
@@ -207,8 +219,9 @@ class _LogReader(Listener, ABC):
                 watcher.cancel()
 
     async def _follow(
-        self, send: Send, page: Events, *, is_complete: bool, keepalive_seconds: float
+        self, send: Send, page: PositionedEvents, *, is_complete: bool, keepalive_seconds: float
     ) -> None:
+        """Send page after page, and comments while there are no events."""
         beat_at = self._loop.time() + keepalive_seconds
         while True:
             if page:
@@ -223,13 +236,13 @@ class _LogReader(Listener, ABC):
             try:
                 page, is_complete = await self._threads.run(self.page)
             except MemorandaError as error:
-                # The headers are out. The client comes back and is told properly.
+                # The headers are sent already. The client reconnects and then gets the error.
                 await self.send(send, format_comment(error.code))
                 return
 
 
 class _RunReader(_LogReader):
-    """One reader of the log of one run."""
+    """A client that reads the log of one run."""
 
     def __init__(
         self,
@@ -244,33 +257,36 @@ class _RunReader(_LogReader):
         self._run_id = run_id
         self._after = after
 
-    def _read(self, access: Access) -> tuple[Events, bool]:
-        found, is_complete = self._service.openwop.events(access, self._run_id, after=self._after)
-        if found:
-            self._after = found[-1]["sequence"]
-        return [(event["sequence"], event) for event in found], is_complete
+    def _read_page(self, access: Access) -> tuple[PositionedEvents, bool]:
+        events, is_complete = self._service.openwop.events(access, self._run_id, after=self._after)
+        if events:
+            self._after = events[-1]["sequence"]
+        return [(event["sequence"], event) for event in events], is_complete
 
 
 class _TenantReader(_LogReader):
-    """One reader of the logs of all runs of a tenant, in the order in which they were written; it never ends."""
+    """A client that reads the events of all runs of a tenant, in the order they were written. The log never ends."""
 
     def __init__(
         self, service: Service, threads: Threads, bearer: str, after: int | None, mode: StreamMode
     ) -> None:
         super().__init__(service, threads, bearer, mode)
         self._after = after
-        # Where the logs ended when it last looked.
+        # The position at which the logs ended at the last read.
         self.end = 0
 
     @property
-    def place(self) -> int:
-        """The place of the last event that it has."""
+    def position(self) -> int:
+        """The position of the last event that was read."""
         return self._after or 0
 
-    def _read(self, access: Access) -> tuple[Events, bool]:
-        found, self.end = self._service.openwop.all_events(access, after=self._after)
-        self._after = found[-1][0] if found else self.end if self._after is None else self._after
-        return found, False
+    def _read_page(self, access: Access) -> tuple[PositionedEvents, bool]:
+        events, self.end = self._service.openwop.all_events(access, after=self._after)
+        if events:
+            self._after = events[-1][0]
+        elif self._after is None:
+            self._after = self.end
+        return events, False
 
 
 def _wants_stream(scope: Scope) -> bool:
@@ -280,24 +296,24 @@ def _wants_stream(scope: Scope) -> bool:
     )
 
 
-async def _send_events(send: Send, found: Events, **more: object) -> None:
-    await wire.send_bytes(send, 200, _events(found, **more), [(b"vary", b"accept")])
+async def _send_events(send: Send, events: PositionedEvents, **more: object) -> None:
+    await wire.send_bytes(send, 200, _dump_events(events, **more), [(b"vary", b"accept")])
 
 
-def _events(found: Events, **more: object) -> bytes:
-    return dump({"events": [event for _, event in found], **more})
+def _dump_events(events: PositionedEvents, **more: object) -> bytes:
+    return dump({"events": [event for _, event in events], **more})
 
 
-def _frame(placed: tuple[int, Event]) -> bytes:
-    place, event = placed
-    return format_event(event["type"], dump(event), event_id=place)
+def _frame(positioned: tuple[int, Event]) -> bytes:
+    position, event = positioned
+    return format_event(event["type"], dump(event), event_id=position)
 
 
-def _after(scope: Scope, asked: EventsRequest) -> int:
-    """The last sequence that the reader has; -1 for none. The header is what a browser sends by itself."""
+def _start_position(scope: Scope, request: EventsRequest) -> int:
+    """Return the last sequence that the client has; -1 for none. The header counts first: browsers send it."""
     text = wire.read_header(scope, b"last-event-id")
     if not text:
-        return -1 if asked.last_sequence is None else asked.last_sequence
+        return -1 if request.last_sequence is None else request.last_sequence
     if _SEQUENCE.fullmatch(text) is None:
         raise InvalidInput("Last-Event-ID must be the sequence of an event of this run")
     return int(text)

@@ -1,7 +1,7 @@
-"""Runs of openwop: started by a client (what Memoranda does itself), or begun, told and ended by a host.
+"""Runs of openwop: workflows of Memoranda that a client starts, and runs that a host reports.
 
-POST /v1/runs              a pass over a ref, on demand: memoranda.compaction, .distillation, .consolidation
-POST /v1/host/runs         a host's own run: what it reads is the store as it is now, what it writes is attributed
+POST /v1/runs              a consolidation run over a ref: memoranda.compaction, .distillation, .consolidation
+POST /v1/host/runs         a host's own run: it reads the current store, and its writes are attributed to it
 """
 
 from __future__ import annotations
@@ -31,23 +31,26 @@ from memoranda.standards.openwop.requests import (
 )
 from memoranda.standards.openwop.runs import ForkRequest, RunRequest, check_agent, check_snapshot
 
-# Of whole runs in one answer.
+# Bytes of complete runs in one answer.
 _PAGE_BYTES: Final = 1_048_576
 Workflow = Callable[[Service, Access, RunRequest], Run]
 
 
-# --- on demand ---------------------------------------------------------------------------------------------
+# --- workflows of this host --------------------------------------------------------------------------------
 
 
 def compact(service: Service, access: Access, request: RunRequest) -> Run:
+    """Run a compaction of a ref."""
     return service.openwop.compact(access, _ref(request)).run
 
 
 def distill(service: Service, access: Access, request: RunRequest) -> Run:
+    """Run a distillation of a ref, within a token budget."""
     return service.openwop.distill(access, _ref(request), token_budget=request.token_budget).run
 
 
 def consolidate(service: Service, access: Access, request: RunRequest) -> Run:
+    """Run a consolidation of a ref."""
     return service.openwop.consolidate(access, _ref(request)).run
 
 
@@ -65,26 +68,26 @@ WORKFLOWS: Final[Mapping[str, Workflow]] = {
 def start_with(workflows: Mapping[str, Workflow]) -> Serve:
     """Return the function that starts one of these workflows."""
 
-    def start(service: Service, call: HttpCall, asked: RunRequest) -> dict[str, Any]:
-        # The tenant is the credential's, whatever the request calls it (WCT-1: hints are no authorization).
-        workflow = workflows.get(asked.workflow_id)
+    def start(service: Service, call: HttpCall, request: RunRequest) -> dict[str, object]:
+        # The tenant is that of the credential; one named in the request gives no rights (WCT-1).
+        workflow = workflows.get(request.workflow_id)
         if workflow is None:
             raise InvalidInput("workflowId names no workflow of this host")
-        return _started(workflow(service, call.access, asked))
+        return _started_answer(workflow(service, call.access, request))
 
     return start
 
 
 def discovery_with(fixtures: tuple[str, ...]) -> Serve:
-    """Return the function that tells the claims of this host."""
+    """Return the function that serves the capabilities of this host."""
 
-    def discovery(service: Service, _call: HttpCall, _asked: None) -> object:
+    def discovery(service: Service, _call: HttpCall, _request: None) -> object:
         return service.openwop.discovery(is_attended=service.upkeep.is_running, fixtures=fixtures)
 
     return discovery
 
 
-def _started(run: Run) -> dict[str, Any]:
+def _started_answer(run: Run) -> dict[str, object]:
     urls = {"eventsUrl": f"/v1/runs/{run.run_id}/events", "statusUrl": f"/v1/runs/{run.run_id}"}
     return {"runId": run.run_id, "status": run.status, **urls}
 
@@ -92,94 +95,108 @@ def _started(run: Run) -> dict[str, Any]:
 # --- any run -----------------------------------------------------------------------------------------------
 
 
-def fork(service: Service, call: HttpCall, asked: ForkRequest) -> dict[str, Any]:
+def fork(service: Service, call: HttpCall, request: ForkRequest) -> dict[str, object]:
+    """Start a fork of a run at one of its events, and return the new run."""
     source = call.path_name("run_id")
-    run = service.openwop.fork(call.access, source, mode=asked.mode, from_seq=asked.from_seq)
-    return {**_started(run), "sourceRunId": source, "fromSeq": asked.from_seq, "mode": asked.mode}
-
-
-# --- a host's own ------------------------------------------------------------------------------------------
-
-
-def list_runs(service: Service, call: HttpCall, asked: ListRunsRequest) -> dict[str, Any]:
-    limit = MAX_RUNS if asked.limit is None else min(asked.limit, MAX_RUNS)
-    found = service.openwop.runs(call.access, before=asked.start, limit=limit)
-    shown = _fitting(found) if asked.is_full else [_brief(run) for run in found]
-    is_more = len(found) == limit or len(shown) < len(found)
-    more = {"nextCursor": "{}.{}".format(*found[len(shown) - 1].place)} if is_more else {}
-    return {"runs": shown, **more}
-
-
-def _fitting(found: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return as many complete runs as fit into an answer; at least one."""
-    shown: list[dict[str, Any]] = []
-    size = 0
-    for run in found:
-        size += len(dump(run.document()))
-        if shown and size > _PAGE_BYTES:
-            break
-        shown.append(run.document())
-    return shown
-
-
-def run_pass(service: Service, call: HttpCall, asked: ConsolidationRequest) -> dict[str, Any]:
-    """Run a pass with a host's options. Its answer has the id of the entry alone: answers are kept for a day."""
-    host, ref = service.openwop, asked.memory_ref
-    if asked.act == "consolidation":
-        done = host.consolidate(call.access, ref)
-        told = {
-            "taken": done.taken,
-            "contradictions": done.contradictions,
-            "strengthened": done.strengthened,
-        }
-        return {"run": done.run.document(), "event": done.event, **told}
-    if asked.act == "compaction":
-        made = host.compact(call.access, ref)
-        return {"run": made.run.document(), "event": made.event, "entryId": made.entry["id"]}
-    how: dict[str, Any] = {
-        "given": asked.texts,
-        "run_id": asked.run_id,
-        "of_archives": asked.of_archives,
+    run = service.openwop.fork(call.access, source, mode=request.mode, from_seq=request.from_seq)
+    return {
+        **_started_answer(run),
+        "sourceRunId": source,
+        "fromSeq": request.from_seq,
+        "mode": request.mode,
     }
+
+
+# --- runs of a host ----------------------------------------------------------------------------------------
+
+
+def list_runs(service: Service, call: HttpCall, request: ListRunsRequest) -> dict[str, object]:
+    """Return a page of runs, the latest first: complete ones, or without their variables."""
+    limit = MAX_RUNS if request.limit is None else min(request.limit, MAX_RUNS)
+    runs = service.openwop.runs(call.access, before=request.start, limit=limit)
+    documents = _fitting_runs(runs) if request.is_full else [_brief_run(run) for run in runs]
+    is_more = len(runs) == limit or len(documents) < len(runs)
+    more = {"nextCursor": "{}.{}".format(*runs[len(documents) - 1].cursor)} if is_more else {}
+    return {"runs": documents, **more}
+
+
+def _fitting_runs(runs: Sequence[Run]) -> list[dict[str, object]]:
+    """Return the complete runs that fit into an answer, at least one."""
+    documents: list[dict[str, object]] = []
+    size = 0
+    for run in runs:
+        size += len(dump(run.document()))
+        if documents and size > _PAGE_BYTES:
+            break
+        documents.append(run.document())
+    return documents
+
+
+def run_pass(service: Service, call: HttpCall, request: ConsolidationRequest) -> dict[str, object]:
+    """Run a consolidation with a host's options. The answer holds only ids of entries: it is recorded for a day."""
+    host, ref = service.openwop, request.memory_ref
+    if request.act == "consolidation":
+        consolidated = host.consolidate(call.access, ref)
+        counts = {
+            "taken": consolidated.taken,
+            "contradictions": consolidated.contradictions,
+            "strengthened": consolidated.strengthened,
+        }
+        return {"run": consolidated.run.document(), "event": consolidated.event, **counts}
+    if request.act == "compaction":
+        compacted = host.compact(call.access, ref)
+        run, event = compacted.run.document(), compacted.event
+        return {"run": run, "event": event, "entryId": compacted.entry["id"]}
     archive = host.distill(
-        call.access, ref, token_budget=asked.token_budget, is_indexed=asked.is_indexed, **how
+        call.access,
+        ref,
+        token_budget=request.token_budget,
+        is_indexed=request.is_indexed,
+        given=request.texts,
+        run_id=request.run_id,
+        of_archives=request.of_archives,
     )
-    index = (
-        {}
-        if archive.index is None
-        else {"index": {name: archive.index[name] for name in ("path", "version")}}
-    )
-    named = {"entryId": archive.entry["id"], "checksum": archive.checksum, **index}
-    return {"run": archive.run.document(), "event": archive.event, **named}
+    answer: dict[str, object] = {
+        "run": archive.run.document(),
+        "event": archive.event,
+        "entryId": archive.entry["id"],
+        "checksum": archive.checksum,
+    }
+    if archive.index is not None:
+        answer["index"] = {name: archive.index[name] for name in ("path", "version")}
+    return answer
 
 
-def _brief(run: Run) -> dict[str, Any]:
+def _brief_run(run: Run) -> dict[str, object]:
     """Return a run for a list: without its variables, which may be long."""
     return {name: value for name, value in run.snapshot().items() if name != "variables"}
 
 
-def begin(service: Service, call: HttpCall, asked: BeginRunRequest) -> dict[str, Any]:
-    if asked.workflow_id.startswith(HOST_WORKFLOW):
+def begin(service: Service, call: HttpCall, request: BeginRunRequest) -> dict[str, object]:
+    """Register a run of the host, and return its id and URLs."""
+    if request.workflow_id.startswith(HOST_WORKFLOW):
         raise InvalidInput(
-            f"workflowId must not begin with {HOST_WORKFLOW}: those runs are our own"
+            f"workflowId must not begin with {HOST_WORKFLOW}: Memoranda runs those itself"
         )
     run = service.openwop.begin_run(
         call.access,
-        asked.workflow_id,
-        run_id=asked.run_id,
-        agent=None if asked.agent is None else check_agent(asked.agent, "agent"),
-        tags=asked.tags,
-        metadata=asked.metadata,
+        request.workflow_id,
+        run_id=request.run_id,
+        agent=None if request.agent is None else check_agent(request.agent, "agent"),
+        tags=request.tags,
+        metadata=request.metadata,
     )
-    return _started(run)
+    return _started_answer(run)
 
 
-def finish(service: Service, call: HttpCall, asked: FinishRunRequest) -> Any:
-    run_id, given = call.path_name("run_id"), {"variables": asked.variables, "error": asked.error}
-    said = {name: value for name, value in given.items() if value is not None}
-    check_snapshot({**said, "runId": "r", "workflowId": "w", "status": asked.status})
+def finish(service: Service, call: HttpCall, request: FinishRunRequest) -> Any:
+    """End a run of the host, and return its snapshot."""
+    run_id = call.path_name("run_id")
+    outcome = {"variables": request.variables, "error": request.error}
+    present = {name: value for name, value in outcome.items() if value is not None}
+    check_snapshot({**present, "runId": "r", "workflowId": "w", "status": request.status})
     service.openwop.finish_run(
-        call.access, run_id, status=asked.status, variables=asked.variables, error=asked.error
+        call.access, run_id, status=request.status, variables=request.variables, error=request.error
     )
     return service.openwop.snapshot(call.access, run_id)
 
@@ -199,7 +216,7 @@ def operations(
             "GET",
             DISCOVERY,
             "openwop_discovery",
-            "What this host claims (openwop)",
+            "Return the capabilities of this host (openwop)",
             discovery_with(fixtures),
             "OpenwopDiscovery",
             is_public=True,
@@ -209,7 +226,7 @@ def operations(
             "POST",
             "/v1/runs",
             "openwop_start",
-            f"Start a workflow of this host, a pass over the memory of a ref: {', '.join(WORKFLOWS)}",
+            f"Start a workflow of this host over the memory of a ref: {', '.join(WORKFLOWS)}",
             start_with(workflows),
             "OpenwopStarted",
             RunRequest,
@@ -237,7 +254,7 @@ OPERATIONS: Final = (
         "GET",
         f"{_RUN}/events/poll",
         "openwop_poll",
-        "Later events as soon as there are some",
+        "Wait for later events of a run",
         None,
         "OpenwopEvents",
         PollRequest,

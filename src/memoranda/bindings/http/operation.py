@@ -34,9 +34,9 @@ class Standard:
     name: str
     # The beginnings of its paths.
     prefixes: tuple[str, ...]
-    # An error in the standard's own form; the path decides, where one standard has several forms.
+    # Returns an error in the standard's own form; the path decides if the standard has several forms.
     refuse: Callable[[MemorandaError, str], Refusal]
-    # 404 for no path, 405 for a path without that method.
+    # Returns the refusal of an unknown path (404) or method (405).
     no_route: Callable[[int, str], Refusal]
     # In the OpenAPI document: the prefixes of the names of its responses and of its schemas.
     responses: str = ""
@@ -49,13 +49,13 @@ class Standard:
     documents: Mapping[str, type] = field(default_factory=dict)
     # Names in paths: schema, description and example.
     names: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # Names in paths that take all further slashes.
+    # Names in paths that include all further slashes.
     slash_names: frozenset[str] = frozenset()
-    # Names in paths that are empty where they cannot be decoded: nothing is found there, and nothing is malformed.
+    # Names in paths that count as empty if they cannot be decoded: nothing is found then, instead of an error.
     lenient: frozenset[str] = frozenset()
     # Largest body as a multiple of an ordinary one.
     body_factor: int = 1
-    # The standard's own error for a request that cannot be read.
+    # Returns the standard's own error for a request that cannot be parsed.
     malformed: Callable[[InvalidInput], MemorandaError] = lambda error: error
     # A wrapper of calls that change something, called with (service, operation, call, act).
     idempotency: Callable[..., tuple[HttpAnswer, bytes]] | None = None
@@ -75,7 +75,7 @@ class Standard:
         **more: Any,
     ) -> Operation:
         """Return an operation that only HTTP has."""
-        stated: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             "name": name,
             "summary": summary,
             "serve": serve,
@@ -83,7 +83,7 @@ class Standard:
             "asks": asks,
         }
         return Operation(
-            standard=self, method=method, path=path, example=example or {}, **stated, **more
+            standard=self, method=method, path=path, example=example or {}, **attributes, **more
         )
 
     def operations(
@@ -100,7 +100,7 @@ class Standard:
             Operation(
                 **{field.name: getattr(row, field.name) for field in fields(Row)},
                 standard=self,
-                serve=_in_turn(
+                serve=_limit_scans(
                     row, serve[row.name] if row.name in serve else ServedVerb(row, self)
                 ),
                 parser=parsers.get(row.name),
@@ -116,19 +116,22 @@ class Operation(Row):
     standard: Standard
     # None: served by a stream of this name.
     serve: Serve | None
-    # The reader of a request that is not just the fields of `asks`.
+    # The parser of a request that is more than the fields of `asks`.
     parser: Parse | None = None
 
     @property
     def has_body(self) -> bool:
+        """True if requests have a body."""
         return self.method not in WITHOUT_BODY
 
     @cached_property
     def has_effect(self) -> bool:
+        """True if the operation may change something."""
         return self.method not in ("GET", "HEAD")
 
     @cached_property
     def path_names(self) -> tuple[str, ...]:
+        """The names of the parameters in the path."""
         return tuple(PARAMETER.findall(self.path))
 
     @cached_property
@@ -157,7 +160,8 @@ class Operation(Row):
         return () if self.asks is None else tuple(set(self.path_names) & set(fields_of(self.asks)))
 
 
-def _in_turn(row: Row, serve: Serve | None) -> Serve | None:
+def _limit_scans(row: Row, serve: Serve | None) -> Serve | None:
+    """Return the function of a row, with a scan slot around it if the row is a full scan."""
     return with_scan_slot(serve) if row.is_long and serve is not None else serve
 
 
@@ -172,8 +176,9 @@ class ServedVerb:
         self._plan: CallPlan | None = None
 
     def __call__(self, service: Service, call: HttpCall, request: Any) -> object:
-        if (plan := self._plan) is None:
-            # Made by the first call: the verbs of a standard are loaded when they are needed.
+        plan = self._plan
+        if plan is None:
+            # Built by the first call, because it loads the verbs of the standard.
             plan = self._plan = plan_of(self._row, self._row.asks)
         arguments = plan.arguments(request)
         for parameter, name in plan.path:
@@ -204,15 +209,16 @@ class OperationTables:
         standards = {
             id(operation.standard): operation.standard for operation in operations
         }.values()
-        mine = ((prefix, standard) for standard in standards for prefix in standard.prefixes)
-        # The longest first: the narrower counts.
-        self._standards = sorted(mine, key=lambda entry: -len(entry[0]))
+        by_prefix = ((prefix, standard) for standard in standards for prefix in standard.prefixes)
+        # Longest prefix first, because it is the most specific one.
+        self._standards = sorted(by_prefix, key=lambda entry: -len(entry[0]))
 
     def is_folder(self, path: str) -> bool:
         """Return True for a path in an open folder, which limits the bodies it reads itself."""
         return path.startswith(self._open_folders)
 
     def is_public(self, path: str) -> bool:
+        """Return True if a path needs no credential here."""
         return path in self.public or path.startswith(self._open_folders)
 
     def standard_of(self, path: str) -> Standard:

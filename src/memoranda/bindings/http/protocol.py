@@ -1,11 +1,11 @@
-"""uvicorn's fast HTTP/1.1 protocol with the limits it lacks, so that nobody without a credential can fill our memory.
+"""uvicorn's fast HTTP/1.1 protocol with additional limits, so that nobody without a credential can fill our memory.
 
-    head            its bytes, its headers and its time
-    pipelining      a request that comes before the last one was answered waits unread
-    unread answers  a client that reads nothing for a while is let go
-    connections     at the limit, whoever has most of them loses the oldest that is not at work for a known caller
+    head            its bytes, its headers and its time are limited
+    pipelining      a request that arrives before the last one was answered waits unread
+    unread answers  a client that reads nothing for a while is disconnected
+    connections     at the limit, the client with most of them loses its oldest one that serves no authenticated request
 
-What one connection can make us hold is a few hundred KiB; of connections there are at most as many as `server` says.
+One connection can occupy a few hundred KiB; `server.py` limits the number of connections.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from memoranda.service.core.limits import Shares
+from memoranda.service.core.limits import FairShares
 
-# URL and headers of one request: a capability token has at most 8 KiB, and as much again for what a proxy adds.
+# Bytes of the URL and headers of a request: a capability token has at most 8 KiB, and proxies add headers.
 HEAD_BYTES_LIMIT: Final = 32_768
-# Parsed, a header of five bytes takes thirty times as much.
+# Headers of a request; parsed, a header of five bytes takes thirty times as much.
 HEADERS_LIMIT: Final = 100
-# From the first byte, or from the connection's start, to the end of the head.
+# Seconds from the first byte, or from the start of the connection, to the end of the head.
 HEAD_SECONDS_LIMIT = 20.0
-# A client that takes nothing of its answer for so long is not reading any more.
+# Seconds after which a client that reads nothing of its answer is disconnected.
 SEND_SECONDS_LIMIT = 30.0
-# Bytes given to the parser at once; so many requests of a client that sends several at once are read before it waits.
+# Bytes that the parser gets at a time.
 PARSED_BYTES: Final = 4_096
+# Requests of one connection that are parsed before the first one is answered.
 PIPELINED_LIMIT: Final = 16
-# What may wait unread behind a request that is being answered.
+# Bytes that may wait unparsed behind a request that is being answered.
 WAITING_BYTES_LIMIT: Final = 65_536
 
 
 class _JoinedWrites:
-    """A transport that sends what is written in one turn of the loop as one piece: a head and its body together.
+    """A transport that joins all writes of one turn of the loop, such as a head and its body.
 
-    uvicorn writes them one by one, and each is a system call here, a packet on the way and a wake-up over there.
+    uvicorn writes them one by one, and each would be a system call, a packet, and a wake-up of the client.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -46,14 +47,16 @@ class _JoinedWrites:
         self._waiting: list[bytes] = []
 
     def write(self, data: bytes) -> None:
+        """Write data at the end of this turn of the loop, or at once if it is large."""
         if not self._waiting:
             self._loop.call_soon(self._send)
         self._waiting.append(data)
         if len(data) >= PARSED_BYTES:
-            # So that whoever sends more learns in time that nobody reads.
+            # Sent now, so that flow control notices in time if the client does not read.
             self._send()
 
     def close(self) -> None:
+        """Send all data and close the transport."""
         self._send()
         self._transport.close()
 
@@ -67,36 +70,36 @@ class _JoinedWrites:
         return getattr(self._transport, name)
 
 
-class Connections(Shares["BoundedHttpProtocol"]):
-    """All connections of a server."""
+class Connections(FairShares["BoundedHttpProtocol"]):
+    """The connections of a server, by address or credential."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
         self._limit = limit
 
     def admit(self, connection: BoundedHttpProtocol, holder: Hashable) -> None:
-        """Take a connection in; if there are too many, another goes."""
+        """Add a connection; if there are too many, drop another one."""
         self.put(connection, holder)
         if (
             len(self) > self._limit
-            and (leaving := self.take(BoundedHttpProtocol.may_go)) is not None
+            and (victim := self.evict(BoundedHttpProtocol.may_be_dropped)) is not None
         ):
-            leaving.drop()
+            victim.drop()
 
 
 def bounded_protocol(crowd: Connections) -> type[asyncio.Protocol]:
-    """The protocol of the connections of one server."""
-    # uvicorn calls it and asks nothing else of it.
+    """Return the protocol class for the connections of one server."""
+    # uvicorn only calls it, so a partial is enough.
     return cast("type[asyncio.Protocol]", partial(BoundedHttpProtocol, crowd=crowd))
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """One connection, within its limits."""
+    """One connection, with its limits."""
 
-    # Bytes since the parser last had something to show for them; chunk sizes and trailers count too.
+    # Bytes since the parser last returned a head or a body part; chunk sizes and trailers count, too.
     _unaccounted_bytes = 0
-    # What came behind a request that is being answered.
-    _waiting = b""
+    # Bytes that arrived behind a request that is being answered.
+    _unparsed = b""
     _head_timer: asyncio.TimerHandle | None = None
     _send_timer: asyncio.TimerHandle | None = None
 
@@ -107,11 +110,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     # --- connections ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Admit the connection, and start the timer of its first head."""
         super().connection_made(_JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
         self._crowd.admit(self, self._address)
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Remove the connection from the counts."""
         self._crowd.remove(self)
         self._stop_timers()
         super().connection_lost(exc)
@@ -120,14 +125,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _address(self) -> Hashable:
         return self.client[0] if self.client else None
 
-    def may_go(self) -> bool:
-        """Whether nothing is at work here for a caller who is known."""
+    def may_be_dropped(self) -> bool:
+        """Return True unless a request of an authenticated caller is being answered."""
         cycle = self._last
         return cycle is None or cycle.response_complete or "access" not in cycle.scope["state"]
 
     def drop(self) -> None:
-        """End it at once, with whatever was not read."""
-        # Counted no more from now on, although it is told later.
+        """Abort the connection, with its unread data."""
+        # Removed from the counts now, because uvicorn reports the loss later.
         self.connections.discard(self)
         self._crowd.remove(self)
         self.transport.abort()
@@ -135,17 +140,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     # --- reading -------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        self._waiting += data
-        self._read_on()
+        """Add received bytes to the buffer, and parse those that may be parsed now."""
+        self._unparsed += data
+        self._parse_received()
 
-    def _read_on(self) -> None:
-        """Read what came, up to the end of a request that is not answered yet."""
-        # After the first head there always is a cycle, whatever the timer says.
+    def _parse_received(self) -> None:
+        """Parse the received bytes, up to the end of a request that is not answered yet."""
+        # `self.cycle` exists here: without a running head timer, a first head was parsed.
         if self._head_timer is None and self.cycle.response_complete:
-            # The next request begins, or the rest of a body that was not wanted is being thrown away.
+            # The next request begins, or the rest of a refused body is being discarded.
             self._start_timer()
-        data, at = self._waiting, 0
-        self._waiting = b""
+        data, at = self._unparsed, 0
+        self._unparsed = b""
         while at < len(data) and not self._is_answering and not self.transport.is_closing():
             piece = data[at : at + PARSED_BYTES]
             at += len(piece)
@@ -154,14 +160,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             if self._unaccounted_bytes > HEAD_BYTES_LIMIT:
                 self.drop()
         if at < len(data) and not self.transport.is_closing():
-            self._waiting = data[at:]
+            self._unparsed = data[at:]
             self.flow.pause_reading()
-            if len(self._waiting) > WAITING_BYTES_LIMIT:
+            if len(self._unparsed) > WAITING_BYTES_LIMIT:
                 self.drop()
 
     @property
     def _is_answering(self) -> bool:
-        """Whether all of a request is here and its answer is not over."""
+        """True if a request is complete and its answer is not."""
         cycle = self._last
         return bool(self.pipeline) or (
             cycle is not None and not cycle.more_body and not cycle.response_complete
@@ -173,53 +179,61 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return self.cycle
 
     def on_response_complete(self) -> None:
+        """Count the connection for its credential, and parse what waited behind the answer."""
         access = self.cycle.scope["state"].get("access") if not self.pipeline else None
         if access is not None:
-            # Known, and idle since now.
+            # The connection is authenticated, and idle from now on.
             self._crowd.put(self, (self._address, access.credential))
         super().on_response_complete()
-        if self._waiting and not self.transport.is_closing():
-            self._read_on()
+        if self._unparsed and not self.transport.is_closing():
+            self._parse_received()
 
     def on_message_begin(self) -> None:
+        """Limit the pipelined requests."""
         if len(self.pipeline) >= PIPELINED_LIMIT:
             raise ValueError("too many requests at once")
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Limit the headers of a request."""
         if len(self.headers) >= HEADERS_LIMIT:
             raise ValueError("too many headers")
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        """End the timer of the head, and begin the request."""
         self._unaccounted_bytes = 0
         self._stop_head_timer()
-        # With this the application can end an answer that is not read, without a word.
+        # The application calls this to drop the connection of an answer that is not read.
         self.scope["state"]["drop"] = self.drop
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        """Pass a part of the body on."""
         self._unaccounted_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        """Pass the end of a request on."""
         self._unaccounted_bytes = 0
         super().on_message_complete()
 
     # --- waiting -------------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
+        """Start the timer of a client that does not read."""
         self._send_timer = self.loop.call_later(SEND_SECONDS_LIMIT, self.drop)
         super().pause_writing()
 
     def resume_writing(self) -> None:
+        """End the timer of a client that reads again."""
         self._stop_send_timer()
         super().resume_writing()
 
     def _start_timer(self) -> None:
-        self._head_timer = self.loop.call_later(HEAD_SECONDS_LIMIT, self._give_up)
+        self._head_timer = self.loop.call_later(HEAD_SECONDS_LIMIT, self._end_slow_head)
 
-    def _give_up(self) -> None:
+    def _end_slow_head(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
 

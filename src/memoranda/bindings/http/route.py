@@ -30,8 +30,8 @@ from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import check_field_names
 from memoranda.errors import InvalidInput, RateLimited
 from memoranda.service.core.access import Access
-from memoranda.service.core.limits import Shares
-from memoranda.service.core.secret_screening import noticing
+from memoranda.service.core.limits import FairShares
+from memoranda.service.core.secret_screening import collect_notices
 from memoranda.service.service import Service
 
 # Requests with bodies over the ordinary limit that run at a time. A parsed body takes several times its bytes.
@@ -40,7 +40,7 @@ LARGE_BODIES_LIMIT: Final = 4
 BODIES_BYTES_LIMIT: Final = 64 * 1_048_576
 
 
-# The route that a match was for, in the scope of its request.
+# The key of the chosen route in the scope of a request.
 _MATCHED: Final = "memoranda.route"
 
 
@@ -74,7 +74,7 @@ class RouteTable(BaseRoute):
         return [route for _, route in sorted(entries, key=lambda entry: entry[0])]
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match a request as the first route would that takes its path and method."""
+        """Match a request with the first route that takes its path and method."""
         if scope["type"] != "http":
             return Match.NONE, {}
         partial: tuple[Match, Scope] = (Match.NONE, {})
@@ -147,7 +147,7 @@ class BodyMemory:
     def __init__(self, max_body_bytes: int) -> None:
         self.max_body_bytes = max_body_bytes
         self._large = asyncio.Semaphore(LARGE_BODIES_LIMIT)
-        self._bodies: Shares[Callable[[], None]] = Shares()
+        self._bodies: FairShares[Callable[[], None]] = FairShares()
         self._receiving: set[Callable[[], None]] = set()
 
     async def receive(self, scope: Scope, receive: Receive) -> bytes:
@@ -169,7 +169,7 @@ class BodyMemory:
                 drop, scope["state"]["caller"].digest, limit if stated is None else stated
             )
             while self._bodies.total > BODIES_BYTES_LIMIT and (
-                drop_other := self._bodies.take(self._receiving.__contains__)
+                drop_other := self._bodies.evict(self._receiving.__contains__)
             ):
                 drop_other()
         try:
@@ -190,6 +190,7 @@ class BodyMemory:
             self._bodies.remove(drop)
 
     async def _wait_for_large(self) -> None:
+        """Wait until one of the largest bodies may be received. Raises RateLimited."""
         try:
             async with asyncio.timeout(TURN_SECONDS):
                 await self._large.acquire()
@@ -236,11 +237,13 @@ class OperationEndpoint:
     def _work(
         self, operation: Operation, scope: Scope, raw: bytes, limit: int
     ) -> tuple[HttpAnswer, bytes]:
+        """Authenticate the caller and answer the request, in a thread."""
         if not operation.is_public:
             authenticate(scope)
         return self._answer(operation, HttpCall(scope=scope, raw=raw, max_body_bytes=limit))
 
     def _answer(self, operation: Operation, call: HttpCall) -> tuple[HttpAnswer, bytes]:
+        """Parse the request and perform the operation, at most once if it has an idempotency key."""
         try:
             request = parse_request(operation, call)
         except InvalidInput as error:
@@ -254,8 +257,9 @@ class OperationEndpoint:
     def _act(
         self, operation: Operation, call: HttpCall, request: object
     ) -> tuple[HttpAnswer, bytes]:
+        """Perform the operation, and render its result. A notice about the content becomes a header."""
         assert operation.serve is not None
-        with noticing() as noticed:
+        with collect_notices() as noticed:
             result = operation.serve(self._service, call, request)
         answer = result if isinstance(result, HttpAnswer) else HttpAnswer(result=result)
         if noticed.kinds:

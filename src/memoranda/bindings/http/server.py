@@ -1,4 +1,4 @@
-"""uvicorn, set up for one machine, behind or without a proxy. Several processes: see `workers`."""
+"""The uvicorn server of one process, behind or without a proxy. `workers.py` runs several processes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from starlette.applications import Starlette
 
 from memoranda.errors import StoreUnavailable
 
-# Connections at once, open streams among them: half of the 2048 files that a process may commonly open, or less.
+# Connections at a time, including open streams: at most half of the 2048 files that a process may commonly open.
 CONNECTIONS_LIMIT = 1_000
-# Longer than the pauses of a thoughtful agent, so that it keeps its connection; idle ones cost only a socket.
+# Seconds that an idle connection stays open: longer than the usual pauses of an agent. It costs only a socket.
 KEEP_ALIVE_SECONDS = 30
-# What is running may finish; together with the streams' end this stays below the 5 s that supervisors grant.
+# Seconds for running requests to finish; with the end of streams, below the 5 s that supervisors grant.
 SHUTDOWN_SECONDS = 3
-# As in protocol.py, for the platforms that have no httptools.
+# Bytes of a request's head, for platforms without httptools (see protocol.py for the others).
 H11_HEAD_BYTES_LIMIT = 65_536
+# Connections that the system accepts before the server does.
 BACKLOG = 512
 
 
 class HttpServer(uvicorn.Server):
-    """A uvicorn server that says where it listens, ends its streams, and returns when it was told to stop."""
+    """A uvicorn server that reports its URL, ends its streams, and returns after a signal."""
 
     def __init__(
         self,
@@ -44,26 +45,30 @@ class HttpServer(uvicorn.Server):
 
     @property
     def base_url(self) -> str:
+        """The URL under which the server can be reached."""
         return base_url(self._listener, is_tls=self.config.is_ssl)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until stopped, and close the socket."""
         with self._listener:
             super().run(sockets or [self._listener])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start serving, and report that."""
         await super().startup(sockets)
         if self._lifeline is not None:
-            asyncio.get_running_loop().add_reader(self._lifeline, self._be_alone)
+            asyncio.get_running_loop().add_reader(self._lifeline, self._stop_orphaned)
         self._on_ready(self.base_url)
 
-    def _be_alone(self) -> None:
-        """The process that started this one is gone, and nobody else would end it."""
+    def _stop_orphaned(self) -> None:
+        """Stop the server, because the process that started it ended and nobody else would stop it."""
         assert self._lifeline is not None
         asyncio.get_running_loop().remove_reader(self._lifeline)
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # uvicorn waits for running requests before it tells the application; streams would never end by themselves.
+        """End all streams, then shut down as uvicorn does."""
+        # uvicorn waits for running requests before the lifespan ends, but streams would never end by themselves.
         app = self.config.app
         assert isinstance(app, Starlette)
         app.state.stop_streams()
@@ -71,6 +76,7 @@ class HttpServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Stop the server at the first SIGINT or SIGTERM."""
         # uvicorn raises the signal again at the end, which would end the process before the store is closed.
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -79,12 +85,13 @@ class HttpServer(uvicorn.Server):
         def stop(signum: int, frame: FrameType | None) -> None:
             self.handle_exit(signum, frame)
 
-        before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+        ending = (signal.SIGINT, signal.SIGTERM)
+        previous = {number: signal.signal(number, stop) for number in ending}
         try:
             yield
         finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
 
 def create_server(
@@ -100,26 +107,25 @@ def create_server(
     tls: tuple[str, str] | None = None,
     trusted_proxies: Sequence[str] = (),
 ) -> HttpServer:
-    """A server bound to its port, not yet running. `is_shared`: other processes listen there too.
+    """Return a server that is bound to its port and does not run yet. Raises StoreUnavailable.
 
-    `tls` are the files of a certificate and its key; of `trusted_proxies` it is believed who calls.
-
-    It also stops when the other end of the `lifeline`, a pipe, is closed.
+    `is_shared` lets other processes listen on the port, too. `lifeline` is a pipe; the server stops when its other end
+    is closed. `tls` are the files of a certificate and its key. The forwarding headers of `trusted_proxies` are used.
     """
     config = uvicorn.Config(
         app,
         access_log=access_log,
-        # The rim sets up logging; of uvicorn's own chatter only trouble is news.
+        # The command sets up logging; of uvicorn's own messages only warnings matter.
         log_config=None,
         log_level="debug" if log_level == "debug" else "warning",
         http=_protocol(),
         ws="none",
         lifespan="on",
-        # Who calls is who connects, unless that is a proxy we were told to believe: anyone can send such headers.
+        # Anyone can send forwarding headers, so only those of trusted proxies name the caller.
         proxy_headers=bool(trusted_proxies),
         forwarded_allow_ips=list(trusted_proxies),
         server_header=False,
-        # At the limit one goes that is not at work; only where all are, the next is answered 503.
+        # At the limit protocol.py drops an idle connection. Only if none is idle, the next one gets a 503.
         limit_concurrency=CONNECTIONS_LIMIT + 1,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
@@ -131,7 +137,7 @@ def create_server(
     try:
         config.load()
     except OSError as error:
-        # ssl.SSLError is one, too: a certificate that cannot be read, or a key of another.
+        # Includes ssl.SSLError: an unreadable certificate, or a key that does not fit it.
         raise StoreUnavailable(
             f"the certificate or its key cannot be used: {error.strerror or error}"
         ) from None
@@ -139,6 +145,7 @@ def create_server(
 
 
 def _protocol() -> type[asyncio.Protocol] | Literal["h11"]:
+    """Return our bounded protocol, or the name of uvicorn's own if httptools is missing."""
     try:
         from memoranda.bindings.http.protocol import Connections, bounded_protocol
     except ImportError:
@@ -147,15 +154,14 @@ def _protocol() -> type[asyncio.Protocol] | Literal["h11"]:
 
 
 def base_url(listener: socket.socket, *, is_tls: bool = False) -> str:
-    """Where a socket can be reached."""
+    """Return the URL under which a listening socket can be reached."""
     host, port = listener.getsockname()[:2]
-    return f"http{'s' if is_tls else ''}://" + (
-        f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    )
+    scheme = "https" if is_tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def listen(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
-    """A socket bound to an address, on which others of this user can listen too if it is shared."""
+    """Return a socket bound to an address. With `is_shared`, other processes of this user can listen there, too."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -1,4 +1,4 @@
-"""The one hop from the server's event loop to the synchronous core."""
+"""The threads that run the synchronous core for the event loop of the server."""
 
 from __future__ import annotations
 
@@ -18,66 +18,68 @@ from memoranda.measures import IN_PROGRESS
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
-# Its turn: whoever takes the one thing out of the list first, the thread that begins or the loop that gives up, has it.
-_Turn = list[None]
+# A list with one item. The thread that starts the job and the loop that gives up both try to pop it; one succeeds.
+_Claim = list[None]
 _Job = tuple[
     asyncio.AbstractEventLoop,
     asyncio.Future[Any],
-    _Turn,
+    _Claim,
     Callable[..., Any],
     tuple[Any, ...],
     Context,
 ]
 
-# How long a request waits for a thread. All of them are at work, each for no longer than the store lets them wait.
+# Seconds that a request waits for a thread; each thread is busy no longer than the store lets it wait.
 TURN_SECONDS = 30.0
-# How long an end waits for what was begun.
+# Seconds that `close` waits for jobs that run.
 CLOSE_SECONDS = 10.0
 
 
 class Threads:
-    """A few threads that run what may wait for the store, started as they are needed.
+    """A few threads for calls that may wait for the store, started as needed.
 
-    Every request pays for this hop, and an executor's futures, which any thread may wait for, would double the price.
-    No more work is done ahead than the event loop takes: answers that wait for it would fill the memory.
+    Every request pays for the switch to a thread. An executor's futures, which any thread may wait for, would double
+    that cost. Jobs are handed to threads only as fast as the event loop takes results, which would fill the memory.
     """
 
     def __init__(self, count: int, name: str, *, turn_seconds: float = TURN_SECONDS) -> None:
         self._count, self._name, self._turn_seconds = count, name, turn_seconds
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        # Handed over and not yet settled, and what waits to be handed over; only the event loop changes them.
+        # Jobs handed over and not settled, and jobs waiting to be handed over. Only the event loop changes these.
         self._unsettled = 0
         self._waiting: deque[_Job] = deque()
 
     async def run(self, work: Callable[[*Arguments], T], *args: *Arguments) -> T:
+        """Call a function in a thread and return its result. Raises StoreUnavailable if no thread is free in time."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        turn: _Turn = [None]
-        late: asyncio.TimerHandle | None = None
+        claim: _Claim = [None]
+        timeout: asyncio.TimerHandle | None = None
         IN_PROGRESS.add(self._name)
         try:
-            self._waiting.append((loop, future, turn, work, args, copy_context()))
+            self._waiting.append((loop, future, claim, work, args, copy_context()))
             self._hand_over()
             if self._unsettled > self._count or self._waiting:
-                # Others are before it.
-                late = loop.call_later(self._turn_seconds, self._give_up, future, turn)
+                # Earlier requests are queued.
+                timeout = loop.call_later(self._turn_seconds, self._give_up, future, claim)
             return await future
         finally:
             IN_PROGRESS.add(self._name, amount=-1)
-            if late is not None:
-                late.cancel()
+            if timeout is not None:
+                timeout.cancel()
 
-    def _give_up(self, future: asyncio.Future[Any], turn: _Turn) -> None:
-        """Refuse what nobody has begun in time."""
-        if not future.done() and _takes(turn):
+    def _give_up(self, future: asyncio.Future[Any], claim: _Claim) -> None:
+        """Refuse a job that no thread started in time."""
+        if not future.done() and _take_claim(claim):
             future.set_exception(
                 StoreUnavailable(
-                    f"too much is asked at once: no turn within {self._turn_seconds:g} s; nothing was done"
+                    f"the server is overloaded: no thread was free within {self._turn_seconds:g} s; nothing was done"
                 )
             )
 
     def _hand_over(self) -> None:
+        """Give waiting jobs to the threads, at most two per thread."""
         while self._waiting and self._unsettled < 2 * self._count:
             self._unsettled += 1
             if len(self._threads) < min(self._count, self._unsettled):
@@ -88,7 +90,7 @@ class Threads:
             self._jobs.put(self._waiting.popleft())
 
     def cancel_waiting(self) -> None:
-        """Cancel what nobody has begun."""
+        """Cancel jobs that no thread has started."""
         while self._waiting:
             self._waiting.popleft()[1].cancel()
         with contextlib.suppress(queue.Empty):
@@ -96,38 +98,40 @@ class Threads:
                 job[1].cancel()
 
     def close(self) -> None:
-        """Cancel what nobody has begun, and end the threads when they have done what they are at."""
+        """Cancel jobs that no thread has started, and end the threads when their jobs are done."""
         self.cancel_waiting()
         for _ in self._threads:
             self._jobs.put(None)
-        until = time.monotonic() + CLOSE_SECONDS
+        deadline = time.monotonic() + CLOSE_SECONDS
         for thread in self._threads:
-            thread.join(max(0.0, until - time.monotonic()))
+            thread.join(max(0.0, deadline - time.monotonic()))
         self._threads.clear()
 
     def _work(self) -> None:
+        """Run jobs until there is a None in the queue. This is the body of a thread."""
         while (job := self._jobs.get()) is not None:
-            loop, future, turn, work, args, context = job
+            loop, future, claim, work, args, context = job
             result: object = None
             failure: BaseException | None = None
             try:
-                # Nobody waits for what was given up.
-                result = context.run(work, *args) if _takes(turn) else None
+                # A job without its claim was given up, and nobody waits for it.
+                result = context.run(work, *args) if _take_claim(claim) else None
             except StopIteration as error:
-                # No future takes it, and whoever waits must not wait for ever.
+                # A future refuses StopIteration, and its caller would wait forever.
                 failure = RuntimeError("an iterator ended in the middle of a request")
                 failure.__cause__ = error
-            except BaseException as error:  # noqa: BLE001 -- whoever waits must learn of it, whatever it is
+            except BaseException as error:  # noqa: BLE001 -- the caller must get any exception
                 failure = error
-            # A loop that was closed has nobody left who waits.
+            # If the loop is closed, nobody waits for the result.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._settle, future, result, failure)
-            # Until the next job comes, nothing of this one is held.
-            del job, loop, future, turn, work, args, context, result, failure
+            # Nothing of this job is kept alive until the next one arrives.
+            del job, loop, future, claim, work, args, context, result, failure
 
     def _settle(
         self, future: asyncio.Future[Any], result: object, failure: BaseException | None
     ) -> None:
+        """Set the result of a job, on the event loop."""
         self._unsettled -= 1
         self._hand_over()
         if future.done():
@@ -138,9 +142,10 @@ class Threads:
             future.set_exception(failure)
 
 
-def _takes(turn: _Turn) -> bool:
+def _take_claim(claim: _Claim) -> bool:
+    """Take the claim on a job. Return False if it was taken before."""
     try:
-        turn.pop()
+        claim.pop()
     except IndexError:
         return False
     return True

@@ -4,14 +4,14 @@ Theory of operation. The first process binds the port and watches; the others, i
 of its own on that port, and the system deals connections out among them. Where there are as many workers as processors,
 each has one.
 
-The first process waits for signals, for ends of workers and for workers that say they are ready, all at once, so that
-nothing of it waits for one worker. A worker that ends by itself is replaced. If its successor does not become ready, or
-does not stay so, it is tried again, after a back-off that doubles up to a limit; the others go on serving. The server
-ends when no worker was ready for long (`Patience.without_any`), or when the very first one never was: what keeps that
-from starting (a wrong setting, say) keeps all.
+The first process waits for signals, for workers that end and for workers that report being ready, all in one call, so
+that it never waits for a single worker. A worker that ends by itself is replaced. If its successor does not become or
+stay ready, another is started after a back-off that doubles up to a limit; the other workers go on serving. The server
+ends if no worker was ready for long (`Patience.without_any`), or if the very first one never was: the cause of that (a
+wrong setting, say) affects all.
 
-A signal to the first process ends all of them in good order, and if the first one is killed the workers see that its
-end of a pipe is gone.
+A signal to the first process ends all of them in good order. If the first one is killed, the workers notice that its
+end of a pipe is closed, and end.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from memoranda import measures
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable
 from memoranda.measures import WORKER_ENDS, WORKERS_READY
 
+# Processes; more than the processors of most machines.
 WORKERS_LIMIT: Final = 64
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger(__name__)
@@ -52,13 +53,13 @@ class Patience:
     # Before a worker is started again: the first time, and at most.
     first_pause: float = 0.25
     longest_pause: float = 30.0
-    # A worker that was ready for so long is not taken for one that fails again and again.
+    # A worker that was ready for this time does not count as failing repeatedly.
     steady: float = 10.0
     # While no worker is ready.
     without_any: float = 300.0
 
     def pause(self, failures: int) -> float:
-        """Return how long to wait after so many failures in a row."""
+        """Return the seconds to wait after a number of consecutive failures."""
         if failures == 0:
             return 0.0
         # Far beyond any limit the power would be too large for a float.
@@ -68,7 +69,7 @@ class Patience:
 
 @dataclass(slots=True)
 class _Slot:
-    """A worker's place: the process that is in it, or when the next one is started."""
+    """A numbered slot for a worker: its process, or the time at which the next one is started."""
 
     number: int
     process: int | None = None
@@ -82,16 +83,18 @@ class _Slot:
 
     @property
     def is_starting(self) -> bool:
+        """True if the process has not reported being ready."""
         return self.process is not None and self.ready_since is None
 
     def close_pipe(self) -> None:
+        """Close the pipe of the report, if it is open."""
         if self.pipe is not None:
             os.close(self.pipe)
             self.pipe = None
 
 
 def check_workers(count: int) -> None:
-    """Raise InvalidInput unless this system can serve with so many workers."""
+    """Raise InvalidInput unless this system can run this number of workers."""
     if not 1 <= count <= WORKERS_LIMIT:
         raise InvalidInput(f"workers must be from 1 to {WORKERS_LIMIT}")
     if count > 1 and not (hasattr(os, "fork") and hasattr(socket, "SO_REUSEPORT")):
@@ -110,7 +113,10 @@ class Workers:
         patience: Patience | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`on_ready` is called once, when all workers are ready, or some are and the rest have failed to start."""
+        """Take the number of workers and their work.
+
+        `on_ready` is called once, when all workers are ready, or some are and the others have failed to start.
+        """
         self._work, self._on_ready = work, on_ready
         self._patience, self._clock = patience or Patience(), clock
         self._slots = [_Slot(number) for number in range(count)]
@@ -161,7 +167,7 @@ class Workers:
         return [slot for slot in slots if slot.process is None]
 
     def _next_moment(self) -> float:
-        """Return when there is something to do that no pipe and no signal tells."""
+        """Return the time of the next action that no pipe and no signal announces."""
         moments = [slot.next_start_at for slot in self._startable()]
         moments += [slot.start_ends_at for slot in self._slots if slot.is_starting]
         return min(moments, default=math.inf)
@@ -175,7 +181,7 @@ class Workers:
             os.read(self._wakeups[0], 4096)
 
     def _note_ready(self) -> None:
-        """Note who has become ready. A pipe that ends without a word is of a process that is ending."""
+        """Note the workers that became ready. A pipe that closes without a report is one of a process that ends."""
         pipes = [slot.pipe for slot in self._slots if slot.pipe is not None]
         readable, _, _ = select.select(pipes, [], [], 0)
         for slot in self._slots:
@@ -187,7 +193,7 @@ class Workers:
                     WORKERS_READY.add()
 
     def _kill_late(self) -> None:
-        """Kill what has taken too long to start; its end is noted as any other."""
+        """Kill workers that take too long to start; their end is noted like any other."""
         now = self._clock()
         for slot in self._slots:
             if slot.is_starting and slot.process is not None and slot.start_ends_at <= now:
@@ -237,7 +243,7 @@ class Workers:
         return ended
 
     def _announce(self) -> None:
-        """Say once that the server answers: when no worker is at its first start any more."""
+        """Report once that the server answers, as soon as no worker is at its first start."""
         if self._is_announced or self._requests_to_end or not self._ready():
             return
         if all(slot.ready_since is not None or slot.failures for slot in self._slots):
@@ -267,7 +273,7 @@ class Workers:
     def _start(self, slot: _Slot) -> None:
         """Start a process in a slot. A system that has no room for one is asked again later."""
         ready, tell = os.pipe()
-        # A signal waits until both know what they are.
+        # Signals are blocked until each process knows if it is the worker.
         signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
             process = os.fork()
@@ -287,11 +293,12 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
     def _be_worker(self, number: int, ready: int, tell: int) -> NoReturn:
+        """Do the work in the new process, and end it. `tell` is the pipe on which it reports being ready."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
-            for each in (*_ENDING, signal.SIGCHLD):
-                signal.signal(each, signal.SIG_DFL)
+            for caught in (*_ENDING, signal.SIGCHLD):
+                signal.signal(caught, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
             for descriptor in (ready, self._lifeline[1], *self._wakeups):
                 os.close(descriptor)
@@ -299,11 +306,11 @@ class Workers:
                 slot.close_pipe()
             stay_on_processor(number, len(self._slots))
             measures.take_page(number)
-            self._work(self._lifeline[0], lambda: _tell(tell))
+            self._work(self._lifeline[0], lambda: _report_ready(tell))
             code = 0
         except MemorandaError as error:
             _log.error("%s", error)
-        # A rim of its own: what is left of the first process in this one must not run.
+        # The worker ends here, because the code of the first process must not run in it.
         except BaseException:  # noqa: BLE001
             _log.exception("a worker failed")
         finally:
@@ -313,14 +320,14 @@ class Workers:
     # --- ending ------------------------------------------------------------------------------------------
 
     def _end_all(self) -> None:
-        """End every worker: ask it to, at once and with each further signal, and kill it when it takes too long."""
-        kill_at, asked = self._clock() + self._patience.end, -1
+        """Send SIGTERM to all workers now and with each further signal, and SIGKILL when they take too long."""
+        kill_at, requests_seen = self._clock() + self._patience.end, -1
         while running := [slot.process for slot in self._slots if slot.process is not None]:
             number: signal.Signals | None = None
             if self._clock() >= kill_at:
                 kill_at, number = math.inf, signal.SIGKILL
-            elif asked < self._requests_to_end:
-                asked, number = self._requests_to_end, signal.SIGTERM
+            elif requests_seen < self._requests_to_end:
+                requests_seen, number = self._requests_to_end, signal.SIGTERM
             if number is not None:
                 for process in running:
                     os.kill(process, number)
@@ -335,24 +342,24 @@ class Workers:
             self._requests_to_end += 1
 
         os.set_blocking(self._wakeups[1], False)
-        wakeup_before = signal.set_wakeup_fd(self._wakeups[1], warn_on_full_buffer=False)
-        before = {each: signal.signal(each, count) for each in _ENDING}
-        # Without a handler it would write no byte.
-        before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
+        previous_wakeup = signal.set_wakeup_fd(self._wakeups[1], warn_on_full_buffer=False)
+        previous = {number: signal.signal(number, count) for number in _ENDING}
+        # Without a handler, SIGCHLD would write no byte.
+        previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
         try:
             yield
         finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
-            signal.set_wakeup_fd(wakeup_before)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(previous_wakeup)
 
 
 def stay_on_processor(number: int, count: int) -> None:
-    """Stay on one processor, where there is a worker for each of them.
+    """Keep this process on one processor, if there is a worker for each of them.
 
-    One thread of a Python process runs at a time. Where they are on several processors, each that lets another run for
-    a moment wakes one elsewhere, in vain more often than not: two fifths of what a write takes go there. A process that
-    has a processor to itself runs the other when it has nothing to do.
+    Only one thread of a Python process runs at a time. If its threads are on several processors, each release of the
+    interpreter wakes a thread elsewhere, mostly in vain, which takes two fifths of the time of a write. On one
+    processor, the other thread runs when the first one waits.
     """
     if sys.platform == "linux":
         with suppress(OSError):
@@ -361,6 +368,6 @@ def stay_on_processor(number: int, count: int) -> None:
                 os.sched_setaffinity(0, {allowed[number % len(allowed)]})
 
 
-def _tell(pipe: int) -> None:
+def _report_ready(pipe: int) -> None:
     os.write(pipe, b"1")
     os.close(pipe)

@@ -29,7 +29,7 @@ from memoranda.bindings.mcp.requests import RequestContext
 from memoranda.bindings.mcp.server import create_server
 from memoranda.errors import InvalidInput, MemorandaError, Unauthorized
 from memoranda.service.core.access import Access
-from memoranda.service.core.limits import Shares
+from memoranda.service.core.limits import FairShares
 from memoranda.service.service import Service
 
 # Sessions of all owners; each holds a task and reads the feed when something changes.
@@ -48,14 +48,14 @@ class _BoundedSessions(StreamableHTTPSessionManager):
     def _admit_session(
         self, requestor: AuthorizationContext | None
     ) -> StreamableHTTPServerTransport | None:
-        sessions: Shares[str] = Shares()
+        sessions: FairShares[str] = FairShares()
         for session_id, context in self._session_owners.items():
             sessions.put(session_id, context["subject"])
         owner = requestor["subject"] if requestor is not None else None
-        if sessions.of(owner) >= OWN_SESSIONS_LIMIT:
+        if sessions.weight_of(owner) >= OWN_SESSIONS_LIMIT:
             self._end(sessions.oldest_of(owner))
         elif len(sessions) >= SESSIONS_LIMIT:
-            self._end(sessions.take())
+            self._end(sessions.evict())
         return super()._admit_session(requestor)
 
     def _end(self, session_id: str | None) -> None:

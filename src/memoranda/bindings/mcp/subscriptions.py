@@ -88,7 +88,7 @@ async def follow_feed(
                 )
             except StoreUnavailable as error:
                 # The service is closing, so another attempt would fail, too.
-                if service.notifier.is_over:
+                if service.notifier.is_closed:
                     return
                 _log.warning("the change feed could not be read; trying again: %s", error)
             else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import mcp_types as types
 
@@ -29,7 +29,7 @@ from memoranda.encoding.shapes import described, one_of
 from memoranda.encoding.untrusted import neutralize_json
 from memoranda.errors import GrainError, InvalidInput, MemorandaError, QueryError
 from memoranda.service.core.access import Access
-from memoranda.service.core.secret_screening import noticing
+from memoranda.service.core.secret_screening import collect_notices
 from memoranda.service.service import Service
 from memoranda.standards.cal.problem import error_envelope
 from memoranda.standards.oams.answers import ANSWERS as OAMS_ANSWERS
@@ -183,7 +183,7 @@ def run_tool(
     tool: MemoryTool,
     service: Service,
     access: Access,
-    arguments: Mapping[str, Any] | None,
+    arguments: Mapping[str, object] | None,
     *,
     is_plain: bool = False,
 ) -> types.CallToolResult:
@@ -191,7 +191,7 @@ def run_tool(
 
     `is_plain` calls its plain face, if it has one.
     """
-    with noticing() as noticed:
+    with collect_notices() as noticed:
         result = _call_face(tool, service, access, _check_limits(arguments), is_plain=is_plain)
     if noticed.kinds:
         # MCP: a result may have several contents, and any value in `_meta` under a name of its own.
@@ -200,7 +200,7 @@ def run_tool(
     return result
 
 
-def _check_limits(arguments: Mapping[str, Any] | None) -> Arguments:
+def _check_limits(arguments: Mapping[str, object] | None) -> Arguments:
     """Return the arguments if they are within the limits of all JSON that we accept. Raises InvalidInput."""
     # The SDK's parser, which read them, knows neither our limits nor our strictness. Our own parser checks them again.
     try:

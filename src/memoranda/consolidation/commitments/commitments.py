@@ -39,15 +39,15 @@ from memoranda.consolidation.commitments.conditions import (
 from memoranda.consolidation.commitments.intents import Kind
 from memoranda.consolidation.text.note import clean, shorten
 from memoranda.consolidation.text.sentences import split_sentences
-from memoranda.consolidation.time.dates import find_days
-from memoranda.consolidation.time.moments import (
-    NINE,
+from memoranda.time_words.dates import find_days
+from memoranda.time_words.moments import (
+    DEFAULT_MINUTE,
     NamedMoment,
     find_clocks,
     find_moments,
     with_clock,
 )
-from memoranda.consolidation.time.recurrence import NamedRecurrence, Recurrence, read_recurrence
+from memoranda.time_words.recurrence import NamedRecurrence, Recurrence, read_recurrence
 
 __all__ = ["EventPredicate", "Recurrence", "StatedCommitment", "find_commitments", "is_met"]
 
@@ -493,7 +493,7 @@ def _add_clock(
             if timed.due > sentence.at
             else (when, [])
         )
-    if when.recurring is not None and when.recurring.rule.minute == NINE:
+    if when.recurring is not None and when.recurring.rule.minute == DEFAULT_MINUTE:
         rule = replace(
             when.recurring.rule, minute=clock.minute, offset_minutes=clock.offset_minutes
         )

@@ -31,9 +31,10 @@ from memoranda.consolidation.text.corpus import Corpus
 from memoranda.consolidation.text.note import quote
 from memoranda.consolidation.text.sentences import is_code
 from memoranda.consolidation.text.summary import find_overtaken
-from memoranda.consolidation.time.dates import WEEKDAYS, NamedDay, find_days
 from memoranda.model.calendar import utc_day
 from memoranda.model.instant import DAY_MS
+from memoranda.time_words.dates import NamedDay, find_days
+from memoranda.time_words.vocabulary import WEEKDAY_NAMES
 
 # Additional readings for a trend, because three readings are always near some line; and occurrences for a rhythm.
 _TREND_EXTRA: Final = 1
@@ -99,7 +100,7 @@ def _plan_dreams(corpus: Corpus, today: date) -> Iterator[Dream]:
         when = (
             f"{day:%Y-%m}"
             if day_named.grain == "month"
-            else f"{day.isoformat()} ({WEEKDAYS[day.weekday()]})"
+            else f"{day.isoformat()} ({WEEKDAY_NAMES[day.weekday()]})"
         )
         yield make_dream(
             f"Ahead, {when}: {quote(sentence.text)}, as stated on {day_text(sentence.note.at)}.",
@@ -146,7 +147,7 @@ def _event_dreams(
             continue
         subject = f"a memory tagged {quote(event.label)}" if event.is_tag else quote(event.label)
         yield make_dream(
-            f"Expected on {due.isoformat()} ({WEEKDAYS[due.weekday()]}): {subject}. "
+            f"Expected on {due.isoformat()} ({WEEKDAY_NAMES[due.weekday()]}): {subject}. "
             f"Basis: it came {rhythm_text(regular)}, {len(event.days)} times {range_text(event.days[0], last)}.",
             event.notes,
             why="a regular event carried on by one period",

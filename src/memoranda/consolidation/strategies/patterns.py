@@ -39,7 +39,7 @@ from memoranda.consolidation.text.corpus import Corpus, Sentence, content_words
 from memoranda.consolidation.text.note import MemoryNote, quote
 from memoranda.consolidation.text.sentences import is_code
 from memoranda.consolidation.text.similar import fold_duplicates
-from memoranda.consolidation.time.dates import WEEKDAYS
+from memoranda.time_words.vocabulary import WEEKDAY_NAMES
 
 _TOKEN = re.compile(r"[^\s]+")
 # Tokens of a sentence in a template, and of its gap; the number of index entries is their product.
@@ -270,7 +270,7 @@ def _rhythm_dreams(
             )
         elif weekday is not None and _spans_weeks(event):
             text = (
-                f"Rhythm: {subject} mostly {'fall' if event.is_tag else 'falls'} on a {WEEKDAYS[weekday[0]]}, "
+                f"Rhythm: {subject} mostly {'fall' if event.is_tag else 'falls'} on a {WEEKDAY_NAMES[weekday[0]]}, "
                 f"{weekday[1]} of {len(event.days)} days {span}."
             )
         else:
@@ -293,5 +293,5 @@ def rhythm_text(regular: Rhythm) -> str:
     if regular.period_days == 1:
         return "every day"
     if regular.weekday is not None and regular.period_days == 7:
-        return f"every {WEEKDAYS[regular.weekday]}"
+        return f"every {WEEKDAY_NAMES[regular.weekday]}"
     return f"every {count_text(regular.period_days, 'day')}"

@@ -20,9 +20,9 @@ import msgspec
 
 from memoranda.consolidation.text.corpus import Corpus, Sentence, cached_per_corpus, content_words
 from memoranda.consolidation.text.note import MemoryNote
-from memoranda.consolidation.time.dates import find_days
 from memoranda.model.calendar import days_after, months_after, utc_day
 from memoranda.model.instant import DAY_MS
+from memoranda.time_words.dates import find_days
 
 Direction = Literal["rising", "falling", "steady", "mixed"]
 

@@ -27,8 +27,8 @@ import msgspec
 from memoranda.consolidation.text.corpus import Corpus, content_words, is_past_event, markers
 from memoranda.consolidation.text.note import MemoryNote, to_one_line
 from memoranda.consolidation.text.sentences import is_code
-from memoranda.consolidation.time.dates import find_days
 from memoranda.model.calendar import utc_day
+from memoranda.time_words.dates import find_days
 
 # Characters of a sentence; a longer one has several clauses, whose words make no useful frame.
 _SENTENCE_CHARS_LIMIT: Final = 300

@@ -31,7 +31,7 @@ from memoranda.service.cal.session import CalSession, check_op, narrowed, refuse
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.verbs import Awaited, Caller, FreeVerb, Verb, Verbs
-from memoranda.service.oms.grains import space_of, tenant_of
+from memoranda.service.oms.grains import resolve_tenant, space_of
 from memoranda.standards.cal import limits, plan
 from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.assembly import stream as events
@@ -275,7 +275,7 @@ def _session(
 ) -> CalSession:
     host = context.cal
     require_enabled(host.switches)
-    now, tenant = context.clock(), tenant_of(access, owner)
+    now, tenant = context.clock(), resolve_tenant(access, owner)
     chosen = (
         namespace or access.limits.get("project") or access.default_project or DEFAULT_NAMESPACE
     )
@@ -366,7 +366,7 @@ def _run(
     )
     offset = 0 if cursor is None else decode_cursor(cursor, record.query_hash)
     if any(checks.has_text_search(recall) for recall in checks.walk_recalls(query)):
-        context.meaning.settle()
+        context.semantic_search.settle()
     with _reading(context, session, seconds, code) as reader:
         runner = Runner(reader, query, record.query_hash, offset, tier1_enabled=session.tier1)
         body = runner.run()
@@ -398,8 +398,8 @@ def _define(
         )
     kind = template_kind(session.namespace)
 
-    def work(unit: Any) -> None:
-        known = unit.items(kind)
+    def work(unit: Unit) -> None:
+        known = unit.load_items(kind)
         if statement.name in known or statement.name in words.FORMAT_NAMES:
             raise QueryError(
                 f"There is a template {statement.name} already.",
@@ -413,8 +413,8 @@ def _define(
                 suggestion="Give it inline: FORMAT TEMPLATE { … }.",
             )
         unit.put_item(kind, statement.name, kept_template(statement))
-        context.quotas_in(unit).check_kept(unit)
-        unit.record(record.made(1))
+        context.quotas_of(unit).check_bytes(unit)
+        unit.record_audit(record.made(1))
 
     _require_own(session)
     context.engine.write(session.tenant, work)
@@ -428,11 +428,11 @@ def remove_template(context: Context, access: Access, /, name: str, **whose: Any
 
     def work(unit: Unit) -> bool:
         kind = template_kind(session.namespace)
-        if unit.item(kind, name) is None:
+        if unit.load_item(kind, name) is None:
             return False
         unit.delete_item(kind, name)
         scope = {"owner": session.tenant, "project": space_of(session.namespace)}
-        unit.record(
+        unit.record_audit(
             audit_entry(
                 access, "cal.remove_template", now=session.now, scope=scope, result="removed"
             )

@@ -30,7 +30,7 @@ def elsewhere(
         return {}
     here = access.default_project or DEFAULT_NAMESPACE
     with context.engine.read(access.default_tenant) as snapshot:
-        spaces = [space or DEFAULT_NAMESPACE for space in snapshot.spaces()]
+        spaces = [space or DEFAULT_NAMESPACE for space in snapshot.list_spaces()]
     found: dict[str, int] = {}
     for place in [each for each in spaces if each != here][:NAMESPACES_LIMIT]:
         try:

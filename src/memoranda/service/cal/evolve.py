@@ -19,14 +19,14 @@ from memoranda.model.memory import Version, is_true_at
 from memoranda.model.native import NATIVE_KEY
 from memoranda.service.cal.audit import entry_for
 from memoranda.service.cal.session import CalSession, check_op, refuse
-from memoranda.service.core.authorship import authored
-from memoranda.service.core.context import Context, try_again
-from memoranda.service.core.indexing import NewVersion, whole
+from memoranda.service.core.authorship import attribute_grain
+from memoranda.service.core.context import Context, retry_on_conflict
+from memoranda.service.core.indexing import NewVersion, as_grain
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.secret_screening import screened, screened_fields
+from memoranda.service.core.secret_screening import screen_fields, screen_text
 from memoranda.service.oms import authority
-from memoranda.service.oms.grains import Successor, admitted, append
-from memoranda.service.oms.views import Opened, is_listed, jsonable
+from memoranda.service.oms.grains import Successor, admit, append_grain
+from memoranda.service.oms.views import OpenedGrain, is_visible, to_json_value
 from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.item import bare_address, oms_goal_state
 from memoranda.standards.cal.language import times
@@ -96,7 +96,7 @@ def run(
 ) -> dict[str, Any]:
     """Execute one bound statement that appends; its audit entry is written with it, if it succeeds."""
     statement = require_allowed(session, query.statement)
-    return try_again(lambda: _run(context, session, statement, query_hash))
+    return retry_on_conflict(lambda: _run(context, session, statement, query_hash))
 
 
 def _run(
@@ -111,7 +111,9 @@ def _run(
             # Said only now: a token that was used up is refused first.
             raise ready
         change = ready.change
-        if unit.versions([each.version_id for each in change.rests_on]) != list(change.rests_on):
+        if unit.load_versions([each.version_id for each in change.rests_on]) != list(
+            change.rests_on
+        ):
             raise Conflict("the grain was changed meanwhile; try again")
         done = _result(change, _write(context, session, unit, ready))
         entry = entry_for(
@@ -126,7 +128,7 @@ def _run(
             new_hash=done["new_hash"],
             reason=change.reason,
         )
-        unit.record(entry)
+        unit.record_audit(entry)
         return done
 
     return context.engine.write(session.tenant, work)
@@ -146,7 +148,7 @@ def side_effects(context: Context, session: CalSession, query: ParsedQuery) -> l
         {
             "operation": change.operation,
             **target,
-            "grain": jsonable(preview),
+            "grain": to_json_value(preview),
             "reason": change.reason,
         }
     ]
@@ -184,13 +186,13 @@ def require_allowed(
 def spend_token(unit: Unit, session: CalSession) -> None:
     """Use up the prepared query and one use of the capability token, if there are such."""
     now = session.now
-    if session.prepared_id is not None and not unit.once(
+    if session.prepared_id is not None and not unit.claim_once(
         f"cal prepared {session.prepared_id}", now=now
     ):
         capability.refuse(capability.REPLAYED)
     if session.max_uses is not None:
         uses = f"cal uses {session.token_id}"
-        if not unit.take_rate(
+        if not unit.consume_rate(
             uses, now=now, window_ms=2 * capability.LIFETIME_MAX_MS, limit=session.max_uses
         ):
             capability.refuse(capability.REPLAYED)
@@ -201,7 +203,7 @@ def _spend_quota(unit: Unit, session: CalSession, statement: Evolving) -> None:
     limit = {"add": quotas.add, "supersede": quotas.supersede, "revert": quotas.revert}[operation]
     # Both are free text; the lengths keep two pairs from spelling one name.
     name = f"cal {operation} {len(session.namespace)} {session.namespace} {session.user_id}"
-    if not unit.take_rate(name, now=now, window_ms=quotas.window_ms, limit=limit):
+    if not unit.consume_rate(name, now=now, window_ms=quotas.window_ms, limit=limit):
         seconds = quotas.window_ms // 1000
         raise QueryError(
             f"No more than {limit} {operation.upper()} in {seconds} seconds.",
@@ -211,7 +213,7 @@ def _spend_quota(unit: Unit, session: CalSession, statement: Evolving) -> None:
         )
     if session.write_quota is not None:
         uses = f"cal writes {session.token_id}"
-        if not unit.take_rate(
+        if not unit.consume_rate(
             uses, now=now, window_ms=2 * capability.LIFETIME_MAX_MS, limit=session.write_quota
         ):
             raise QueryError(
@@ -245,9 +247,9 @@ def _ready(context: Context, session: CalSession, statement: Evolving) -> _Ready
 def _admitted(
     context: Context, session: CalSession, change: _Change, grain: Grain
 ) -> NewVersion | Successor:
-    opened = Opened(grain=grain, delivery=grain.blob, signer=None)
+    opened = OpenedGrain(grain=grain, delivery=grain.blob, signer=None)
     if change.prior is None:
-        return admitted(context, session.access, opened, session.tenant)
+        return admit(context, session.access, opened, session.tenant)
     return Successor(context, session.access, opened, session.tenant)
 
 
@@ -259,8 +261,8 @@ def _change(
     seen: frozenset[int],
 ) -> _Change:
     made = _meant(context, session, snapshot, statement, seen)
-    reason = screened(context, made.reason, "reason")
-    fields = authored(session.access, screened_fields(context, made.fields))
+    reason = screen_text(context, made.reason, "reason")
+    fields = attribute_grain(session.access, screen_fields(context, made.fields))
     return replace(made, fields=dict(fields), reason=reason)
 
 
@@ -430,7 +432,7 @@ def _reverted(
     """The content before the target once more, in front of whatever is the head now."""
     address, version = target
     head, before = version, None
-    for each in snapshot.history(version.memory_id):
+    for each in snapshot.iterate_history(version.memory_id):
         if each.state.retired is None:
             head = each
             before = each if each.version_id < version.version_id else before
@@ -472,15 +474,17 @@ def _seen(context: Context, session: CalSession, statement: Evolving) -> frozens
     if isinstance(statement, Add):
         return frozenset()
     with context.engine.read(session.tenant) as snapshot:
-        found = snapshot.versions(
+        found = snapshot.load_versions(
             [version_id for _, version_id in _candidates(snapshot, statement)]
         )
         memory_ids = dict.fromkeys(each.memory_id for each in found)
-        versions = (version for memory_id in memory_ids for version in snapshot.history(memory_id))
+        versions = (
+            version for memory_id in memory_ids for version in snapshot.iterate_history(memory_id)
+        )
         return frozenset(
             each.version_id
             for each in versions
-            if is_listed(context, session.access, snapshot, each)
+            if is_visible(context, session.access, snapshot, each)
         )
 
 
@@ -489,8 +493,8 @@ def _candidates(snapshot: Snapshot, statement: Supersede | Revert) -> list[tuple
     assert isinstance(statement.hash, Hash)
     digits = bare_address(statement.hash.text)
     if len(digits) < ADDRESS_CHARS:
-        return snapshot.names_starting(oms.STANDARD, digits, _PREFIX_NAMES)
-    version = snapshot.named(oms.STANDARD, digits)
+        return snapshot.find_names_by_prefix(oms.STANDARD, digits, _PREFIX_NAMES)
+    version = snapshot.find_by_name(oms.STANDARD, digits)
     return [] if version is None else [(digits, version.version_id)]
 
 
@@ -506,10 +510,10 @@ def _target(
         for name, version_id in _candidates(snapshot, statement)
         if version_id in seen
     }
-    versions = [each for each in snapshot.versions(list(names)) if _is_live(each, session.now)]
+    versions = [each for each in snapshot.load_versions(list(names)) if _is_live(each, session.now)]
     assert isinstance(statement.hash, Hash)
     is_prefix = len(bare_address(statement.hash.text)) < ADDRESS_CHARS
-    here = [each for each in versions if whole(context, each)[0].namespace == session.namespace]
+    here = [each for each in versions if as_grain(context, each)[0].namespace == session.namespace]
     if not here:
         # Only a whole hash can tell that a grain is somewhere else.
         raise _elsewhere() if versions and not is_prefix else _unknown()
@@ -533,7 +537,7 @@ def _is_live(version: Version, now: Instant) -> bool:
 
 
 def _belief(context: Context, version: Version) -> Grain:
-    grain, _ = whole(context, version)
+    grain, _ = as_grain(context, version)
     if grain.type_byte != BELIEF_BYTE:
         raise _not_evolvable(
             f"A {grain.type_name} is a record of what was and does not evolve; beliefs do."
@@ -547,7 +551,7 @@ def _belief(context: Context, version: Version) -> Grain:
 def _write(context: Context, session: CalSession, unit: Unit, ready: _Ready) -> str:
     """Append the grain; its address."""
     change, grain, new, now = ready.change, ready.grain, ready.new, session.now
-    if unit.named(oms.STANDARD, grain.address) is not None:
+    if unit.find_by_name(oms.STANDARD, grain.address) is not None:
         # Somebody added the very same in this millisecond, after we looked.
         grain = _fresh(unit, change.fields, now)
         new = _admitted(context, session, change, grain)
@@ -555,7 +559,7 @@ def _write(context: Context, session: CalSession, unit: Unit, ready: _Ready) -> 
     if isinstance(new, Successor):
         assert change.prior is not None
         return new.replace(unit, change.prior, now)[0].address
-    unit.announce("created", append(context, unit, new, now), now=now)
+    unit.announce("created", append_grain(context, unit, new, now), now=now)
     return grain.address
 
 
@@ -570,7 +574,7 @@ def _fresh(snapshot: Snapshot, fields: Mapping[str, Any], now: Instant) -> Grain
     """The grain at the first moment from now at which there is none like it: no two ADDs are one grain."""
     created = now
     grain = _encoded(fields, created)
-    while snapshot.named(oms.STANDARD, grain.address) is not None:
+    while snapshot.find_by_name(oms.STANDARD, grain.address) is not None:
         created = Instant(created + 1)
         grain = _encoded(fields, created)
     return grain

@@ -38,7 +38,7 @@ class Grouping(msgspec.Struct, frozen=True, kw_only=True):
 
     def page(self, start: int, limit: int, following: int) -> Found | None:
         """Some groups, the largest first, and where the next page begins; None: one of them cannot be read."""
-        counted = self.snapshot.groups(
+        counted = self.snapshot.count_groups(
             self.selection, INDEX_NAMES.get(self.field, self.field), now=self.now
         )
         total = sum(each.count for each in counted)
@@ -67,7 +67,9 @@ class Grouping(msgspec.Struct, frozen=True, kw_only=True):
     def _shown(self, key: Any, group: VersionGroup) -> pipeline.GrainGroup:
         member = InGroup(name=INDEX_NAMES.get(self.field, self.field), key=group.key)
         within = replace(self.selection, tests=(*self.selection.tests, member))
-        found = self.snapshot.page(within, _BY_ADDRESS, limit=GROUP_SAMPLE_GRAINS, now=self.now)
+        found = self.snapshot.load_page(
+            within, _BY_ADDRESS, limit=GROUP_SAMPLE_GRAINS, now=self.now
+        )
         return pipeline.GrainGroup(
             key, group.count, self.items_of([each.version_id for each in found])
         )

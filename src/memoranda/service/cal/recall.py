@@ -47,9 +47,9 @@ from memoranda.service.cal.window import (
 )
 from memoranda.service.cal.written import about_searched, desugared, standing, tells, timed
 from memoranda.service.core.context import Context
-from memoranda.service.core.indexing import whole
-from memoranda.service.core.ranking import below_sources
-from memoranda.service.oms.views import is_listed, said, telling
+from memoranda.service.core.indexing import as_grain
+from memoranda.service.core.ranking import place_below_sources
+from memoranda.service.oms.views import collect_text, is_visible, matching_fields
 from memoranda.service.retrieve import PAGE_BYTES, asked_for, reach
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
@@ -166,15 +166,17 @@ class GrainReader(msgspec.Struct):
         start = 0
         while start < len(version_ids):
             self.check_time()
-            chunk: Sequence[int] = self.snapshot.within(
+            chunk: Sequence[int] = self.snapshot.fit_into_bytes(
                 version_ids[start : start + _CHUNK], PAGE_BYTES
             )
             start += max(1, len(chunk))
             if not self._sees_all():
-                chunk = [v.version_id for v in self.snapshot.versions(chunk) if self._may_see(v)]
-            kept = self.snapshot.documents(chunk)
+                chunk = [
+                    v.version_id for v in self.snapshot.load_versions(chunk) if self._may_see(v)
+                ]
+            kept = self.snapshot.load_documents(chunk)
             self.count_bytes(*(len(each.document.native) for each in kept))
-            kept = below_sources(kept, _document_of) if ranked else kept
+            kept = place_below_sources(kept, _document_of) if ranked else kept
             items += [item for each in kept if (item := self._item(each)) is not None]
         self.scanned += len(version_ids)
         return items
@@ -192,7 +194,7 @@ class GrainReader(msgspec.Struct):
     def resolve(self, given: Hash) -> list[tuple[str, int]]:
         """The grains of this namespace that a hash, or the beginning of one, stands for: (address, version)."""
         prefix = given.text.removeprefix("sha256:")
-        named = self.snapshot.names_starting(oms.STANDARD, prefix, _PREFIX_CANDIDATES)
+        named = self.snapshot.find_names_by_prefix(oms.STANDARD, prefix, _PREFIX_CANDIDATES)
         by_id = {version_id: name for name, version_id in named}
         selection = self.selection(
             None, (IsAmong(version_ids=tuple(by_id)),), standing="unforgotten"
@@ -202,10 +204,12 @@ class GrainReader(msgspec.Struct):
     def _seen(self, selection: Selection, enough: int = SCAN_LIMIT) -> list[Selected]:
         """All that the selection finds and the caller may see, or at least so many of it."""
         limit = enough if self._sees_all() else SCAN_LIMIT
-        found = self.snapshot.page(selection, order_of(None), limit=limit, now=self.session.now)
+        found = self.snapshot.load_page(
+            selection, order_of(None), limit=limit, now=self.session.now
+        )
         if self._sees_all():
             return list(found)
-        versions = self.snapshot.versions([each.version_id for each in found])
+        versions = self.snapshot.load_versions([each.version_id for each in found])
         allowed = {version.version_id for version in versions if self._may_see(version)}
         return [each for each in found if each.version_id in allowed]
 
@@ -352,7 +356,7 @@ class GrainReader(msgspec.Struct):
         return frozenset(ids)
 
     def _named(self, address: str) -> tuple[int, ...]:
-        found = self.snapshot.names_starting(oms.STANDARD, address, 1)
+        found = self.snapshot.find_names_by_prefix(oms.STANDARD, address, 1)
         return tuple(version_id for name, version_id in found if name == address)
 
     def _thread(self, thread: Thread) -> Test:
@@ -445,7 +449,7 @@ class GrainReader(msgspec.Struct):
             return replace(paged(window.rest, page, offset), total=total)
         ids, total, is_more = self._page_ids(question, window, offset)
         is_paged = is_list(window.rest)
-        fitting = self.snapshot.within(ids, PAGE_BYTES) if is_answer and is_paged else ids
+        fitting = self.snapshot.fit_into_bytes(ids, PAGE_BYTES) if is_answer and is_paged else ids
         page = self.items_of(fitting, ranked=question.text is not None and window.order is None)
         outcome = pipeline.run_stages(window.rest, GrainList(page))
         if len(fitting) < len(ids):
@@ -508,12 +512,16 @@ class GrainReader(msgspec.Struct):
     def _match(
         self, text: str, selection: Selection, limit: int, *, whole: bool = False
     ) -> Matches:
-        legs = self.context.meaning.legs(asked_for(self.context, KeywordQuery(text=text)))
+        legs = self.context.semantic_search.create_retriever_queries(
+            asked_for(self.context, KeywordQuery(text=text))
+        )
         began = time.monotonic()
-        self.snapshot.warm()
+        self.snapshot.warm_index()
         # What the first question after a start waits for is not the question's fault.
         self.deadline += time.monotonic() - began
-        return self.snapshot.match(selection, legs, limit=limit, whole=whole, now=self.session.now)
+        return self.snapshot.match(
+            selection, legs, limit=limit, count_all=whole, now=self.session.now
+        )
 
     def _page(
         self, question: _Question, window: Window, offset: int
@@ -549,7 +557,7 @@ class GrainReader(msgspec.Struct):
                 selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.hits)),)
             )
         order = order_of(window.order)
-        page = self.snapshot.counted_page(
+        page = self.snapshot.load_counted_page(
             selection, order, limit=window.limit, offset=start, now=now
         )
         return [each.version_id for each in page.hits], page.total, not page.is_last
@@ -563,7 +571,9 @@ class GrainReader(msgspec.Struct):
             items = self._scored(matches.hits, 0)
         else:
             order = order_of(window.order)
-            found = self.snapshot.page(question.selection, order, limit=SCAN_LIMIT + 1, now=now)
+            found = self.snapshot.load_page(
+                question.selection, order, limit=SCAN_LIMIT + 1, now=now
+            )
             self._refuse_wide(len(found))
             items = self.items_of([each.version_id for each in found])
         items = [
@@ -624,7 +634,7 @@ class GrainReader(msgspec.Struct):
         """The type and the fields of a grain, or of the grain that a memory of another standard shows as."""
         document = kept.document
         if not port_of(document.standard).has_own_fields:
-            grain = whole(self.context, self.snapshot.versions([kept.version_id])[0])[0]
+            grain = as_grain(self.context, self.snapshot.load_versions([kept.version_id])[0])[0]
             return grain.type_name, grain.fields
         if document.decoded is None:
             document.decoded = _decoded(document)
@@ -638,13 +648,13 @@ class GrainReader(msgspec.Struct):
         )
 
     def _may_see(self, version: Version) -> bool:
-        return is_listed(self.context, self.session.access, self.snapshot, version)
+        return is_visible(self.context, self.session.access, self.snapshot, version)
 
 
 def _matched(
     fields: Mapping[str, Any], asked: tuple[str, ...], sought: frozenset[str]
 ) -> tuple[str, ...]:
-    return (*asked, *telling(fields, sought, (*asked, *_UNTOLD))) if sought else asked
+    return (*asked, *matching_fields(fields, sought, (*asked, *_UNTOLD))) if sought else asked
 
 
 def _without_scores(conditions: list[WhereCondition], tests: list[Test]) -> list[WhereCondition]:
@@ -658,7 +668,7 @@ def _without_scores(conditions: list[WhereCondition], tests: list[Test]) -> list
 
 def _has_words(question: _Question, item: ResultItem) -> bool:
     return all(
-        not sought.isdisjoint(keywords(said(value_of(item, name))))
+        not sought.isdisjoint(keywords(collect_text(value_of(item, name))))
         for name, sought in question.within
     )
 

@@ -17,8 +17,8 @@ from memoranda.retrieval.languages import LANGUAGES
 from memoranda.service.cal.answer import recalled, result_of, text_of
 from memoranda.service.cal.recall import SCAN_LIMIT, GrainReader
 from memoranda.service.cal.window import Found
-from memoranda.service.core.indexing import whole
-from memoranda.service.oms.views import is_listed, jsonable
+from memoranda.service.core.indexing import as_grain
+from memoranda.service.oms.views import is_visible, to_json_value
 from memoranda.standards.cal import describe, plan
 from memoranda.standards.cal.assembly import pipeline, stream
 from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, assemble
@@ -291,7 +291,7 @@ class Runner(msgspec.Struct):
 
     def templates(self) -> dict[str, DefineTemplate]:
         """The templates defined in this namespace."""
-        kept = self.reader.snapshot.items(_TEMPLATES + self.reader.session.namespace)
+        kept = self.reader.snapshot.load_items(_TEMPLATES + self.reader.session.namespace)
         found = (parse(text).statement for text in kept.values())
         return {each.name: each for each in found if isinstance(each, DefineTemplate)}
 
@@ -304,7 +304,7 @@ class Runner(msgspec.Struct):
         if statement.diff is None:
             return self._versions(chain, statement)
         ends = [self._single(_hash(each)) for each in (statement.hash, statement.diff)]
-        before, after = (whole(self.reader.context, version)[0] for version in ends)
+        before, after = (as_grain(self.reader.context, version)[0] for version in ends)
         self.returned += 1
         return {
             "from": f"sha256:{before.address}",
@@ -313,7 +313,7 @@ class Runner(msgspec.Struct):
         }
 
     def _single(self, given: Hash) -> Version:
-        found = self.reader.snapshot.versions(self.reader.only(given))
+        found = self.reader.snapshot.load_versions(self.reader.only(given))
         if not found:
             raise QueryError(
                 f"There is no grain {given.text} here.",
@@ -323,8 +323,8 @@ class Runner(msgspec.Struct):
         return found[0]
 
     def _chain(self, given: Hash) -> Iterable[Version]:
-        found = self.reader.snapshot.versions(self.reader.only(given))
-        return self.reader.snapshot.history(found[0].memory_id) if found else ()
+        found = self.reader.snapshot.load_versions(self.reader.only(given))
+        return self.reader.snapshot.iterate_history(found[0].memory_id) if found else ()
 
     def _of_triple(self, statement: History) -> Iterable[Version]:
         tests = (
@@ -332,8 +332,10 @@ class Runner(msgspec.Struct):
             IsOneOf(name="relation", texts=(str(statement.relation),)),
         )
         selection = self.reader.selection(None, tests, standing="unforgotten")
-        found = self.reader.snapshot.page(selection, limit=SCAN_LIMIT, now=self.reader.session.now)
-        return self.reader.snapshot.in_slices(sorted(each.version_id for each in found))
+        found = self.reader.snapshot.load_page(
+            selection, limit=SCAN_LIMIT, now=self.reader.session.now
+        )
+        return self.reader.snapshot.iterate_versions(sorted(each.version_id for each in found))
 
     def _versions(self, versions: Iterable[Version], statement: History) -> Body:
         """Versions, newest first."""
@@ -342,7 +344,7 @@ class Runner(msgspec.Struct):
         for version in versions:
             self.reader.count_bytes(len(version.document.native))
             is_there = version.state.retired is None and not is_over(version.state, session.now)
-            if is_there and is_listed(context, session.access, self.reader.snapshot, version):
+            if is_there and is_visible(context, session.access, self.reader.snapshot, version):
                 shown.append(self._version(version))
         if statement.hash is None:
             # Versions of several memories: by when each was made, not by what it is about.
@@ -357,7 +359,7 @@ class Runner(msgspec.Struct):
         return {"versions": shown, "total": len(shown)}
 
     def _version(self, version: Version) -> Body:
-        grain = whole(self.reader.context, version)[0]
+        grain = as_grain(self.reader.context, version)[0]
         state, fields = version.state, grain.fields
         inner = fields.get("context")
         said = fields.get("supersession_justification") or (
@@ -372,20 +374,20 @@ class Runner(msgspec.Struct):
             "system_valid_to": state.closed if state.superseded_by else None,
             "current": not state.superseded_by,
             "reason": said,
-            "grain": jsonable(fields),
+            "grain": to_json_value(fields),
         }
 
     # --- about itself ------------------------------------------------------------------------------------
 
     def _describe(self, statement: Describe) -> Any:
-        host, meaning = self.reader.context.cal, self.reader.context.meaning
+        host, meaning = self.reader.context.cal, self.reader.context.semantic_search
         declared = describe.capabilities(
             tier1_enabled=self.tier1_enabled,
             streaming=True,
             templates=host.templates,
             auto_toon=host.auto_toon,
             token_counter=host.counter.name,
-            embedding_model=meaning.model if meaning.is_on else None,
+            embedding_model=meaning.model if meaning.is_enabled else None,
             languages=LANGUAGES,
         )
         server = {

@@ -1,12 +1,18 @@
-"""Consolidation of a namespace (OAMS section 6): dreams over what is there, dry first, explained, reversible.
+"""Consolidation of a namespace (OAMS section 6): runs that derive new memories, and can be previewed and undone.
 
-A pass reads everything current in one namespace, whichever standard wrote it, except what earlier passes made. What
-it makes are memories of their own that cite their inputs; no input is ever rewritten, and memories of different users
-are never mixed. The same store gives the same pass: its id is made of what it read, and a result that says what an
-earlier pass said stays as it is, so a second pass over an unchanged store writes nothing. Results of an earlier pass
-of the same strategy that no longer follow are taken back; undoing a pass brings them again. A result that somebody
-changed is theirs: it is read like any other memory, and neither a pass nor an undo touches it. What somebody refused is
-not written while it says the same, unless it is asked for by its key.
+A run reads every current memory of one namespace, whichever standard wrote it, except results of earlier runs. Its
+results are memories of their own that cite their inputs; no input is ever rewritten, and memories of different users
+are never mixed.
+
+The stages of a run are, in this order: `_read_namespace` loads the inputs, `_find_results` runs the strategy, `_plan`
+compares the results with the store, `_prepare` does what needs no writer, and `_write` writes all changes in one unit
+of work.
+
+Runs are deterministic. The id of a run is a hash of its inputs, and a result with the same digest as the stored one is
+left alone, so that a second run over an unchanged store writes nothing. Results of an earlier run of the same strategy
+that no longer follow are withdrawn; undoing the run restores them. A result that somebody edited belongs to them: it is
+an input like any other memory, and neither a run nor an undo changes it. A refused result is not written as long as it
+has the same content, unless it is requested by its key.
 """
 
 from __future__ import annotations
@@ -31,32 +37,32 @@ from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.consolidation import runs
 from memoranda.service.consolidation.results import (
     Input,
-    Maker,
+    ResultBuilder,
+    build_input,
     cited_keys,
-    dated,
+    date_after,
+    details_of,
     excerpts,
-    mark_of,
-    protected,
 )
 from memoranda.service.consolidation.runs import (
-    Change,
+    RecordedChange,
+    build_owned_version,
     is_erased,
+    location_scope,
     may_change,
-    owned,
-    place_scope,
     require_whole,
     withdraw,
 )
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry, try_again
+from memoranda.service.core.context import Context, audit_entry, retry_on_conflict
 from memoranda.service.core.lifecycle import Tombstones, erase_version
-from memoranda.service.core.secret_screening import screened, screened_fields
-from memoranda.service.core.views import holds, project, unless_damaged
+from memoranda.service.core.secret_screening import screen_fields, screen_text
+from memoranda.service.core.views import is_intact, project, run_unless_damaged
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
-from memoranda.service.oams.memories import Given
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.memories import AcceptedMemory
+from memoranda.service.oams.views import Location
 from memoranda.service.retrieve import walk
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.consolidated import strategy_of
@@ -66,61 +72,66 @@ from memoranda.standards.oams.requests import DreamRequest
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit
 
-# A pass reads a namespace into memory; a larger one has to be split into several.
+# Memories of a namespace that a run reads, all at once, into the process; a larger namespace has to be split.
 INPUTS_LIMIT: Final = 100_000
+# Characters of all inputs together.
 INPUTS_CHARS_LIMIT: Final = 64 * 1_048_576
-# One pass is one transaction, and everybody else waits for it.
+# Results that a request may ask for, per user of the namespace.
 RESULTS_LIMIT: Final = 1_000
+# Results that one run writes: a run is one transaction, for which all other writers wait.
 WRITTEN_LIMIT: Final = 5_000
-# A compressed text must fit into one memory.
+# Tokens of a compressed text, which must fit into one memory.
 BUDGET_TOKENS_LIMIT: Final = 100_000
-# Below that everything is like everything.
+# The least similarity that may be asked for: below it, all memories are linked with each other.
 LIKENESS_LEAST: Final = 0.05
+# The namespace of the UUIDs of runs.
 _RUN_SPACE: Final = uuid.UUID("5f0f7c1e-5d5a-5c39-9c55-6f2f1d7f3a11")
-# What somebody did not want, by its key: a fingerprint of what it said, as the text may be erased.
+# Items of this kind: the fingerprint of a refused result, by its key. The text itself may have to be erased.
 _REFUSED: Final = "oams dream refused"
 _WRITTEN: Final = ("created", "updated")
-_TAKEN_BACK: Final = "taken back"
-_CHANGING: Final = (*_WRITTEN, _TAKEN_BACK)
+_WITHDRAWN: Final = "taken back"
+_CHANGING: Final = (*_WRITTEN, _WITHDRAWN)
 _ERASED_REASON: Final = "what it was consolidated from was erased"
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
-    """One result, and what becomes of it."""
+    """One result of a run, and the change that it makes in the store."""
 
     memory: Memory
-    # created, updated, unchanged; kept: somebody changed what is under its key, or it is on hold; or refused.
+    # "created", "updated" or "unchanged"; "kept" if somebody edited or holds the memory under its key; or "refused".
     result: str
-    # Key and beginning of the strongest inputs.
+    # Keys and first characters of the strongest inputs.
     inputs: tuple[tuple[str, str], ...]
 
     def document(self) -> dict[str, Any]:
+        """Return the output as JSON."""
         inputs = [{"key": key, "text": text} for key, text in self.inputs]
         return {"result": self.result, "memory": self.memory, "inputs": inputs}
 
 
 class DreamRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One pass: what it makes and takes back; nothing was written if it is dry, or if nothing is new."""
+    """A consolidation run: its results and the results that it withdraws. A dry run writes nothing."""
 
     run_id: str
     namespace: str
     strategy: str
     inputs: int
-    # Memories that were not read, because their consent keeps their words as they are.
+    # Memories that were not read, because their consent forbids to repeat their text.
     stayed: int
     outputs: tuple[Output, ...]
-    # Keys of results of earlier passes that no longer follow.
+    # Keys of withdrawn results: those of earlier runs that no longer follow.
     taken_back: tuple[str, ...]
-    # Why some results cannot be memories here.
+    # Messages for the results that cannot be stored.
     left_out: tuple[str, ...]
     is_dry: bool
 
     @property
     def written(self) -> int:
-        """How many results are new or say something new."""
-        return sum(each.result in _WRITTEN for each in self.outputs)
+        """The number of results that are new or changed."""
+        return sum(output.result in _WRITTEN for output in self.outputs)
 
     def document(self) -> dict[str, Any]:
+        """Return the run as JSON."""
         return {
             "run_id": self.run_id,
             "namespace": self.namespace,
@@ -129,60 +140,62 @@ class DreamRun(msgspec.Struct, frozen=True, kw_only=True):
             "inputs": self.inputs,
             "stayed": self.stayed,
             "written": self.written,
-            "outputs": [each.document() for each in self.outputs],
+            "outputs": [output.document() for output in self.outputs],
             "taken_back": list(self.taken_back),
             "left_out": list(self.left_out),
         }
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A pass that somebody wants."""
+class _Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A checked request for a run; the fields are those of `consolidate`."""
 
     access: Access
-    place: Place
+    location: Location
     strategy: str
     options: Options
     writer: Writer | None
     is_dry: bool
-    # Only what is under these keys is written, and nothing is taken back.
+    # If set, only results under these keys are written, and nothing is withdrawn.
     only: frozenset[str] | None = None
 
 
-class _Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pass reads."""
+class _Contents(msgspec.Struct, frozen=True, kw_only=True):
+    """The current memories of a namespace, as a run reads them."""
 
     inputs: Mapping[str, Input]
-    # Results of earlier passes of this strategy, by key.
+    # Results of earlier runs of this strategy, by key.
     results: Mapping[str, Memory]
-    # How many were not read, because their consent keeps them as they are.
+    # The number of memories whose consent forbids to repeat their text.
     stayed: int
-    # Where the change feed was.
+    # The position of the change feed in the snapshot that was read.
     change_seq: int
 
 
-class _Pass(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pass comes to, before it is compared with what is there."""
+class _Findings(msgspec.Struct, frozen=True, kw_only=True):
+    """The results of a strategy as memories, before they are compared with the store."""
 
-    asked: _Asked
+    request: _Request
     run_id: str
-    found: _Found
-    given: tuple[Given, ...]
+    contents: _Contents
+    accepted: tuple[AcceptedMemory, ...]
+    # Messages for the results that cannot be stored.
     left_out: tuple[str, ...]
-    # The memories that any result rests on, by their ids in the store.
+    # The inputs of all results, by memory id.
     rests_on: frozenset[int]
 
 
-class _Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done under one key."""
+class _PlannedChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The change that a run makes under one key, if any."""
 
     key: str
+    # The `result` of the output, or _WITHDRAWN.
     result: str
-    # What is to be written; None when something is only taken back.
-    given: Given | None = None
+    # The memory to write; None if the stored one is only withdrawn.
+    accepted: AcceptedMemory | None = None
     prior: Version | None = None
-    # What is shown of it.
+    # The memory to show in the output.
     memory: Memory
-    # Set when what is there rests on something that was erased: its own words have to go, too, and this is left.
+    # Set if an input of the stored result was erased: then its versions are erased too, and these remain of them.
     tombstones: Tombstones | None = None
 
 
@@ -197,38 +210,44 @@ def consolidate(
     writer: Writer | None = None,
     only: Collection[str] | None = None,
 ) -> DreamRun:
-    """Run one strategy over a namespace; of what it comes to, write all, or `only` what is under these keys."""
-    place = memories.place_of(access, namespace)
+    """Run a strategy over a namespace and write its results, or `only` those under the given keys.
+
+    `is_dry` writes nothing. `writer` may reword the results. Raises ForbiddenScope unless the caller sees the whole
+    namespace, NamespaceNotFound, and InvalidInput for bad options or a namespace that is too large.
+    """
+    location = memories.locate_namespace(access, namespace)
     if not is_dry:
         access.require("derive")
         access.require("write")
-        require_whole(access, place)
-    _check(strategy, options)
-    keys = None if only is None else frozenset(only)
-    asked = _Asked(
+        require_whole(access, location)
+    _check_options(strategy, options)
+    request = _Request(
         access=access,
-        place=place,
+        location=location,
         strategy=strategy,
         options=options,
         writer=writer,
         is_dry=is_dry,
-        only=keys,
+        only=None if only is None else frozenset(only),
     )
-    return try_again(lambda: _consolidate(context, asked))
+    return retry_on_conflict(lambda: _run(context, request))
 
 
 def refuse(
     context: Context, access: Access, namespace: Namespace, strategy: str, keys: Collection[str]
 ) -> DreamRun:
-    """Note that some of what a strategy comes to is not wanted, and what it comes to now. Raises NotFound."""
+    """Mark suggested results of a strategy as unwanted, so that later runs do not write them.
+
+    Return the dry run with these results as "refused". Raises NotFound for a key without a suggestion.
+    """
     access.require("derive")
-    place, now = memories.place_of(access, namespace), context.clock()
-    require_whole(access, place)
-    run_strategy = consolidate(context, access, namespace, strategy, is_dry=True)
+    location, now = memories.locate_namespace(access, namespace), context.clock()
+    require_whole(access, location)
+    dry_run = consolidate(context, access, namespace, strategy, is_dry=True)
     digests = {
-        each.memory["key"]: mark_of(each.memory)["digest"]
-        for each in run_strategy.outputs
-        if each.result in _WRITTEN
+        output.memory["key"]: details_of(output.memory)["digest"]
+        for output in dry_run.outputs
+        if output.result in _WRITTEN
     }
     unknown = next((key for key in keys if key not in digests), None)
     if unknown is not None:
@@ -236,27 +255,29 @@ def refuse(
 
     def work(unit: Unit) -> None:
         for key in keys:
-            unit.put_item(
-                _REFUSED, key, context.engine.fingerprint(place.tenant, digests[key]).encode()
-            )
-        meta, result = {"strategy": strategy, "keys": sorted(keys)}, f"{len(keys)} refused"
-        unit.record(
-            audit_entry(
-                access, "oams.refuse", now=now, scope=place_scope(place), result=result, meta=meta
-            )
+            fingerprint = context.engine.fingerprint(location.tenant, digests[key])
+            unit.put_item(_REFUSED, key, fingerprint.encode())
+        entry = audit_entry(
+            access,
+            "oams.refuse",
+            now=now,
+            scope=location_scope(location),
+            result=f"{len(keys)} refused",
+            meta={"strategy": strategy, "keys": sorted(keys)},
         )
+        unit.record_audit(entry)
 
-    context.engine.write(place.tenant, work)
-    outputs = (
-        replace(each, result="refused") if each.memory["key"] in keys else each
-        for each in run_strategy.outputs
+    context.engine.write(location.tenant, work)
+    outputs = tuple(
+        replace(output, result="refused") if output.memory["key"] in keys else output
+        for output in dry_run.outputs
     )
-    return replace(run_strategy, outputs=tuple(outputs))
+    return replace(dry_run, outputs=outputs)
 
 
-def requested(context: Context, access: Access, request: DreamRequest) -> DreamRun:
-    """The pass that a request asks for."""
-    namespace = request.namespace or memories.namespace_named(context, access)
+def run_request(context: Context, access: Access, request: DreamRequest) -> DreamRun:
+    """Run, preview or refuse, as a parsed request asks for."""
+    namespace = request.namespace or memories.resolve_namespace(context, access)
     options = Options(
         limit=request.limit,
         budget_tokens=request.budget,
@@ -276,10 +297,10 @@ def requested(context: Context, access: Access, request: DreamRequest) -> DreamR
     )
 
 
-def _check(strategy: str, options: Options) -> None:
-    known = (*memory.STRATEGIES, memory.STATEMENTS)
-    if strategy not in known:
-        raise InvalidInput(f"strategy must be one of {', '.join(known)}")
+def _check_options(strategy: str, options: Options) -> None:
+    strategies = (*memory.STRATEGIES, memory.STATEMENTS)
+    if strategy not in strategies:
+        raise InvalidInput(f"strategy must be one of {', '.join(strategies)}")
     if options.limit > RESULTS_LIMIT:
         raise InvalidInput(f"limit must be at most {RESULTS_LIMIT} results")
     if options.budget_tokens > BUDGET_TOKENS_LIMIT:
@@ -288,197 +309,215 @@ def _check(strategy: str, options: Options) -> None:
         raise InvalidInput(f"likeness must be at least {LIKENESS_LEAST}")
 
 
-def _consolidate(context: Context, asked: _Asked) -> DreamRun:
-    now = context.clock()
-    made = _made(context, asked, _read(context, asked, now), now)
-    with context.engine.read(asked.place.tenant) as snapshot:
-        steps = _planned(context, snapshot, made, now)
-        is_written = not asked.is_dry and any(step.result in _CHANGING for step in steps)
+def _run(context: Context, request: _Request) -> DreamRun:
+    """Do all stages of a run. Raises Conflict if an input or a result changes meanwhile."""
+    now, tenant = context.clock(), request.location.tenant
+    contents = _read_namespace(context, request, now)
+    findings = _find_results(context, request, contents, now)
+    with context.engine.read(tenant) as snapshot:
+        plan = _plan(context, snapshot, findings, now)
+        is_written = not request.is_dry and any(change.result in _CHANGING for change in plan)
         if is_written:
-            steps = [_prepared(context, snapshot, asked.place, step, now) for step in steps]
+            plan = [_prepare(context, snapshot, request.location, change, now) for change in plan]
+    run = _describe_run(findings, plan)
     if is_written:
-        return _applied(context, made, steps, now)
-    run_strategy = _run(made, steps)
-    context.audit_read(asked.place.tenant, _audited(asked, run_strategy, now))
-    return run_strategy
+        _write(context, findings, plan, run, now)
+    else:
+        context.audit_read(tenant, _audit_run(request, run, now))
+    return run
 
 
-# --- what is read --------------------------------------------------------------------------------------------
+# --- reading -------------------------------------------------------------------------------------------------
 
 
-def _read(context: Context, asked: _Asked, now: Instant) -> _Found:
-    place = asked.place
+def _read_namespace(context: Context, request: _Request, now: Instant) -> _Contents:
+    """Read the namespace in one snapshot. Raises NamespaceNotFound, or InvalidInput if it is too large."""
+    location = request.location
     inputs: dict[str, Input] = {}
     results: dict[str, Memory] = {}
     chars = stayed = 0
-    with context.engine.read(place.tenant) as snapshot:
-        if not snapshot.has_space(place.space):
-            raise NamespaceNotFound(f"nothing was ever stored in {place.namespace}")
-        for version in _versions(context, asked.access, snapshot, place, now):
-            show = partial(oams_views.show, context, snapshot, version, place)
-            answer = unless_damaged(version, show)
+    with context.engine.read(location.tenant) as snapshot:
+        if not snapshot.has_space(location.space):
+            raise NamespaceNotFound(f"nothing was ever stored in {location.namespace}")
+        for version in _visible_versions(context, request.access, snapshot, location, now):
+            show = partial(oams_views.render, context, snapshot, version, location)
+            answer = run_unless_damaged(version, show)
             if answer is None:
                 continue
-            shown = answer.memory
-            made_by = strategy_of(shown)
-            if made_by == asked.strategy:
-                results[shown["key"]] = shown
-            if made_by is not None:
+            document = answer.memory
+            author_strategy = strategy_of(document)
+            if author_strategy == request.strategy:
+                results[document["key"]] = document
+            if author_strategy is not None:
                 continue
-            read = _input(context, version, shown, place)
-            if read is None:
+            item = _load_input(context, version, document, location)
+            if item is None:
                 stayed += 1
                 continue
-            inputs[shown["key"]] = read
-            chars += len(shown["value"])
+            inputs[document["key"]] = item
+            chars += len(document["value"])
             if len(inputs) > INPUTS_LIMIT or chars > INPUTS_CHARS_LIMIT:
                 most = f"{INPUTS_LIMIT} memories or {INPUTS_CHARS_LIMIT} characters"
                 raise InvalidInput(
-                    f"{place.namespace} is too large for one pass, which reads at most {most}"
+                    f"{location.namespace} is too large for one run, which reads at most {most}"
                 )
-        return _Found(
-            inputs=inputs, results=results, stayed=stayed, change_seq=snapshot.change_seq()
+        return _Contents(
+            inputs=inputs, results=results, stayed=stayed, change_seq=snapshot.find_last_change()
         )
 
 
-def _versions(
-    context: Context, access: Access, snapshot: Snapshot, place: Place, now: Instant
+def _visible_versions(
+    context: Context, access: Access, snapshot: Snapshot, location: Location, now: Instant
 ) -> Iterator[Version]:
-    selection = Selection(space=place.space, visibilities=access.visibilities(place.tenant))
+    """Yield the current versions of a namespace that are intact and visible to the caller, latest update first."""
+    selection = Selection(space=location.space, visibilities=access.visibilities(location.tenant))
     for version, _ in walk(snapshot, selection, UPDATED, now=now):
         if (
             not version.state.erased
-            and holds(version)
+            and is_intact(version)
             and oams_views.may_see(context, access, snapshot, version)
         ):
             yield version
 
 
-def _input(context: Context, version: Version, shown: Memory, place: Place) -> Input | None:
-    """A memory as a pass reads it; None if its words may not go into another."""
-    read = project(context, version)
-    if not read.exportable or _is_cut(version):
-        # UMP §2.7: a result may leave this store, and these words may not.
+def _load_input(
+    context: Context, version: Version, document: Memory, location: Location
+) -> Input | None:
+    """Return a memory as an input; None if its text may not be repeated in another memory."""
+    projection = project(context, version)
+    if not projection.exportable or _hides_text(version):
+        # UMP §2.7: a result may leave this store, and this text may not.
         return None
     note = MemoryNote(
-        name=shown["key"],
-        text=shown["value"],
-        at=parse_instant(shown["updated_at"]),
-        tags=tuple(memory.tags_of(shown)),
-        confidence=memory.metadata_of(shown).get("confidence"),
-        source=shown.get("source_id") or "",
+        name=document["key"],
+        text=document["value"],
+        at=parse_instant(document["updated_at"]),
+        tags=tuple(memory.tags_of(document)),
+        confidence=memory.metadata_of(document).get("confidence"),
+        source=document.get("source_id") or "",
     )
-    # The user of a claimed namespace is no stranger there.
-    user = "" if read.scope.user == place.user else read.scope.user
+    # In a namespace that a user claimed, memories of that user count as everybody's.
+    user = "" if projection.scope.user == location.user else projection.scope.user
     fields = compliance.fields_of_version(version)
-    return protected(note, version.memory_id, user, version.state.expires, fields)
+    return build_input(note, version.memory_id, user, version.state.expires, fields)
 
 
-def _is_cut(version: Version) -> bool:
-    """Whether others may see only a part of the text."""
-    is_cut_earlier = version.bounds is not None and bool(version.bounds.redact)
-    return is_cut_earlier or port_of(version.document.standard).hides_text(version.document)
+def _hides_text(version: Version) -> bool:
+    """Return True if other readers may see only a part of the text."""
+    if version.bounds is not None and version.bounds.redact:
+        return True
+    return port_of(version.document.standard).hides_text(version.document)
 
 
-# --- what it comes to ----------------------------------------------------------------------------------------
+# --- finding results -----------------------------------------------------------------------------------------
 
 
-def _made(context: Context, asked: _Asked, found: _Found, now: Instant) -> _Pass:
-    looks_from = _latest(found.inputs, now)
-    run_id = _run_id(asked, found.inputs, looks_from)
-    maker = Maker(asked.place, asked.strategy, run_id, found.inputs)
-    given: list[Given] = []
+def _find_results(
+    context: Context, request: _Request, contents: _Contents, now: Instant
+) -> _Findings:
+    """Run the strategy and turn its results into memories; those that cannot be stored are left out with a message."""
+    reference_time = _latest_write(contents.inputs, now)
+    run_id = _derive_run_id(request, contents.inputs, reference_time)
+    builder = ResultBuilder(request.location, request.strategy, run_id, contents.inputs)
+    results: list[AcceptedMemory] = []
     left_out: list[str] = []
     rests_on: set[int] = set()
-    for user, each in _dreams(asked, found.inputs, looks_from):
+    for user, dream in _run_strategy(request, contents.inputs, reference_time):
         try:
-            result = _result(maker, _screened(context, each), user, found, asked.writer)
-            accepted = memories.accept(context, asked.access, result)
+            clean = _screen_secrets(context, dream)
+            result = _build_result(builder, clean, user, contents, request.writer)
+            accepted = memories.accept(context, request.access, result)
         except (InvalidInput, ConsentViolation) as error:
             left_out.append(error.message)
             continue
-        given.append(
-            structs.replace(
-                accepted, place=structs.replace(accepted.place, user=user or accepted.place.user)
-            )
-        )
-        rests_on.update(found.inputs[name].memory_id for name in each.inputs)
-    if len(given) > WRITTEN_LIMIT:
+        owner = structs.replace(accepted.location, user=user or accepted.location.user)
+        results.append(structs.replace(accepted, location=owner))
+        rests_on.update(contents.inputs[name].memory_id for name in dream.inputs)
+    if len(results) > WRITTEN_LIMIT:
         raise InvalidInput(
-            f"this pass would make more than {WRITTEN_LIMIT} memories; choose a smaller limit"
+            f"this run would make more than {WRITTEN_LIMIT} memories; choose a smaller limit"
         )
-    return _Pass(
-        asked=asked,
+    return _Findings(
+        request=request,
         run_id=run_id,
-        found=found,
-        given=tuple(given),
+        contents=contents,
+        accepted=tuple(results),
         left_out=tuple(left_out),
         rests_on=frozenset(rests_on),
     )
 
 
-def _dreams(asked: _Asked, inputs: Mapping[str, Input], now: int) -> Iterator[tuple[str, Dream]]:
-    """What the strategy finds in the memories of each user, and in those of none."""
-    # What strategies read texts by takes a while to be made; who only lists needs none of it.
+def _run_strategy(
+    request: _Request, inputs: Mapping[str, Input], now: int
+) -> Iterator[tuple[str, Dream]]:
+    """Yield the results of the strategy with their user, run for each user and for the memories of none."""
+    # Strategies compile many patterns when they are imported; other commands of OAMS need none of them.
     from memoranda.consolidation.strategies.catalogue import run_strategy
 
-    groups: dict[str, list[MemoryNote]] = defaultdict(list)
-    for each in inputs.values():
-        groups[each.user].append(each.note)
-    for user in sorted(groups):
-        for made in run_strategy(asked.strategy, groups[user], now=now, options=asked.options):
-            yield user, made
+    notes_by_user: dict[str, list[MemoryNote]] = defaultdict(list)
+    for item in inputs.values():
+        notes_by_user[item.user].append(item.note)
+    for user in sorted(notes_by_user):
+        notes = notes_by_user[user]
+        for dream in run_strategy(request.strategy, notes, now=now, options=request.options):
+            yield user, dream
 
 
-def _screened(context: Context, made: Dream) -> Dream:
-    """What was found, without what looks like a secret; it may have come in before anybody looked."""
+def _screen_secrets(context: Context, dream: Dream) -> Dream:
+    """Return a result without likely secrets: its inputs may have been stored before screening was on."""
     return replace(
-        made,
-        text=screened(context, made.text, "value"),
-        detail=screened_fields(context, made.detail),
+        dream,
+        text=screen_text(context, dream.text, "value"),
+        detail=screen_fields(context, dream.detail),
     )
 
 
-def _result(maker: Maker, made: Dream, user: str, found: _Found, writer: Writer | None) -> Memory:
-    key = maker.key(made, user)
-    plain = maker.memory(made, key, user)
+def _build_result(
+    builder: ResultBuilder, dream: Dream, user: str, contents: _Contents, writer: Writer | None
+) -> Memory:
+    """Return a result as a memory, reworded if there is a writer."""
+    key = builder.make_key(dream, user)
+    plain = builder.build_memory(dream, key, user)
     if writer is None:
         return plain
-    before, current = mark_of(plain)["digest"], found.results.get(key)
-    if current is not None and mark_of(current).get("found") == before:
-        # It was worded before: a model is not asked twice for the same, and need not answer the same.
+    plain_digest, current = details_of(plain)["digest"], contents.results.get(key)
+    if current is not None and details_of(current).get("found") == plain_digest:
+        # Reworded by an earlier run. A second call could give another wording, and so a needless change.
         return current
     from memoranda.consolidation.strategies.catalogue import reword
 
-    worded = reword(maker.strategy, made, [found.inputs[name].note for name in made.inputs], writer)
-    return plain if worded is made else maker.memory(worded, key, user, found=before)
+    notes = [contents.inputs[name].note for name in dream.inputs]
+    reworded = reword(builder.strategy, dream, notes, writer)
+    if reworded is dream:
+        return plain
+    return builder.build_memory(reworded, key, user, plain_digest=plain_digest)
 
 
-def _latest(inputs: Mapping[str, Input], now: Instant) -> int:
-    """The moment a pass looks from: the last thing that was written, so that waiting alone changes nothing.
+def _latest_write(inputs: Mapping[str, Input], now: Instant) -> int:
+    """Return the time that a run takes as the present: the last write of an input, so that waiting changes no result.
 
-    A clock that is ahead must not make everybody's plans things of the past.
+    Writes in the future are ignored: a clock that is ahead must not turn plans into past events.
     """
-    return max((each.note.at for each in inputs.values() if each.note.at <= now), default=now)
+    return max((item.note.at for item in inputs.values() if item.note.at <= now), default=now)
 
 
-def _run_id(asked: _Asked, inputs: Mapping[str, Input], looks_from: int) -> str:
-    told = asked.options
-    said_to_it = (
-        told.budget_tokens,
-        told.least,
-        told.likeness,
-        told.limit,
-        type(asked.writer).__name__,
-        looks_from,
+def _derive_run_id(request: _Request, inputs: Mapping[str, Input], reference_time: int) -> str:
+    """Return an id that depends on the inputs, the strategy and its options only."""
+    settings = (
+        request.options.budget_tokens,
+        request.options.least,
+        request.options.likeness,
+        request.options.limit,
+        type(request.writer).__name__,
+        reference_time,
     )
-    only = "" if asked.only is None else repr(sorted(asked.only))
+    only = "" if request.only is None else repr(sorted(request.only))
     digest = hashlib.sha256(
-        f"{asked.place.namespace}\x00{asked.strategy}\x00{said_to_it!r}{only}".encode()
+        f"{request.location.namespace}\x00{request.strategy}\x00{settings!r}{only}".encode()
     )
     for name in sorted(inputs):
         note = inputs[name].note
-        said = (
+        content = (
             name,
             note.text,
             note.at,
@@ -487,179 +526,217 @@ def _run_id(asked: _Asked, inputs: Mapping[str, Input], looks_from: int) -> str:
             note.source,
             inputs[name].user,
         )
-        digest.update(repr(said).encode("utf-8", "surrogatepass"))
+        digest.update(repr(content).encode("utf-8", "surrogatepass"))
     return str(uuid.uuid5(_RUN_SPACE, digest.hexdigest()))
 
 
-# --- what becomes of it --------------------------------------------------------------------------------------
+# --- planning ------------------------------------------------------------------------------------------------
 
 
-def _planned(context: Context, snapshot: Snapshot, made: _Pass, now: Instant) -> list[_Step]:
-    """What is to be done, compared with what is there: one step for each result, then what is taken back."""
-    steps = [_step(context, snapshot, made, each, now) for each in made.given]
-    if made.asked.only is not None:
-        return [step for step in steps if step.key in made.asked.only]
-    for key in sorted(made.found.results.keys() - {step.key for step in steps}):
-        prior = memories.find(context, snapshot, made.asked.place, key)
+def _plan(
+    context: Context, snapshot: Snapshot, findings: _Findings, now: Instant
+) -> list[_PlannedChange]:
+    """Compare the results with the store: one change for each result, then the stored results to withdraw."""
+    request = findings.request
+    plan = [_plan_change(context, snapshot, request, item, now) for item in findings.accepted]
+    if request.only is not None:
+        return [change for change in plan if change.key in request.only]
+    for key in sorted(findings.contents.results.keys() - {change.key for change in plan}):
+        prior = memories.find_head(context, snapshot, request.location, key)
         if prior is None:
             continue
-        current = oams_views.show(context, snapshot, prior, made.asked.place).memory
-        if strategy_of(current) == made.asked.strategy and may_change(snapshot, prior, now):
-            steps.append(_Step(key=key, result=_TAKEN_BACK, prior=prior, memory=current))
-    return steps
+        current = oams_views.render(context, snapshot, prior, request.location).memory
+        if strategy_of(current) == request.strategy and may_change(snapshot, prior, now):
+            change = _PlannedChange(key=key, result=_WITHDRAWN, prior=prior, memory=current)
+            plan.append(change)
+    return plan
 
 
-def _step(context: Context, snapshot: Snapshot, made: _Pass, given: Given, now: Instant) -> _Step:
-    key = given.memory["key"]
-    prior = memories.find(context, snapshot, made.asked.place, key, or_retracted=True)
-    if made.asked.only is None and _is_refused(context, snapshot, given.memory):
-        return _Step(key=key, result="refused", given=given, prior=prior, memory=given.memory)
-    if prior is None:
-        return _Step(key=key, result="created", given=given, memory=given.memory)
-    if prior.state.verification == "retracted":
-        # Somebody said that it is wrong.
-        return _Step(key=key, result="kept", given=given, prior=prior, memory=given.memory)
-    current = oams_views.show(context, snapshot, prior, made.asked.place).memory
-    if (
-        strategy_of(current) == made.asked.strategy
-        and mark_of(current)["digest"] == mark_of(given.memory)["digest"]
-    ):
-        return _Step(key=key, result="unchanged", given=given, prior=prior, memory=current)
-    is_ours = strategy_of(current) == made.asked.strategy and may_change(snapshot, prior, now)
-    return _Step(
-        key=key,
-        result="updated" if is_ours else "kept",
-        given=given,
+def _plan_change(
+    context: Context, snapshot: Snapshot, request: _Request, accepted: AcceptedMemory, now: Instant
+) -> _PlannedChange:
+    """Return the change that one result makes."""
+    result = accepted.memory
+    prior = memories.find_head(
+        context, snapshot, request.location, result["key"], or_retracted=True
+    )
+    current = None
+    if request.only is None and _is_refused(context, snapshot, result):
+        outcome = "refused"
+    elif prior is None:
+        outcome = "created"
+    elif prior.state.verification == "retracted":
+        # Somebody declared the earlier result wrong.
+        outcome = "kept"
+    else:
+        current = oams_views.render(context, snapshot, prior, request.location).memory
+        is_ours = strategy_of(current) == request.strategy
+        if is_ours and details_of(current)["digest"] == details_of(result)["digest"]:
+            outcome = "unchanged"
+        else:
+            outcome = "updated" if is_ours and may_change(snapshot, prior, now) else "kept"
+    return _PlannedChange(
+        key=result["key"],
+        result=outcome,
+        accepted=accepted,
         prior=prior,
-        memory=given.memory,
+        memory=current if current is not None and outcome == "unchanged" else result,
     )
 
 
-def _is_refused(context: Context, snapshot: Snapshot, given: Memory) -> bool:
-    kept = snapshot.item(_REFUSED, given["key"])
-    return kept is not None and kept.decode() == context.engine.fingerprint(
-        snapshot.tenant, mark_of(given)["digest"]
-    )
+def _is_refused(context: Context, snapshot: Snapshot, result: Memory) -> bool:
+    """Return True if a result with this key and content was refused."""
+    refused = snapshot.load_item(_REFUSED, result["key"])
+    if refused is None:
+        return False
+    digest = details_of(result)["digest"]
+    return refused.decode() == context.engine.fingerprint(snapshot.tenant, digest)
 
 
-def _prepared(
-    context: Context, snapshot: Snapshot, place: Place, step: _Step, now: Instant
-) -> _Step:
-    """A step with everything that can be read and made before the writer's turn."""
-    if step.result not in _CHANGING:
-        return step
+def _prepare(
+    context: Context, snapshot: Snapshot, location: Location, change: _PlannedChange, now: Instant
+) -> _PlannedChange:
+    """Return a change with the version to write, so that the unit of work has no more to compute."""
+    if change.result not in _CHANGING:
+        return change
     current = tombstones = None
-    if step.prior is not None:
-        current = oams_views.show(context, snapshot, step.prior, place).memory
-        if any(is_erased(context, snapshot, place, key) for key in cited_keys(current)):
-            tombstones = Tombstones(
-                context, _ERASED_REASON, now, snapshot.history(step.prior.memory_id)
-            )
-    if step.given is None:
-        return replace(step, tombstones=tombstones)
-    fresh = dated(step.given.memory, current if tombstones is None else None)
-    new = owned(context, step.given.place, fresh)
-    stored = memories.as_stored(fresh, new, step.result)
-    given = structs.replace(step.given, memory=fresh, new=new, stored=stored)
-    return replace(step, given=given, memory=stored.memory, tombstones=tombstones)
+    if change.prior is not None:
+        current = oams_views.render(context, snapshot, change.prior, location).memory
+        if any(is_erased(context, snapshot, location, key) for key in cited_keys(current)):
+            history = snapshot.iterate_history(change.prior.memory_id)
+            tombstones = Tombstones(context, _ERASED_REASON, now, history)
+    if change.accepted is None:
+        return replace(change, tombstones=tombstones)
+    # After an erasure the memory starts again, with no earlier version.
+    dated = date_after(change.accepted.memory, current if tombstones is None else None)
+    new = build_owned_version(context, change.accepted.location, dated)
+    stored = memories.build_result(dated, new, change.result)
+    accepted = structs.replace(change.accepted, memory=dated, new=new, stored=stored)
+    return replace(change, accepted=accepted, memory=stored.memory, tombstones=tombstones)
 
 
-def _applied(context: Context, made: _Pass, steps: Sequence[_Step], now: Instant) -> DreamRun:
-    place = made.asked.place
-    run_strategy = _run(made, steps)
+# --- writing -------------------------------------------------------------------------------------------------
+
+
+def _write(
+    context: Context,
+    findings: _Findings,
+    plan: Sequence[_PlannedChange],
+    run: DreamRun,
+    now: Instant,
+) -> None:
+    """Write all changes of a run, its record for an undo, and its audit entry in one unit of work."""
+    request = findings.request
 
     def work(unit: Unit) -> None:
-        _require_unmoved(context, unit, made, steps)
-        changes = [_take(context, unit, step, now) for step in steps if step.result in _CHANGING]
-        runs.keep(unit, run_strategy.run_id, place.namespace, made.asked.strategy, changes, now)
-        unit.record(_audited(made.asked, run_strategy, now))
+        _require_unchanged(context, unit, findings, plan)
+        changes = [
+            _write_change(context, unit, change, now)
+            for change in plan
+            if change.result in _CHANGING
+        ]
+        runs.record_run(
+            unit, run.run_id, request.location.namespace, request.strategy, changes, now
+        )
+        unit.record_audit(_audit_run(request, run, now))
 
-    context.engine.write(place.tenant, work)
-    if any(step.tombstones is not None for step in steps):
+    context.engine.write(request.location.tenant, work)
+    if any(change.tombstones is not None for change in plan):
         context.engine.scrub()
-    return run_strategy
 
 
-def _require_unmoved(context: Context, unit: Unit, made: _Pass, steps: Sequence[_Step]) -> None:
-    """Raise Conflict if what the results rest on or replace was changed, forgotten or held while they were made."""
-    place = made.asked.place
-    changing = [step for step in steps if step.result in _CHANGING]
-    priors = [step.prior for step in changing if step.prior is not None]
-    moved = unit.changed_memories(made.found.change_seq)
-    is_moved = not moved.isdisjoint(made.rests_on) or any(
-        prior.memory_id in moved for prior in priors
+def _require_unchanged(
+    context: Context, unit: Unit, findings: _Findings, plan: Sequence[_PlannedChange]
+) -> None:
+    """Raise Conflict if an input, or a memory that a result replaces, was changed, forgotten or held meanwhile."""
+    location = findings.request.location
+    changes = [change for change in plan if change.result in _CHANGING]
+    priors = [change.prior for change in changes if change.prior is not None]
+    changed_ids = unit.list_changed_memories(findings.contents.change_seq)
+    is_changed = not changed_ids.isdisjoint(findings.rests_on) or any(
+        prior.memory_id in changed_ids for prior in priors
     )
-    new = {
-        memories.name_of(context, place, step.key): step.key
-        for step in changing
-        if step.prior is None
+    new_keys = {
+        memories.stored_name(context, location, change.key): change.key
+        for change in changes
+        if change.prior is None
     }
-    known = unit.known_names([(mapping.STANDARD, name) for name in new])
-    is_taken = any(memories.find(context, unit, place, new[name]) is not None for _, name in known)
+    existing = unit.filter_known_names([(mapping.STANDARD, name) for name in new_keys])
+    is_key_in_use = any(
+        memories.find_head(context, unit, location, new_keys[name]) is not None
+        for _, name in existing
+    )
     if (
-        is_moved
-        or is_taken
-        or unit.count_free([prior.version_id for prior in priors]) < len(priors)
+        is_changed
+        or is_key_in_use
+        or unit.count_deletable([prior.version_id for prior in priors]) < len(priors)
     ):
-        raise Conflict(f"{place.namespace} changes faster than it can be consolidated; try again")
+        raise Conflict(
+            f"{location.namespace} changes faster than it can be consolidated; try again"
+        )
 
 
-def _take(context: Context, unit: Unit, step: _Step, now: Instant) -> Change:
-    """Do a step; what is to be known to undo it."""
-    prior = step.prior
-    if prior is not None and step.tombstones is not None:
-        _erase(unit, prior, step.tombstones)
+def _write_change(
+    context: Context, unit: Unit, change: _PlannedChange, now: Instant
+) -> RecordedChange:
+    """Write one change and return its record for an undo."""
+    prior = change.prior
+    if prior is not None and change.tombstones is not None:
+        _erase_history(unit, prior, change.tombstones)
         prior = None
     prior_id = None if prior is None else prior.version_id
-    if step.given is None:
+    if change.accepted is None:
         if prior is not None:
             withdraw(unit, prior, now)
-        return Change(key=step.key, written=None, before=prior_id)
-    version = memories.append(context, unit, step.given.new, prior, now)
-    return Change(key=step.key, written=version.version_id, before=prior_id)
+        return RecordedChange(key=change.key, written=None, before=prior_id)
+    version = memories.append_memory(context, unit, change.accepted.new, prior, now)
+    return RecordedChange(key=change.key, written=version.version_id, before=prior_id)
 
 
-def _erase(unit: Unit, prior: Version, tombstones: Tombstones) -> None:
-    """Erase what is there, with its history; what is written instead begins anew."""
-    for each in unit.history(prior.memory_id):
-        if not each.state.erased:
-            erase_version(unit, each, tombstones)
+def _erase_history(unit: Unit, prior: Version, tombstones: Tombstones) -> None:
+    """Erase every version of a memory that is not erased yet."""
+    for version in unit.iterate_history(prior.memory_id):
+        if not version.state.erased:
+            erase_version(unit, version, tombstones)
     unit.announce("tombstoned", prior, now=tombstones.now)
 
 
-def _run(made: _Pass, steps: Sequence[_Step]) -> DreamRun:
-    outputs = [
+def _describe_run(findings: _Findings, plan: Sequence[_PlannedChange]) -> DreamRun:
+    request, contents = findings.request, findings.contents
+    outputs = tuple(
         Output(
-            memory=step.memory, result=step.result, inputs=excerpts(step.memory, made.found.inputs)
+            memory=change.memory,
+            result=change.result,
+            inputs=excerpts(change.memory, contents.inputs),
         )
-        for step in steps
-        if step.result != _TAKEN_BACK
-    ]
+        for change in plan
+        if change.result != _WITHDRAWN
+    )
     return DreamRun(
-        run_id=made.run_id,
-        namespace=made.asked.place.namespace,
-        strategy=made.asked.strategy,
-        inputs=len(made.found.inputs),
-        stayed=made.found.stayed,
-        outputs=tuple(outputs),
-        taken_back=tuple(step.key for step in steps if step.result == _TAKEN_BACK),
-        left_out=made.left_out,
-        is_dry=made.asked.is_dry,
+        run_id=findings.run_id,
+        namespace=request.location.namespace,
+        strategy=request.strategy,
+        inputs=len(contents.inputs),
+        stayed=contents.stayed,
+        outputs=outputs,
+        taken_back=tuple(change.key for change in plan if change.result == _WITHDRAWN),
+        left_out=findings.left_out,
+        is_dry=request.is_dry,
     )
 
 
-def _audited(asked: _Asked, run_strategy: DreamRun, now: Instant) -> AuditEntry:
-    would = "would be " if run_strategy.is_dry else ""
-    result = (
-        f"{run_strategy.written} {would}written, {len(run_strategy.taken_back)} {would}taken back"
-    )
-    meta = {
-        "strategy": run_strategy.strategy,
-        "run_id": run_strategy.run_id,
-        "inputs": run_strategy.inputs,
-        "dry_run": run_strategy.is_dry,
-    }
-    scope = place_scope(asked.place)
+def _audit_run(request: _Request, run: DreamRun, now: Instant) -> AuditEntry:
+    would = "would be " if run.is_dry else ""
     return audit_entry(
-        asked.access, "oams.consolidate", now=now, scope=scope, result=result, meta=meta
+        request.access,
+        "oams.consolidate",
+        now=now,
+        scope=location_scope(request.location),
+        result=f"{run.written} {would}written, {len(run.taken_back)} {would}withdrawn",
+        meta={
+            "strategy": run.strategy,
+            "run_id": run.run_id,
+            "inputs": run.inputs,
+            "dry_run": run.is_dry,
+        },
     )

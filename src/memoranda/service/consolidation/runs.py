@@ -1,12 +1,16 @@
-"""Passes of consolidation on record: what each wrote and took back, so that it can be undone.
+"""The record of consolidation runs, and their undo.
 
-The passes of one strategy over one namespace are a stack: the last is undone first. Undoing touches only what is still
-as the pass left it, and never brings again what rests on something that was forgotten since.
+Each run that changed something has two items in the store, under the same number: a description, and its changes as
+triples of a key, the version written, and the version before it. The runs of one strategy over one namespace form a
+stack: the last is undone first.
+
+An undo changes only results that are still as the run left them. It never restores a result whose inputs are not all
+there any more. A restored result is a new version, so the triples of earlier runs are rewritten to refer to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,14 +20,14 @@ from memoranda.encoding import json_text
 from memoranda.errors import Conflict, ForbiddenScope, GrainError, NotFound
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import DERIVED_FROM, Bounds, Relation, Version
-from memoranda.service.consolidation.results import cited_keys, mark_of, user_of
+from memoranda.service.consolidation.results import cited_keys, details_of, user_of
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry, try_again
+from memoranda.service.core.context import Context, audit_entry, retry_on_conflict
 from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.lineage import EVERYTHING
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.oams import memories
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.views import Location
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.consolidated import strategy_of
@@ -36,56 +40,65 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 
 _RUNS: Final = "oams dream"
 _CHANGES: Final = "oams dream changes"
-# Of one strategy over one namespace: whoever runs a pass every day can go back three weeks.
+# Runs of one strategy over one namespace that can be undone: three weeks of daily runs.
 RUNS_LIMIT: Final = 20
 _NUMBER_DIGITS: Final = 12
-# Passes by number, the oldest first.
-_Kept = dict[int, dict[str, Any]]
+# Descriptions of runs by number, the oldest first.
+_Runs = dict[int, dict[str, Any]]
+# Changes of a run, each as key, version written, and version before.
+_Changes = list[list[Any]]
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pass did under one key, as versions of the store."""
+class RecordedChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The change of a run under one key, by the ids of versions."""
 
     key: str
+    # The new version; None if the run withdrew the result.
     written: int | None
-    # What was there before, and can be brought again.
+    # The version before, which an undo restores; None if there was none.
     before: int | None
 
 
-def keep(
-    unit: Unit, run_id: str, namespace: str, strategy: str, changes: Sequence[Change], now: Instant
+def record_run(
+    unit: Unit,
+    run_id: str,
+    namespace: str,
+    strategy: str,
+    changes: Sequence[RecordedChange],
+    now: Instant,
 ) -> None:
-    """Put a pass on record; the oldest of the same kind can be undone no more."""
-    kept = _kept(unit)
-    number = 1 + max(kept, default=0)
-    document = {"run_id": run_id, "namespace": namespace, "strategy": strategy, "at": now}
-    done = [[change.key, change.written, change.before] for change in changes]
-    unit.put_item(_RUNS, _name(number), json_text.dump(document))
-    unit.put_item(_CHANGES, _name(number), json_text.dump(done))
-    same = [each for each, run in kept.items() if _is_same_kind(run, document)]
-    for each in same[: max(0, len(same) + 1 - RUNS_LIMIT)]:
-        _drop(unit, each)
+    """Record a run for an undo, and drop the oldest runs of the same strategy and namespace over RUNS_LIMIT."""
+    recorded = _load_runs(unit)
+    number = 1 + max(recorded, default=0)
+    description = {"run_id": run_id, "namespace": namespace, "strategy": strategy, "at": now}
+    triples = [[change.key, change.written, change.before] for change in changes]
+    unit.put_item(_RUNS, _item_name(number), json_text.dump(description))
+    unit.put_item(_CHANGES, _item_name(number), json_text.dump(triples))
+    same_kind = [other for other, run in recorded.items() if _is_same_kind(run, description)]
+    for oldest in same_kind[: max(0, len(same_kind) + 1 - RUNS_LIMIT)]:
+        _drop_run(unit, oldest)
 
 
-def _drop(unit: Unit, number: int) -> None:
+def _drop_run(unit: Unit, number: int) -> None:
     for kind in (_RUNS, _CHANGES):
-        unit.delete_item(kind, _name(number))
+        unit.delete_item(kind, _item_name(number))
 
 
-def _kept(snapshot: Snapshot) -> _Kept:
-    """What is on record, without what each pass did."""
+def _load_runs(snapshot: Snapshot) -> _Runs:
+    """Return the descriptions of all recorded runs, without their changes."""
     return {
-        int(name): json_text.parse(value) for name, value in sorted(snapshot.items(_RUNS).items())
+        int(name): json_text.parse(value)
+        for name, value in sorted(snapshot.load_items(_RUNS).items())
     }
 
 
-def _changes(snapshot: Snapshot, number: int) -> list[list[Any]]:
-    """What a pass did: key, version written, version there before."""
-    changes: list[list[Any]] = json_text.parse(snapshot.item(_CHANGES, _name(number)) or b"[]")
+def _load_changes(snapshot: Snapshot, number: int) -> _Changes:
+    changes: _Changes = json_text.parse(snapshot.load_item(_CHANGES, _item_name(number)) or b"[]")
     return changes
 
 
-def _name(number: int) -> str:
+def _item_name(number: int) -> str:
+    # Padded, so that names sort as numbers do.
     return f"{number:0{_NUMBER_DIGITS}d}"
 
 
@@ -94,33 +107,36 @@ def _is_same_kind(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def runs(context: Context, access: Access) -> list[dict[str, Any]]:
-    """The passes that changed something and were not undone, the last first."""
+    """Return the runs that can be undone, or wait for a later one, in the namespaces of the caller; latest first."""
     with context.engine.read(access.default_tenant) as snapshot:
-        kept = [
-            {**run, "changes": _changes(snapshot, number)}
-            for number, run in _kept(snapshot).items()
+        recorded = [
+            {**run, "changes": _load_changes(snapshot, number)}
+            for number, run in _load_runs(snapshot).items()
         ]
-    found = []
+    descriptions = []
     seen: set[tuple[str, str]] = set()
-    for run in reversed(kept):
+    for run in reversed(recorded):
         kind = (run["namespace"], run["strategy"])
-        if _is_open(access, run["namespace"]):
-            found.append(_described(run, is_last=kind not in seen))
+        if _may_enter(access, run["namespace"]):
+            descriptions.append(_describe_run(run, is_last=kind not in seen))
         seen.add(kind)
-    return found
+    return descriptions
 
 
-def _is_open(access: Access, namespace: str) -> bool:
+def _may_enter(access: Access, namespace: str) -> bool:
+    """Return True if a namespace is within the limits of the caller."""
     try:
-        memories.place_of(access, parse_namespace(namespace))
+        memories.locate_namespace(access, parse_namespace(namespace))
     except ForbiddenScope:
         return False
     return True
 
 
-def _described(run: dict[str, Any], *, is_last: bool) -> dict[str, Any]:
+def _describe_run(run: dict[str, Any], *, is_last: bool) -> dict[str, Any]:
+    """Return a recorded run as JSON. `is_last`: no later run of its kind is recorded."""
     changes = [
-        Change(key=key, written=written, before=before) for key, written, before in run["changes"]
+        RecordedChange(key=key, written=new_id, before=old_id)
+        for key, new_id, old_id in run["changes"]
     ]
     return {
         "run_id": run["run_id"],
@@ -128,13 +144,14 @@ def _described(run: dict[str, Any], *, is_last: bool) -> dict[str, Any]:
         "strategy": run["strategy"],
         "at": format_instant(run["at"]),
         "created": [
-            each.key for each in changes if each.written is not None and each.before is None
+            change.key for change in changes if change.written is not None and change.before is None
         ],
         "updated": [
-            each.key for each in changes if each.written is not None and each.before is not None
+            change.key
+            for change in changes
+            if change.written is not None and change.before is not None
         ],
-        "taken_back": [each.key for each in changes if each.written is None],
-        # Only the last pass of a strategy over a namespace can be undone.
+        "taken_back": [change.key for change in changes if change.written is None],
         "can_be_undone": is_last,
     }
 
@@ -143,15 +160,18 @@ def _described(run: dict[str, Any], *, is_last: bool) -> dict[str, Any]:
 
 
 class Undone(msgspec.Struct, frozen=True, kw_only=True):
-    """What undoing a pass did, by keys."""
+    """The result of an undo, as keys of results."""
 
     run_id: str
+    # Results of the run that were withdrawn.
     taken_back: tuple[str, ...]
+    # Earlier results that were restored.
     brought_again: tuple[str, ...]
-    # Somebody changed these since, they are on hold, or what they rest on was forgotten.
+    # Results that stay as they are: edited since, on legal hold, or with an input that was forgotten.
     left: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
+        """Return the result as JSON."""
         return {
             "run_id": self.run_id,
             "taken_back": list(self.taken_back),
@@ -161,62 +181,70 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def undo(context: Context, access: Access, run_id: str) -> Undone:
-    """Take back what a pass made, and bring again what it took back or changed."""
-    now, tenant = context.clock(), access.default_tenant
+    """Withdraw the results of a run, and restore the results that it changed or withdrew.
 
-    return try_again(lambda: _undo(context, access, run_id, tenant, now))
+    Raises NotFound if there is no such run, and Conflict if a later run of the same kind must be undone first.
+    """
+    now, tenant = context.clock(), access.default_tenant
+    return retry_on_conflict(lambda: _undo(context, access, run_id, tenant, now))
 
 
 def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Instant) -> Undone:
+    """Plan the undo in a snapshot and carry it out. Raises Conflict if a result changes in between."""
     with context.engine.read(tenant) as snapshot:
-        kept, seq = _kept(snapshot), snapshot.change_seq()
-        number = _last(access, kept, run_id)
-        run = kept.pop(number)
-        place = memories.place_of(access, parse_namespace(run["namespace"]))
-        require_whole(access, place)
-        plan = _planned(context, snapshot, place, _changes(snapshot, number), now)
-        earlier = {
-            each: _changes(snapshot, each)
-            for each, other in kept.items()
+        recorded, seq = _load_runs(snapshot), snapshot.find_last_change()
+        number = _find_last(access, recorded, run_id)
+        run = recorded.pop(number)
+        location = memories.locate_namespace(access, parse_namespace(run["namespace"]))
+        require_whole(access, location)
+        plan = _plan_undo(context, snapshot, location, _load_changes(snapshot, number), now)
+        earlier_changes = {
+            other_number: _load_changes(snapshot, other_number)
+            for other_number, other in recorded.items()
             if _is_same_kind(other, run)
         }
     undone = Undone(
         run_id=run_id,
         taken_back=tuple(step.key for step in plan if step.withdrawn is not None),
-        brought_again=tuple(step.key for step in plan if step.brought is not None),
+        brought_again=tuple(step.key for step in plan if step.restored is not None),
         left=tuple(step.key for step in plan if step.is_left),
     )
 
     def work(unit: Unit) -> Undone:
-        moved, heads = (
-            unit.changed_memories(seq),
-            [step.withdrawn for step in plan if step.withdrawn is not None],
-        )
-        is_held = unit.count_free([head.version_id for head in heads]) < len(heads)
-        is_gone = unit.item(_RUNS, _name(number)) is None
-        if is_held or is_gone or any(not moved.isdisjoint(step.rests_on) for step in plan):
-            raise Conflict("what the run made was changed meanwhile; try again")
-        restored = {step.before: _apply(context, unit, step, now) for step in plan}
-        _drop(unit, number)
-        _correct(unit, earlier, restored, undone.left)
-        result = f"{len(undone.taken_back)} taken back, {len(undone.brought_again)} brought again"
-        meta = {"run_id": run_id, "strategy": run["strategy"]}
+        changed_ids = unit.list_changed_memories(seq)
+        heads = [step.withdrawn for step in plan if step.withdrawn is not None]
+        is_locked = unit.count_deletable([head.version_id for head in heads]) < len(heads)
+        is_undone = unit.load_item(_RUNS, _item_name(number)) is None
+        is_changed = any(not changed_ids.isdisjoint(step.rests_on) for step in plan)
+        if is_locked or is_undone or is_changed:
+            raise Conflict("the results of the run were changed meanwhile; try again")
+        replacements = {step.before: _apply_step(context, unit, step, now) for step in plan}
+        _drop_run(unit, number)
+        _rewrite_earlier(unit, earlier_changes, replacements, undone.left)
         entry = audit_entry(
-            access, "oams.undo", now=now, scope=place_scope(place), result=result, meta=meta
+            access,
+            "oams.undo",
+            now=now,
+            scope=location_scope(location),
+            result=f"{len(undone.taken_back)} withdrawn, {len(undone.brought_again)} restored",
+            meta={"run_id": run_id, "strategy": run["strategy"]},
         )
-        unit.record(entry)
+        unit.record_audit(entry)
         return undone
 
     return context.engine.write(tenant, work)
 
 
-def _last(access: Access, kept: _Kept, run_id: str) -> int:
-    """The number of the last pass of this id, if it is the last of its kind."""
-    number = max((number for number, run in kept.items() if run["run_id"] == run_id), default=None)
-    if number is None or not _is_open(access, kept[number]["namespace"]):
+def _find_last(access: Access, recorded: _Runs, run_id: str) -> int:
+    """Return the number of the last run with an id. Raises NotFound, or Conflict unless it is the last of its kind."""
+    numbers = (number for number, run in recorded.items() if run["run_id"] == run_id)
+    number = max(numbers, default=None)
+    if number is None or not _may_enter(access, recorded[number]["namespace"]):
         raise NotFound(f"no run {run_id} that could be undone")
     later = [
-        run for other, run in kept.items() if other > number and _is_same_kind(run, kept[number])
+        run
+        for other, run in recorded.items()
+        if other > number and _is_same_kind(run, recorded[number])
     ]
     if later:
         raise Conflict(
@@ -225,111 +253,114 @@ def _last(access: Access, kept: _Kept, run_id: str) -> int:
     return number
 
 
-class _Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What undoing does under one key: what is withdrawn, what is stored again, and what stays as it is."""
+class _UndoStep(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of an undo under one key: a version to withdraw, a version to restore, or neither."""
 
     key: str
     before: int | None
     withdrawn: Version | None = None
-    brought: NewVersion | None = None
+    restored: NewVersion | None = None
     is_left: bool = False
-    # The memories that this was decided by.
+    # Ids of the memories that the step was decided by: it is wrong if one of them changes.
     rests_on: frozenset[int] = frozenset()
 
 
-def _planned(
-    context: Context,
-    snapshot: Snapshot,
-    place: Place,
-    changes: Sequence[Sequence[Any]],
-    now: Instant,
-) -> list[_Step]:
-    found = []
-    for key, written, before in changes:
+def _plan_undo(
+    context: Context, snapshot: Snapshot, location: Location, changes: _Changes, now: Instant
+) -> list[_UndoStep]:
+    """Return a step for each change of a run."""
+    plan = []
+    for key, new_id, old_id in changes:
         head = None
-        if written is not None:
-            head = memories.find(context, snapshot, place, key)
-            if head is None or head.version_id != written or not may_change(snapshot, head, now):
-                found.append(_Step(key=key, before=before, is_left=True))
+        if new_id is not None:
+            head = memories.find_head(context, snapshot, location, key)
+            if head is None or head.version_id != new_id or not may_change(snapshot, head, now):
+                plan.append(_UndoStep(key=key, before=old_id, is_left=True))
                 continue
-        brought, rests_on = None, set() if head is None else {head.memory_id}
-        if before is not None:
-            brought = _brought_again(
-                context, snapshot, place, before, rests_on, now, withdrawn=head
-            )
-        is_left = before is not None and brought is None
-        found.append(
-            _Step(
-                key=key,
-                before=before,
-                withdrawn=head,
-                brought=brought,
-                is_left=is_left,
-                rests_on=frozenset(rests_on),
-            )
+        restored, rests_on = None, set[int]()
+        if old_id is not None:
+            restored, rests_on = _restore(context, snapshot, location, old_id, now, withdrawn=head)
+        if head is not None:
+            rests_on.add(head.memory_id)
+        step = _UndoStep(
+            key=key,
+            before=old_id,
+            withdrawn=head,
+            restored=restored,
+            is_left=old_id is not None and restored is None,
+            rests_on=frozenset(rests_on),
         )
-    return found
+        plan.append(step)
+    return plan
 
 
-def _apply(context: Context, unit: Unit, step: _Step, now: Instant) -> int | None:
-    """Do it; the version that stands for the one before, if that was brought again."""
+def _apply_step(context: Context, unit: Unit, step: _UndoStep, now: Instant) -> int | None:
+    """Withdraw and restore as planned. Return the id of the restored version, or None."""
     if step.withdrawn is not None:
         withdraw(unit, step.withdrawn, now)
-    if step.brought is None:
+    if step.restored is None:
         return None
-    return memories.append(context, unit, step.brought, None, now).version_id
+    return memories.append_memory(context, unit, step.restored, None, now).version_id
 
 
-def _correct(
+def _rewrite_earlier(
     unit: Unit,
-    earlier: Mapping[int, Sequence[Sequence[Any]]],
-    restored: Mapping[int | None, int | None],
-    left: Collection[str],
+    earlier_changes: Mapping[int, _Changes],
+    replacements: Mapping[int | None, int | None],
+    left_keys: Collection[str],
 ) -> None:
-    """Let the passes before this one know which version stands for which now, and what they can no longer undo."""
-    again = {
-        before: version_id for before, version_id in restored.items() if version_id is not None
+    """Replace restored versions in the changes of earlier runs, and drop the changes of results that were left."""
+    restored_ids = {
+        before: restored for before, restored in replacements.items() if restored is not None
     }
-    for number, kept in earlier.items():
-        changes = [
-            [key, again.get(written, written), again.get(before, before)]
-            for key, written, before in kept
-            if key not in left
+    for number, changes in earlier_changes.items():
+        rewritten = [
+            [key, restored_ids.get(new_id, new_id), restored_ids.get(old_id, old_id)]
+            for key, new_id, old_id in changes
+            if key not in left_keys
         ]
-        if changes != kept:
-            unit.put_item(_CHANGES, _name(number), json_text.dump(changes))
+        if rewritten != changes:
+            unit.put_item(_CHANGES, _item_name(number), json_text.dump(rewritten))
 
 
-def _brought_again(
+def _restore(
     context: Context,
     snapshot: Snapshot,
-    place: Place,
+    location: Location,
     version_id: int,
-    rests_on: set[int],
     now: Instant,
     *,
     withdrawn: Version | None,
-) -> NewVersion | None:
-    """What a result said, to be stored again as it said it, unless something that it rests on is gone."""
-    found = snapshot.versions([version_id])
-    if not found or found[0].state.erased:
-        return None
-    content, expires = load_memory(found[0].document.native), found[0].state.expires
+) -> tuple[NewVersion | None, set[int]]:
+    """Return an earlier result as a new version, and the ids of the memories that it rests on.
+
+    Return None and no ids if the version was erased or has expired, if one of its inputs is gone, or if its key is in
+    use by another memory. `withdrawn` is the version that the same step withdraws.
+    """
+    versions = snapshot.load_versions([version_id])
+    if not versions or versions[0].state.erased:
+        return None, set()
+    content, expires = load_memory(versions[0].document.native), versions[0].state.expires
     if strategy_of(content) is None or (expires is not None and expires <= now):
-        return None
-    last = snapshot.named(mapping.STANDARD, memories.name_of(context, place, content["key"]))
-    is_withdrawn = (
-        last is not None and withdrawn is not None and last.version_id == withdrawn.version_id
+        return None, set()
+    last = snapshot.find_by_name(
+        mapping.STANDARD, memories.stored_name(context, location, content["key"])
     )
-    is_there = last is not None and last.state.tombstoned is None and not is_withdrawn
-    if last is None or last.state.erased or is_there or not _is_result(last):
-        # Somebody wrote something else under this key, even if they forgot it again.
-        return None
-    cited = [memories.find(context, snapshot, place, key) for key in cited_keys(content)]
-    if any(each is None for each in cited):
-        return None
-    rests_on.update(each.memory_id for each in (*cited, last) if each is not None)
-    return owned(context, structs.replace(place, user=user_of(content) or place.user), content)
+    if last is None or last.state.erased:
+        return None, set()
+    is_withdrawn = withdrawn is not None and last.version_id == withdrawn.version_id
+    is_current = last.state.tombstoned is None and not is_withdrawn
+    if is_current or not _is_result(last):
+        # Somebody wrote another memory under this key, even if they forgot it again.
+        return None, set()
+    rests_on = {last.memory_id}
+    for key in cited_keys(content):
+        source = memories.find_head(context, snapshot, location, key)
+        if source is None:
+            return None, set()
+        rests_on.add(source.memory_id)
+    owner = structs.replace(location, user=user_of(content) or location.user)
+    return build_owned_version(context, owner, content), rests_on
 
 
 def _is_result(version: Version) -> bool:
@@ -337,38 +368,45 @@ def _is_result(version: Version) -> bool:
     return mapping.owns(document) and strategy_of(load_memory(document.native)) is not None
 
 
-# --- shared with the passes ----------------------------------------------------------------------------------
+# --- shared with the runs themselves -------------------------------------------------------------------------
 
 
-def require_whole(access: Access, place: Place) -> None:
-    """Results are about a whole namespace: whoever sees only a part must not put theirs in place of the owner's."""
-    if not access.sees_whole(place.tenant):
+def require_whole(access: Access, location: Location) -> None:
+    """Raise ForbiddenScope unless the caller sees the whole namespace.
+
+    Results are about a whole namespace: those of a caller who sees a part must not replace the owner's.
+    """
+    if not access.sees_whole_space(location.tenant):
         raise ForbiddenScope(
             "consolidating is for who sees the whole namespace; this credential can only run it dry"
         )
 
 
-def owned(context: Context, place: Place, fresh: Memory) -> NewVersion:
-    """What rests on memories of a user is the user's: encrypted under the same key, and erased with them."""
-    new, user = memories.new_version(context, place, fresh), place.user
+def build_owned_version(context: Context, location: Location, result: Memory) -> NewVersion:
+    """Return the version of a result, bound to the user of the location and related to its inputs.
+
+    A result of a user's memories is encrypted under the key of that user, and erased together with the memories.
+    """
+    new, user = memories.build_version(context, location, result), location.user
     if user and user != new.projection.scope.user:
         new = with_bounds(context, new, Bounds(user=user))
-    return structs.replace(
-        new, projection=structs.replace(new.projection, relations=_sources(fresh))
+    projection = structs.replace(new.projection, relations=_source_relations(result))
+    return structs.replace(new, projection=projection)
+
+
+def _source_relations(result: Memory) -> tuple[Relation, ...]:
+    """Return relations to the cited inputs; one to EVERYTHING in addition if not all inputs are cited."""
+    namespace, keys = result["namespace"], cited_keys(result)
+    if "inputs" in details_of(result):
+        keys = [*keys, EVERYTHING]
+    references = (mapping.format_reference(namespace, key) for key in keys)
+    return tuple(
+        Relation(type=DERIVED_FROM, target=reference) for reference in dict.fromkeys(references)
     )
 
 
-def _sources(result: Memory) -> tuple[Relation, ...]:
-    """All that a result cites, and, where it cites not all that was read, everything that was there."""
-    namespace, cited = result["namespace"], cited_keys(result)
-    if "inputs" in mark_of(result):
-        cited = [*cited, EVERYTHING]
-    named = (mapping.format_reference(namespace, key) for key in cited)
-    return tuple(Relation(type=DERIVED_FROM, target=name) for name in dict.fromkeys(named))
-
-
 def may_change(snapshot: Snapshot, prior: Version, now: Instant) -> bool:
-    """Whether nothing protects a version from being replaced or forgotten."""
+    """Return True if no protection forbids to replace or forget a version."""
     try:
         check_supersession(snapshot, prior, {}, now=now)
     except GrainError:
@@ -377,22 +415,25 @@ def may_change(snapshot: Snapshot, prior: Version, now: Instant) -> bool:
 
 
 def withdraw(unit: Unit, version: Version, now: Instant) -> None:
-    """Take a result out of every answer; it stays on record."""
+    """Forget a result softly: it is a tombstone, and an undo can restore it."""
     tombstone(unit, version, now)
     unit.announce("tombstoned", version, now=now)
 
 
-def is_erased(context: Context, snapshot: Snapshot, place: Place, key: str) -> bool:
-    """Whether the memory under a key was erased."""
-    names: Iterable[tuple[str, str]] = (
-        (mapping.STANDARD, memories.name_of(context, place, key)),
+def is_erased(context: Context, snapshot: Snapshot, location: Location, key: str) -> bool:
+    """Return True if the memory under a key was erased; the key may be the name of a memory of UMP or OMS."""
+    names = (
+        (mapping.STANDARD, memories.stored_name(context, location, key)),
         (ump.STANDARD, key),
         (oms.STANDARD, key),
     )
-    found = next((each for name in names if (each := snapshot.named(*name)) is not None), None)
-    return found is not None and found.state.erased
+    for standard, name in names:
+        version = snapshot.find_by_name(standard, name)
+        if version is not None:
+            return version.state.erased
+    return False
 
 
-def place_scope(place: Place) -> dict[str, str]:
-    """A place, as audit entries name it."""
-    return {"owner": place.tenant, **({"project": place.space} if place.space else {})}
+def location_scope(location: Location) -> dict[str, str]:
+    """Return the scope of a location for audit entries."""
+    return {"owner": location.tenant, **({"project": location.space} if location.space else {})}

@@ -1,7 +1,7 @@
-"""Who may do what: credentials become an `Access`, and an `Access` decides every question of reach.
+"""Access control: a `Gate` turns credentials into an `Access`, and the `Access` answers what its caller may do.
 
-The tenant comes from the credential, never from the payload. What a caller may not see answers "not found",
-so that a refusal tells nothing; what a caller may not do answers "forbidden".
+The tenant comes from the credential, never from the payload. A request for something that the caller may not see is
+answered "not found", so that a refusal reveals nothing. An action that the caller may not take is answered "forbidden".
 
     credential            reaches           sees                                   redacted
     local, API key        its own tenant    everything                             no
@@ -11,9 +11,13 @@ so that a refusal tells nothing; what a caller may not do answers "forbidden".
     … of a program        as the key with which somebody let it in, at the MCP endpoint alone (sign_in.py)
     any                   any other owner   public                                 yes
 
-Erasing for good is the owner's (UMP §3.6): whoever is at the machine, an API key with the scope `erase`, or a token
-that the owner signed for himself (`aud` is the owner). The operator's token for all owners has one verb of its own for
-what the law asks, the erasure of a person (`erase_user`), which is on record with its reason.
+Only the owner may erase for good (UMP §3.6): the person at the machine, an API key with the scope `erase`, or a token
+that the owner signed for himself (`aud` is the owner). The operator's token for all owners has one verb for legal
+requests, the erasure of a person (`erase_user`), which is recorded with its reason.
+
+A request goes through three checks. `Verb` (verbs.py) checks the verbs that the credential grants. The verb's function
+checks the tenant and the scope with the methods of `Access`. Reads are narrowed by `restrict_selection` (retrieve.py),
+or one by one with `can_see` (lookup.py).
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from memoranda.model.memory import VISIBILITIES, Visibility
 from memoranda.standards.ump import token as ump_token
 from memoranda.storage.engine.contract import ApiKey, System
 
-# What an API key can be allowed. The first four are UMP's verbs.
+# The scopes of API keys. The first four are the verbs of UMP.
 SCOPES: Mapping[str, str] = {
     "read": "recall, get, history, subscribe, rehydrate, audit",
     "write": "remember, revise, forget, import",
@@ -46,125 +50,137 @@ SCOPES: Mapping[str, str] = {
     "erase": "erase for good: hard forget, grains, a person",
 }
 ALL_VERBS = frozenset(SCOPES)
-# UMP's own: all that a capability token can grant.
+# The verbs of UMP, which a capability token can grant.
 TOKEN_VERBS = ALL_VERBS - {"activate", "erase"}
 KEY_PREFIX = "mk_"
-# What the names of tokens begin with that programs hold which somebody let in with a key; and where those are good.
+# Prefix of the ids of tokens for OAuth programs, and the one path where these tokens are valid.
 GRANT_PREFIX = "program:"
 GRANT_AUDIENCE = "/mcp"
 NAME_CHARS_LIMIT = 200
-# How long a key is not looked up again: a key that is revoked in another process may be good for so long. And how many
-# keys are kept in mind.
-KNOWN_SECONDS = 0.05
-KNOWN_LIMIT = 1_024
-# Why revoking a key may lock a person out: the person's own credential, or the last one that may do everything.
+# Seconds for which a key that was looked up is not read again: a key revoked by another process is good for as long.
+# Keys in that cache; a full one is emptied.
+KEY_CACHE_SECONDS = 0.05
+KEY_CACHE_LIMIT = 1_024
+# Reason why revoking a key may lock a person out: it is the key in use, or the last one with all scopes.
 LockOut = Literal["in use", "last"]
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """What one caller may do. Made by `Gate`, passed to every verb."""
+    """The rights of one caller. `Gate` creates it; every verb takes it."""
 
     credential: str
     actor: str
     actor_kind: str = "user"
-    # The one tenant it reaches; None means every tenant, which only the operator can grant.
+    # The tenant it reaches; None means every tenant, which only the operator can grant.
     tenant: str | None
     verbs: frozenset[str] = ALL_VERBS
-    # What a token was narrowed to: owner, project, agent, visibility.
+    # The restrictions of a token: owner, project, agent, visibility.
     limits: Mapping[str, str] = msgspec.field(default_factory=dict)
-    # A peer is someone else to whom the owner granted something.
+    # True if somebody other than the owner uses a grant of the owner.
     is_peer: bool = False
-    # Its owner was let in by an open door alone, as anyone would be.
+    # True if the owner was admitted by open registration alone.
     is_stranger: bool = False
     default_tenant: str
-    # The one path that it is good for; None: everywhere.
+    # The only path where it is valid; None means every path.
     audience: str | None = None
-    # Where a new memory belongs if its draft does not say; an agent is started for one project.
+    # Project of new memories whose draft names none; an agent is started for one project.
     default_project: str | None = None
 
     def require(self, verb: str) -> None:
+        """Raise ForbiddenScope unless the credential grants the verb."""
         if verb not in self.verbs:
             raise ForbiddenScope(f"this credential does not grant '{verb}'", scope=verb)
 
     def require_audience(self, path: str) -> None:
-        """RFC 8707: a token that was given for one resource is good there alone."""
+        """Raise Unauthorized if the token is for another resource (RFC 8707)."""
         if self.audience not in (None, path):
             raise Unauthorized(f"audience: this token is for {self.audience} alone")
 
-    def require_all(self) -> None:
-        """For what belongs to an owner as a whole, such as the logs of runs: no part of it can be granted."""
+    def require_whole_owner(self) -> None:
+        """Raise ForbiddenScope if the credential reaches only a part of its owner's memory.
+
+        Called for data that belongs to an owner and to no project, such as the logs of runs: no part of it can be
+        granted.
+        """
         if self.is_peer or self.is_narrowed:
             raise ForbiddenScope("this credential is limited to a part of its owner's memory")
 
     def may_erase(self, tenant: str) -> bool:
-        """Whether this is the owner's own word that something goes for good."""
+        """Return True if the caller is the owner of a tenant, acting with the right to erase for good."""
         return not self.is_peer and self.tenant == tenant and "erase" in self.verbs
 
     def require_erase(self, tenant: str) -> None:
-        """UMP §3.6: hard is owner-only, and writing for an owner is not being the owner."""
+        """Raise ForbiddenScope unless the caller may erase: a right to write does not include it (UMP §3.6)."""
         if not self.may_erase(tenant):
             raise ForbiddenScope(
                 "only the owner may erase; this credential does not grant 'erase'", scope="erase"
             )
 
     def tenant_for(self, owner: str | None) -> str:
-        """The tenant a request is about."""
+        """Return the tenant that a request is about: the owner it names, else the caller's own."""
         return owner or self.default_tenant
 
     def reaches(self, tenant: str) -> bool:
-        """Whether more than what is public can be seen there."""
+        """Return True if the caller may see more of a tenant than its public memories."""
         return self.tenant is None or self.tenant == tenant
 
     def require_reach(self, tenant: str) -> None:
+        """Raise ForbiddenScope if the caller sees no more than public memories of a tenant."""
         if not self.reaches(tenant):
             raise ForbiddenScope("this credential belongs to another owner")
 
     def require_scope(self, scope: Mapping[str, str | None]) -> None:
-        """A narrowed token reaches exactly what it names (UMP §5.2: verbs × scope × time)."""
+        """Raise ForbiddenScope unless a scope states every restriction of the token exactly (UMP §5.2: verbs × scope ×
+        time).
+        """
         for name, value in self.limits.items():
             if scope.get(name) != value:
                 raise ForbiddenScope(f"this token is limited to another {name}")
 
-    def with_limits(self, scope: Mapping[str, str]) -> dict[str, str]:
-        """A scope with what a narrowed token is limited to, where it says nothing of it."""
+    def narrow_scope(self, scope: Mapping[str, str]) -> dict[str, str]:
+        """Return a scope with the restrictions of the token added where the scope leaves them open."""
         return {**{name: value for name, value in self.limits.items() if name != "owner"}, **scope}
 
-    def within(self, scope: Mapping[str, str | None]) -> bool:
+    def allows_scope(self, scope: Mapping[str, str | None]) -> bool:
+        """Return True if a scope meets all restrictions of the token."""
         return all(scope.get(name) == value for name, value in self.limits.items())
 
     def visibilities(self, tenant: str) -> tuple[Visibility, ...]:
-        """Which visibilities can be seen there."""
+        """Return the visibilities whose memories the caller may see in a tenant."""
         if not self.reaches(tenant):
             return ("public",)
         return ("shared", "public") if self.is_peer else VISIBILITIES
 
     def sees_unredacted(self, tenant: str) -> bool:
-        """Whether this is the owner's own side of the visibility boundary (UMP §2.7)."""
+        """Return True if the caller is on the owner's side of the visibility boundary (UMP §2.7)."""
         if self.is_peer or not self.reaches(tenant):
             return False
         return self.tenant == tenant and (not self.is_token or self.limits.get("owner") == tenant)
 
-    def sees_whole(self, tenant: str) -> bool:
-        """Whether nothing that is in a space of an owner is hidden: a pass reads, and may replace, all of it."""
+    def sees_whole_space(self, tenant: str) -> bool:
+        """Return True if nothing in a space of a tenant is hidden from the caller: a consolidation run reads, and may
+        replace, all of it.
+        """
         return self.sees_unredacted(tenant) and not set(self.limits) - {"owner", "project"}
 
     @property
     def is_narrowed(self) -> bool:
-        """Limited to less than a whole owner."""
+        """True if the credential is limited to a part of an owner's memory."""
         return any(name != "owner" for name in self.limits)
 
     @property
     def is_operator(self) -> bool:
-        """The operator's own, for all owners."""
+        """True if this is the operator's credential for all owners."""
         return self.tenant is None and not self.is_peer
 
     @property
     def is_token(self) -> bool:
+        """True if the caller presented a capability token."""
         return self.credential.startswith("token:")
 
 
 class Gate:
-    """Turns credentials into access, and makes and revokes them."""
+    """The checkpoint that turns credentials into `Access`, and that creates and revokes keys and tokens."""
 
     def __init__(
         self,
@@ -177,21 +193,21 @@ class Gate:
         allowed_owners: Collection[str] = (),
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` tells dates, and may stand still while the system's is set back; `seconds` only ever goes on."""
+        """Remember the settings. `clock` returns dates and may be set back; `seconds` returns a monotonic time."""
         self._is_open = open_registration
         self._allowed_owners = frozenset(allowed_owners)
         self._system = system
         self._operator = operator
         self._clock = clock
         self._version = version
-        # A token's signature does not change; its time and its revocation are looked at every time.
+        # A token's signature is verified once; its times and its revocation are checked on every request.
         self._claims = lru_cache(maxsize=1024)(ump_token.verify_token)
         self._seconds = seconds
-        # Keys that are good, as far as was seen, and until when that is believed.
-        self._known: dict[str, tuple[ApiKey, float]] = {}
+        # Valid keys by id, each with the monotonic second until which it is not read again.
+        self._key_cache: dict[str, tuple[ApiKey, float]] = {}
 
     def local(self, owner: str | None = None, *, actor_kind: str = "user") -> Access:
-        """The person at this machine, who can read the files anyway."""
+        """Return the access of the person at this machine, who can read the files anyway."""
         tenant = owner or self._operator.did
         return Access(
             credential="local",
@@ -202,7 +218,7 @@ class Gate:
         )
 
     def authenticate(self, bearer: str) -> Access:
-        """The access a bearer credential gives. Raises Unauthorized."""
+        """Return the access that a bearer credential gives. Raises Unauthorized."""
         if bearer.startswith("umpcap."):
             return self._from_token(bearer)
         if bearer.startswith(KEY_PREFIX):
@@ -217,14 +233,14 @@ class Gate:
         if claims.iss == self._operator.did and claims.jti.startswith(GRANT_PREFIX):
             return self._from_grant(claims)
         owner = claims.scope.get("owner")
-        # UMP §5.2: tokens are signed by the owner. The operator, who keeps the store, may sign for anyone.
+        # UMP §5.2: tokens are signed by the owner. The operator, who runs the store, may sign for anyone.
         by_operator = claims.iss == self._operator.did
         if not by_operator and owner not in (None, claims.iss):
             raise Unauthorized(
                 "issuer: a token must be signed by the owner it speaks for, or by the operator"
             )
         tenant = owner if by_operator else claims.iss
-        # Whoever makes a key of his own is nobody's tenant yet: the operator's word is needed, or an open door.
+        # A fresh signing key belongs to no tenant: it needs the operator's permission, or open registration.
         is_stranger = not (
             by_operator or claims.iss in self._allowed_owners or self._system.has_key(claims.iss)
         )
@@ -244,8 +260,8 @@ class Gate:
         )
 
     def _from_grant(self, claims: ump_token.Claims) -> Access:
-        """What a program may that somebody let in with a key: no more than the key may now."""
-        key = self._key_of_grant(claims.jti)
+        """Return the access of an OAuth program: never more than the API key with which it was let in has now."""
+        key = self._find_key_of_grant(claims.jti)
         return Access(
             credential=f"token:{claims.jti}",
             actor=f"key:{key.name}",
@@ -257,21 +273,21 @@ class Gate:
             default_tenant=key.tenant,
         )
 
-    def _key_of_grant(self, jti: str) -> ApiKey:
-        grant = self._system.grant(jti.removeprefix(GRANT_PREFIX), self._clock())
-        key = None if grant is None else self._key(grant.key_id)
+    def _find_key_of_grant(self, jti: str) -> ApiKey:
+        grant = self._system.load_grant(jti.removeprefix(GRANT_PREFIX), self._clock())
+        key = None if grant is None else self._find_key_by_id(grant.key_id)
         if key is None or key.revoked is not None:
             raise Unauthorized("revoked: this program is not let in any more")
         return key
 
     def owner_of_grant(self, jti: str) -> str:
-        """Whose memory a program was let into. Raises Unauthorized."""
-        return self._key_of_grant(jti).tenant
+        """Return the tenant whose memory a program was let into. Raises Unauthorized."""
+        return self._find_key_of_grant(jti).tenant
 
     def _from_key(self, text: str) -> Access:
         key_id, secret = key_parts(text)
-        key = self._key(key_id) if key_id.isalnum() and len(key_id) <= 32 else None
-        # Compare also when there is no such key, so that both take the same time.
+        key = self._find_key_by_id(key_id) if key_id.isalnum() and len(key_id) <= 32 else None
+        # Compare even if the key is unknown, so that both cases take the same time.
         expected = key.key_hash if key else bytes(32)
         matches = hmac.compare_digest(_hash(secret), expected)
         if key is None or not matches:
@@ -281,28 +297,30 @@ class Gate:
         return _access_of(key, f"key:{key.key_id}", "agent")
 
     def for_person(self, key_id: str, credential: str) -> Access:
-        """What a person may who signed in with a key: what the key may now. Raises Unauthorized."""
-        key = self._key(key_id)
+        """Return the access of a person signed in with a key: what the key may do now. Raises Unauthorized."""
+        key = self._find_key_by_id(key_id)
         if key is None or key.revoked is not None:
             raise Unauthorized("the key that this session was opened with was revoked")
         return _access_of(key, credential, "user")
 
-    def _key(self, key_id: str) -> ApiKey | None:
-        """Look up the key of this id, unless that was just done: one client asks many times a second."""
-        # Taken before the look-up, which may wait.
+    def _find_key_by_id(self, key_id: str) -> ApiKey | None:
+        """Return the key of an id, from the cache if it was read moments ago, as one client may ask many times a
+        second.
+        """
+        # Read before the look-up, which may wait.
         now = self._seconds()
-        known = self._known.get(key_id)
-        if known is not None and now < known[1]:
-            return known[0]
-        if len(self._known) >= KNOWN_LIMIT:
-            self._known.clear()
-        key = self._system.key(key_id)
+        cached = self._key_cache.get(key_id)
+        if cached is not None and now < cached[1]:
+            return cached[0]
+        if len(self._key_cache) >= KEY_CACHE_LIMIT:
+            self._key_cache.clear()
+        key = self._system.load_key(key_id)
         if key is not None:
-            self._known[key_id] = key, now + KNOWN_SECONDS
+            self._key_cache[key_id] = key, now + KEY_CACHE_SECONDS
         return key
 
     def add_key(self, name: str, *, tenant: str, scopes: tuple[str, ...]) -> str:
-        """Make an API key and return it; it is never shown again."""
+        """Create an API key and return its text, which is never shown again. Raises InvalidInput."""
         unknown = sorted(set(scopes) - ALL_VERBS)
         if unknown:
             raise InvalidInput(f"unknown scope {unknown[0]!r}; there are {', '.join(SCOPES)}")
@@ -331,17 +349,18 @@ class Gate:
         return f"{KEY_PREFIX}{key_id}_{secret}"
 
     def keys(self) -> list[ApiKey]:
-        return self._system.all_keys()
+        """Return all keys, revoked ones included."""
+        return self._system.list_keys()
 
     def keys_of(self, tenant: str) -> list[ApiKey]:
-        """Those of one owner."""
-        return [key for key in self._system.all_keys() if key.tenant == tenant]
+        """Return the keys of one owner, revoked ones included."""
+        return [key for key in self._system.list_keys() if key.tenant == tenant]
 
     def find_key(self, id_or_name: str) -> ApiKey:
         """Return the open key of this id, or the only open one of this name. Raises NotFound and InvalidInput."""
         keys = [
             key
-            for key in self._system.all_keys()
+            for key in self._system.list_keys()
             if key.revoked is None and id_or_name in (key.key_id, key.name)
         ]
         if not keys:
@@ -350,9 +369,9 @@ class Gate:
             raise InvalidInput(f"{len(keys)} open keys are named {id_or_name!r}; give the id")
         return keys[0]
 
-    def lock_out(self, key: ApiKey, *, in_use: str | None) -> LockOut | None:
+    def lock_out_reason(self, key: ApiKey, *, caller_key_id: str | None) -> LockOut | None:
         """Return why revoking a key may lock its owner out, if it may. `in_use` is the id of the caller's own key."""
-        if key.key_id == in_use:
+        if key.key_id == caller_key_id:
             return "in use"
         full = [
             other.key_id
@@ -362,18 +381,18 @@ class Gate:
         return "last" if full == [key.key_id] else None
 
     def revoke_key(
-        self, id_or_name: str, *, in_use: str | None = None, is_confirmed: bool = False
+        self, id_or_name: str, *, caller_key_id: str | None = None, is_confirmed: bool = False
     ) -> ApiKey:
         """Revoke the open key of this id, or the only one of this name.
 
         A key that locks its owner out is revoked only if the caller confirmed it. Raises Conflict.
         """
         key = self.find_key(id_or_name)
-        reason = None if is_confirmed else self.lock_out(key, in_use=in_use)
+        reason = None if is_confirmed else self.lock_out_reason(key, caller_key_id=caller_key_id)
         if reason is not None:
-            raise Conflict(f"the key {key.name} was not revoked: {_LOCK_OUTS[reason]}")
+            raise Conflict(f"the key {key.name} was not revoked: {_LOCK_OUT_MESSAGES[reason]}")
         self._system.revoke_key(key.key_id, self._clock())
-        self._known.clear()
+        self._key_cache.clear()
         return key
 
     def mint_token(
@@ -385,7 +404,7 @@ class Gate:
         audience: str | None = None,
         jti: str | None = None,
     ) -> str:
-        """A capability token signed by the operator."""
+        """Return a capability token signed by the operator. Raises InvalidInput."""
         unknown = sorted(set(verbs) - TOKEN_VERBS)
         if unknown or not verbs:
             raise InvalidInput(
@@ -407,7 +426,9 @@ class Gate:
         return ump_token.mint(claims, self._operator)
 
     def inspect_token(self, text: str) -> dict[str, object]:
-        """A token's claims and whether it would be accepted now."""
+        """Return a token's claims, and whether it would be accepted now. Raises Unauthorized if its signature is
+        invalid.
+        """
         claims = self._claims(text)
         try:
             self._from_token(text)
@@ -421,7 +442,7 @@ class Gate:
         }
 
     def revoke_token(self, token_or_jti: str, *, issuer: str | None = None) -> str:
-        """Revoke a token, given itself or its jti (then of the operator, unless an issuer is named)."""
+        """Revoke a token and return its jti. A bare jti is taken for the operator's token unless an issuer is given."""
         if token_or_jti.startswith("umpcap."):
             claims = self._claims(token_or_jti)
             issuer, jti = claims.iss, claims.jti
@@ -431,7 +452,7 @@ class Gate:
         return jti
 
 
-_LOCK_OUTS: Mapping[LockOut, str] = {
+_LOCK_OUT_MESSAGES: Mapping[LockOut, str] = {
     "in use": "it is the key in use here, and programs that use it would be refused",
     "last": "it is the last key of its owner that may do everything",
 }
@@ -449,6 +470,7 @@ def _is_full(key: ApiKey) -> bool:
 
 
 def _access_of(key: ApiKey, credential: str, actor_kind: str) -> Access:
+    """Return the access that an API key gives."""
     return Access(
         credential=credential,
         actor=f"key:{key.name}",
@@ -460,5 +482,5 @@ def _access_of(key: ApiKey, credential: str, actor_kind: str) -> Access:
 
 
 def _hash(secret: str) -> bytes:
-    # The secret has 256 random bits: a plain hash cannot be searched, and a slow one would only slow us down.
+    # The secret has 256 random bits, so a plain hash cannot be searched. A slow hash would only cost time.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

@@ -1,10 +1,13 @@
-"""The audit log: every operation of a tenant, reads included, in one hash chain.
+"""The audit log: every operation on a tenant, reads included, in one hash chain.
 
-Events have UMP's audit form, the only one that any of the four standards defines; operations of the others
-are further values of `op`. An event holds names and counts, never content.
+Events have the form that UMP defines, since the other standards define none; their operations are further values of
+`op`. An event holds names and counts, never content. The storage layer numbers the events of a tenant and calls
+`create_sealer` for each: it adds the hash of the event before, and the event's own.
 
-What is older than the retention is pruned. In the place of the segment that went stands its head: the number and the
-hash of its last event, signed by the operator, so that the rest still begins where it must and nobody else can cut it.
+Events older than the retention period are pruned from the front of the chain. A head takes the place of the pruned
+segment: the number and the hash of its last event, signed by the operator. So the rest still has a verifiable
+beginning, and nobody but the operator can shorten the chain. The hash of the last event is also stored apart from the
+events, so a cut tail is detected, too.
 """
 
 from __future__ import annotations
@@ -29,14 +32,14 @@ from memoranda.storage.engine.contract import Seal, Snapshot, Unit
 _log = logging.getLogger(__name__)
 
 PAGE_LIMIT = 500
-# What one unit of work prunes: few, so that others get their turn.
+# Events pruned in one unit of work: few, so that other writers get their turn.
 PRUNE_LIMIT: Final = 1_000
 DAY_MS: Final = 86_400_000
 _HEAD: Final = "audit head"
 
 
-def sealer(version: str) -> Seal:
-    """How the store puts an entry into the chain."""
+def create_sealer(version: str) -> Seal:
+    """Return the function with which the store adds an entry to the chain. `version`: the UMP version of the events."""
 
     def seal(entry: AuditEntry, seq: int, prev: str | None) -> tuple[bytes, str]:
         event: dict[str, Any] = {
@@ -63,24 +66,28 @@ def sealer(version: str) -> Seal:
 
 
 def query(context: Context, access: Access, request: object) -> list[dict[str, Any]]:
-    """The last events that match, oldest first."""
-    asked = AuditRequest.parse(request)
-    tenant = access.tenant_for(asked.owner)
+    """Return the last events that match a request, oldest first."""
+    criteria = AuditRequest.parse(request)
+    tenant = access.tenant_for(criteria.owner)
     access.require_reach(tenant)
     access.require_scope({"owner": tenant})
     context.engine.flush()
-    found: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     before: int | None = None
     with context.engine.read(tenant) as snapshot:
-        while len(found) < asked.limit and (page := snapshot.audit_before(before, PAGE_LIMIT)):
-            events = (orjson.loads(entry) for _, entry in page)
-            found += [event for event in events if _matches(event, asked)]
+        while len(events) < criteria.limit and (
+            page := snapshot.list_audit_before(before, PAGE_LIMIT)
+        ):
+            page_events = (orjson.loads(entry) for _, entry in page)
+            events += [event for event in page_events if _matches(event, criteria)]
             before = page[-1][0]
-    return found[: asked.limit][::-1]
+    return events[: criteria.limit][::-1]
 
 
-def verify(context: Context, access: Access, owner: str | None = None) -> ChainReport:
-    """Walk the whole chain of one tenant."""
+def verify_chain_of_caller(
+    context: Context, access: Access, owner: str | None = None
+) -> ChainReport:
+    """Verify the whole audit chain of the caller's tenant, or of `owner`."""
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     access.require_scope({"owner": tenant})
@@ -89,12 +96,12 @@ def verify(context: Context, access: Access, owner: str | None = None) -> ChainR
 
 
 def verify_tenant(context: Context, tenant: str) -> ChainReport:
-    """Walk a chain from its signed head and compare its end with the one kept apart, so that a cut tail shows too."""
+    """Verify a chain from its signed head to the end that is stored apart, so that a cut tail is detected."""
     with context.engine.read(tenant) as snapshot:
-        count, end = snapshot.audit_head()
-        head = _head(snapshot)
+        count, end = snapshot.read_audit_head()
+        head = _load_signed_head(snapshot)
     start, prev = head.get("seq", 0), head.get("prev")
-    if head and not _is_ours(head, context, tenant):
+    if head and not _is_signed_by_operator(head, context, tenant):
         return ChainReport(
             ok=False,
             count=0,
@@ -107,13 +114,13 @@ def verify_tenant(context: Context, tenant: str) -> ChainReport:
         after = start
         while after < count:
             with context.engine.read(tenant) as snapshot:
-                page = snapshot.audit_after(after, PAGE_LIMIT)
+                page = snapshot.list_audit_after(after, PAGE_LIMIT)
             if not page:
                 return
             for seq, entry in page:
                 if seq > count:
                     return
-                event = _event(entry)
+                event = _parse_event(entry)
                 last["hash"] = event.get("hash")
                 yield event
                 after = seq
@@ -128,25 +135,29 @@ def verify_tenant(context: Context, tenant: str) -> ChainReport:
 
 
 def prune(context: Context, access: Access, before: Instant, owner: str | None = None) -> int:
-    """Take the events from before an instant out of a chain; how many. Raises Conflict if what is to go was changed."""
+    """Remove the events before an instant from a chain; return their number. Raises Conflict if they were tampered
+    with.
+    """
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     access.require_scope({"owner": tenant})
     context.engine.flush()
-    # That it was pruned is on record, and later than this: it cannot go on for ever.
+    # Pruning adds an event, which is later than the clock read here: the loop ends.
     end, count = min(before, context.clock()), 0
-    while pruned := _prune_some(context, access, tenant, end):
+    while pruned := _prune_segment(context, access, tenant, end):
         count += pruned
     return count
 
 
-def keep_retention(context: Context) -> int:
-    """Prune in every chain what is past the retention of the audit log, by whole days: pruning is on record, too."""
+def apply_retention(context: Context) -> int:
+    """Prune every chain to the retention period, in whole days, because each pruning adds an event. Return the number
+    of events.
+    """
     if context.audit_retention_ms is None:
         return 0
     end = context.clock() - context.audit_retention_ms
     before, count = Instant(end - end % DAY_MS), 0
-    for tenant in context.engine.system.tenants():
+    for tenant in context.engine.system.list_tenants():
         access = Access(
             credential="retention", actor="memoranda", tenant=tenant, default_tenant=tenant
         )
@@ -157,22 +168,23 @@ def keep_retention(context: Context) -> int:
     return count
 
 
-def _prune_some(context: Context, access: Access, tenant: str, before: Instant) -> int:
+def _prune_segment(context: Context, access: Access, tenant: str, before: Instant) -> int:
+    """Prune one segment and sign the new head; return the number of events, 0 if nothing is left to prune."""
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        head = _head(snapshot)
-        page = snapshot.audit_after(head.get("seq", 0), PRUNE_LIMIT)
-    if head and not _is_ours(head, context, tenant):
+        head = _load_signed_head(snapshot)
+        page = snapshot.list_audit_after(head.get("seq", 0), PRUNE_LIMIT)
+    if head and not _is_signed_by_operator(head, context, tenant):
         raise Conflict("the head of the pruned audit log is not the operator's; nothing was pruned")
     segment: list[dict[str, Any]] = []
     for _, entry in page:
-        event = _event(entry)
-        if (at := _time(event)) is not None and at >= before:
+        event = _parse_event(entry)
+        if (at := _parse_event_time(event)) is not None and at >= before:
             break
         segment.append(event)
     if not segment:
         return 0
-    # What was tampered with is evidence.
+    # A segment that was tampered with is evidence and must stay.
     report = verify_chain(segment, start_seq=head.get("seq", 0) + 1, prev=head.get("prev"))
     if not report.ok:
         raise Conflict(
@@ -191,23 +203,26 @@ def _prune_some(context: Context, access: Access, tenant: str, before: Instant) 
     )
 
     def work(unit: Unit) -> int:
-        if _head(unit) != head:
+        if _load_signed_head(unit) != head:
             return 0  # another process was faster
         unit.prune_audit(last["seq"])
         unit.put_item(_HEAD, "", dump(following))
-        unit.record(audit_entry(access, "audit.prune", now=now, result=f"{len(segment)} pruned"))
+        unit.record_audit(
+            audit_entry(access, "audit.prune", now=now, result=f"{len(segment)} pruned")
+        )
         return len(segment)
 
     return context.engine.write(tenant, work)
 
 
-def _head(snapshot: Snapshot) -> dict[str, Any]:
-    kept = snapshot.item(_HEAD, "")
-    return {} if kept is None else _event(kept)
+def _load_signed_head(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the head of a pruned chain; empty if nothing was pruned yet."""
+    stored = snapshot.load_item(_HEAD, "")
+    return {} if stored is None else _parse_event(stored)
 
 
-def _is_ours(head: Mapping[str, Any], context: Context, tenant: str) -> bool:
-    """Whether the operator signed it, for this tenant."""
+def _is_signed_by_operator(head: Mapping[str, Any], context: Context, tenant: str) -> bool:
+    """Return True if the operator signed a head for this tenant."""
     if head.get("tenant") != tenant or not isinstance(head.get("seq"), int):
         return False
     return verify_chain(
@@ -215,7 +230,8 @@ def _is_ours(head: Mapping[str, Any], context: Context, tenant: str) -> bool:
     ).ok
 
 
-def _event(entry: bytes) -> dict[str, Any]:
+def _parse_event(entry: bytes) -> dict[str, Any]:
+    """Return a stored event; empty if its bytes are damaged."""
     try:
         event = orjson.loads(entry)
     except orjson.JSONDecodeError:
@@ -223,20 +239,25 @@ def _event(entry: bytes) -> dict[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
-def _time(event: Mapping[str, Any]) -> Instant | None:
+def _parse_event_time(event: Mapping[str, Any]) -> Instant | None:
+    """Return the time of an event; None if it is damaged."""
     try:
         return parse_instant(event["ts"])
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _matches(event: Mapping[str, Any], asked: AuditRequest) -> bool:
+def _matches(event: Mapping[str, Any], request: AuditRequest) -> bool:
+    """Return True if an event meets every condition of a request."""
     at = parse_instant(event["ts"])
     return (
-        (asked.op is None or event["op"] in ([asked.op] if isinstance(asked.op, str) else asked.op))
-        and asked.actor in (None, event.get("actor", {}).get("did"))
-        and (asked.target is None or asked.target in event.get("targets", ()))
-        and asked.project in (None, event.get("scope", {}).get("project"))
-        and (asked.since is None or at >= asked.since)
-        and (asked.until is None or at <= asked.until)
+        (
+            request.op is None
+            or event["op"] in ([request.op] if isinstance(request.op, str) else request.op)
+        )
+        and request.actor in (None, event.get("actor", {}).get("did"))
+        and (request.target is None or request.target in event.get("targets", ()))
+        and request.project in (None, event.get("scope", {}).get("project"))
+        and (request.since is None or at >= request.since)
+        and (request.until is None or at <= request.until)
     )

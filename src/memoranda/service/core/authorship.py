@@ -1,10 +1,15 @@
-"""Who wrote it: the verified caller (UMP §2.6). What a caller says beyond that is kept as a claim, and marked as one.
+"""Authorship: the author of a memory is the verified caller (UMP §2.6). Other names are kept as claims, marked as such.
 
-Whoever is at the machine is taken at his word, but not the files that he takes in. Everybody else is the author of what
-he writes, whatever he says, the owner's own keys included: the operator signs it, and would sign it as somebody's word
-otherwise. What names another author without a signature and cannot be changed, a grain or a memory from a file, is kept
-as it is, and who wrote it beside it (`Bounds.writer`). To someone else to whom the owner granted something (a peer) it
-is refused.
+The person at the machine is trusted about authors, but the files that he imports are not. Everybody else is the author
+of what he writes, whatever it states, even with one of the owner's own keys: otherwise the operator's signature would
+confirm somebody else's words.
+
+A document that cannot be changed (a grain, or a memory from a file) may name another author without that author's
+signature. It is stored as it is, with the verified writer beside it (`Bounds.writer`). A peer, who uses somebody's
+grant, may not write such a document.
+
+The functions below do this for the forms in which the standards state an author: the provenance of a record, the
+metadata of an OAMS memory, the `author_did` of a grain.
 """
 
 from __future__ import annotations
@@ -21,18 +26,18 @@ from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.standards.ump.record import Actor, Draft, Record
 from memoranda.standards.ump.shapes import ActorKind, Body, Provenance
 
-Said = TypeVar("Said", Draft, Record)
+DraftOrRecord = TypeVar("DraftOrRecord", Draft, Record)
 
 
-def _is_word_of(access: Access, author: object, *, is_from_file: bool) -> bool:
-    """Whether what names this author, or none, is the caller's own word, or that of the person at the machine."""
+def _is_own_statement(access: Access, author: object, *, is_from_file: bool) -> bool:
+    """Return True if the caller may name this author: itself or nobody, or anybody for the person at the machine."""
     return author in (None, "", access.actor) or (access.credential == "local" and not is_from_file)
 
 
-def attributed(access: Access, draft: Draft, *, is_from_file: bool) -> Draft:
-    """A draft with its author: whoever the credential says."""
+def attribute_draft(access: Access, draft: Draft, *, is_from_file: bool) -> Draft:
+    """Return a draft whose author is the verified caller; another author it named becomes a claim."""
     claimed: Provenance | None = draft.get("provenance")
-    if claimed is None or _is_word_of(access, claimed["actor"], is_from_file=is_from_file):
+    if claimed is None or _is_own_statement(access, claimed["actor"], is_from_file=is_from_file):
         return draft
     mine, kind = draft.copy(), "import" if is_from_file else access.actor_kind
     mine["provenance"] = {**claimed, "actor": access.actor, "actor_kind": cast("ActorKind", kind)}
@@ -50,15 +55,15 @@ def with_writer(
     signer: str | None = None,
     is_from_file: bool = False,
 ) -> NewVersion:
-    """A document that is written as it came, with who wrote it, where it names another author who did not sign it."""
+    """Return a document with its writer beside it, if it names another author who did not sign it."""
     author = new.projection.actor
-    if author == signer or _is_word_of(access, author, is_from_file=is_from_file):
+    if author == signer or _is_own_statement(access, author, is_from_file=is_from_file):
         return new
     return with_bounds(context, new, Bounds(writer=access.actor))
 
 
-def marked(version: Version, metadata: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The metadata of a memory as it is shown: with who wrote it under a key, and whom it names as a claim."""
+def metadata_with_writer(version: Version, metadata: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the metadata of a memory as shown: the verified writer under `key`, and the author it names as a claim."""
     writer = "" if version.bounds is None else version.bounds.writer
     return (
         {**metadata, key: writer, CLAIMED_KEY: metadata.get(key)}
@@ -67,24 +72,26 @@ def marked(version: Version, metadata: Mapping[str, Any], key: str) -> dict[str,
     )
 
 
-def with_claim(said: Said, claimed: Actor | None) -> Said:
-    """What is said, and whom its writer named as its author; an earlier claim was about earlier words."""
-    body = said["body"]
+def with_claim(record: DraftOrRecord, claimed: Actor | None) -> DraftOrRecord:
+    """Return a record whose body carries the claimed author; without a claim, an earlier one is removed, as its text is
+    gone.
+    """
+    body = record["body"]
     structured = {
         name: value for name, value in (body.get("structured") or {}).items() if name != CLAIMED_KEY
     }
     if claimed is not None:
         structured[CLAIMED_KEY] = {"actor": claimed[0], "actor_kind": claimed[1]}
     elif CLAIMED_KEY not in (body.get("structured") or {}):
-        return said
+        return record
     fresh: Body = {"text": body["text"]}
     if structured:
         fresh["structured"] = structured
-    return cast("Said", {**said, "body": fresh})
+    return cast("DraftOrRecord", {**record, "body": fresh})
 
 
-def attributed_metadata(access: Access, metadata: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The metadata of a memory with its author under a key: a peer himself, and whoever else names somebody."""
+def attribute_metadata(access: Access, metadata: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return metadata with the verified author under `key`: always for a peer, else if another author is named."""
     claimed = metadata.get(key)
     is_stated = claimed is not None and claimed != access.actor
     if access.credential == "local" or not (access.is_peer or is_stated):
@@ -92,29 +99,34 @@ def attributed_metadata(access: Access, metadata: Mapping[str, Any], key: str) -
     return {**metadata, key: access.actor, **({CLAIMED_KEY: claimed} if is_stated else {})}
 
 
-def corrector(access: Access, claimed: Actor | None) -> tuple[Actor | None, Actor | None]:
-    """Who revises a memory, and whom he names beyond that; nobody, if the person at the machine names nobody."""
+def resolve_corrector(access: Access, claimed: Actor | None) -> tuple[Actor | None, Actor | None]:
+    """Return who revises a memory, and the author that the caller claims beyond that.
+
+    Both are None if the person at the machine names nobody.
+    """
     if access.credential == "local":
         return claimed, None
     verified = (access.actor, cast("ActorKind", access.actor_kind))
     return verified, None if claimed is None or claimed[0] == access.actor else claimed
 
 
-def refuse_forged(access: Access, author: object, signer: str | None) -> None:
-    """For what cannot be changed any more: raise ForbiddenScope if a peer says that another wrote it, or nobody."""
+def refuse_forged_author(access: Access, author: object, signer: str | None) -> None:
+    """Raise ForbiddenScope if a peer brings a finished document by another author, or by none, that the author did not
+    sign.
+    """
     if access.is_peer and author != access.actor and (signer is None or author != signer):
-        raise ForbiddenScope(
-            f"the author must be {access.actor}, who writes this, or whoever signed it"
-        )
+        raise ForbiddenScope(f"the author must be {access.actor}, who writes this, or its signer")
 
 
-def authored(access: Access, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of a grain with their author: of a peer that names nobody, himself."""
+def attribute_grain(access: Access, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of a grain with a peer as its author, unless it names one."""
     return {"author_did": access.actor, **fields} if access.is_peer else fields
 
 
-def refuse_unnamed(access: Access) -> None:
-    """For what has no word for its author, such as an entry of openwop: it would be shown as the owner's."""
+def refuse_peer_without_author(access: Access) -> None:
+    """Raise ForbiddenScope for a peer writing a form that states no author, such as an openwop entry: it would look
+    like the owner's.
+    """
     if access.is_peer:
         raise ForbiddenScope(
             "an entry does not say who wrote it; only its owner's own credentials write one"

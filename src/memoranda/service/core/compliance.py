@@ -1,18 +1,20 @@
-"""Compliance presets: rules of a store that decide what is written, read and let out (OMS §17.3, appendix D).
+"""Compliance presets: rules of a store for what may be written, read and exported (OMS §17.3, appendix D).
 
-    gdpr    personal data (a user_id, or tags of personal data) needs a processing_basis; someone else reads it only
-            under the person's consent; what has no basis does not leave
-    ccpa    a person who opted out of sale (con:ccpa_opted_out) does not leave the store
-    hipaa   health information (phi: tags) needs a processing_basis, encryption at rest and no open licence, and does
-            not leave unless de-identified; a CAL query that does not name fields gets it redacted, ten at most
+    gdpr    personal data (a user_id, or tags of personal data) needs a processing_basis; others read it only with the
+            person's consent; without a basis it is not exported
+    ccpa    memories of a person who opted out of sale (con:ccpa_opted_out) are not exported
+    hipaa   health information (phi: tags) needs a processing_basis, encryption at rest and no open licence; it is
+            exported only if de-identified; a CAL query that names no fields gets it redacted, ten results at most
 
-A preset is chosen by a setting; several add up. A UMP record says the same with scope.user, relations `about` to
-`tag:pii:…` or `tag:phi:…`, and `processing_basis` and `con:ccpa_opted_out` in body.structured; an OAMS memory with its
-tags, `metadata.pii` and `metadata.processing_basis`. Decisions are the same for every caller and are never silent: what
-is refused says which rule refused it.
+Presets are chosen by a setting, or by an owner (limits.py); several add up. Every document is read as the fields of a
+grain (`fields_of`): a UMP record states them with scope.user, relations `about` to `tag:pii:…` or `tag:phi:…`, and
+`processing_basis` and `con:ccpa_opted_out` in body.structured; an OAMS memory with its tags, `metadata.pii` and
+`metadata.processing_basis`. A decision is the same for every caller, and each refusal names its rule.
 
-Two rules hold without any preset: the domain profiles of OMS (appendix A) say what must be so before a memory leaves,
-and what rests on a consent goes with it (§23.2).
+Two rules hold without any preset: the domain profiles of OMS (appendix A) restrict what is exported, and a memory that
+rests on a withdrawn consent is erased (§23.2; cascade.py).
+
+The modules of OMS are imported inside functions: a command that only reads does not need them.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ from memoranda.standards.port import port_of
 
 Fields = Mapping[str, Any]
 
-# How a document that names a domain begins to do so: as it is, escaped in JSON, or in the document inside.
+# Bytes that occur in every document that declares a domain profile: plain, escaped in JSON, or in a carried document.
 _DECLARING = (b"profile:", b"legal:", b"\\u", NATIVE_KEY.encode())
 
 _REDACTED = "[redacted]"
-# Kinds, times and marks: what says nothing about a person by itself.
+# Fields that say nothing about a person: kinds, times and tags.
 _ALWAYS_SHOWN = (
     "type",
     "relation",
@@ -46,10 +48,12 @@ _ALWAYS_SHOWN = (
 _OPEN_LICENCES = ("CC0", "CC-BY", "MIT", "Apache", "BSD", "ODbL", "PDDL", "Unlicense")
 
 
-def why_it_stays(presets: Collection[str], version: Version) -> str | None:
-    """Which rule keeps a version from leaving: of the domain profile it declares (OMS appendix A), or of a preset."""
+def find_export_refusal(presets: Collection[str], version: Version) -> str | None:
+    """Return the rule that forbids exporting a version, of its domain profile (OMS appendix A) or of a preset; None if
+    none does.
+    """
     if version.state.erased or not (
-        presets or is_binding(version.bounds) or may_declare(version.document.native)
+        presets or is_binding(version.bounds) or may_declare_domain(version.document.native)
     ):
         return None
     from memoranda.standards.oms import profile
@@ -57,11 +61,11 @@ def why_it_stays(presets: Collection[str], version: Version) -> str | None:
     fields = fields_of_version(version)
     return profile.find_export_problem(
         fields, is_held=version.state.has_legal_hold
-    ) or _export_problem(presets, fields)
+    ) or _find_preset_refusal(presets, fields)
 
 
-def may_declare(native: bytes) -> bool:
-    """Whether a document can name a domain at all: most do not, and need not be read to know it."""
+def may_declare_domain(native: bytes) -> bool:
+    """Return True if the bytes of a document may declare a domain profile. Most do not, and need not be parsed."""
     for mark in _DECLARING:  # noqa: SIM110 -- asked of everything that leaves, and sooner told than by `any`
         if mark in native:
             return True
@@ -69,30 +73,34 @@ def may_declare(native: bytes) -> bool:
 
 
 def fields_of_version(version: Version) -> Fields:
-    """The same of a version: what those before it said counts, too."""
+    """Return the fields that the rules look at, with those that the version inherits from earlier ones."""
     fields, bounds = fields_of(version.document, version.tenant), version.bounds
     if bounds is None:
         return fields
-    said = {name: value for name, value in bounds.policy_fields.items() if not fields.get(name)}
+    inherited = {
+        name: value for name, value in bounds.policy_fields.items() if not fields.get(name)
+    }
     tags = [*fields.get("structural_tags", ()), *bounds.tags]
     return {
         **fields,
-        **said,
+        **inherited,
         "user_id": fields.get("user_id") or bounds.user,
         "structural_tags": tags,
     }
 
 
 def fields_of(document: Document, tenant: str) -> Fields:
-    """Return what the rules look at, under the names that grains give it, whichever standard wrote the document."""
+    """Return the fields that the rules look at, under the names of grains, whichever standard wrote the document."""
     return port_of(document.standard).rule_fields(document, tenant)
 
 
-def rests_on(presets: Collection[str], fields: Fields, consent: str, *, now: Instant) -> bool:
-    """Whether the withdrawal of that consent makes a memory due for erasure.
+def rests_on_consent(
+    presets: Collection[str], fields: Fields, consent: str, *, now: Instant
+) -> bool:
+    """Return True if a memory must be erased when a consent is withdrawn.
 
-    A grain says so with the mode `consent_cascade` (OMS §23.2). Where a preset asks for a basis, what has lost it goes
-    in any mode, and so does a memory of a standard that has no modes. A consent stays as a record (§8.10).
+    A grain states it by the mode `consent_cascade` (OMS §23.2). Where a preset demands a basis, every mode goes, and so
+    do memories of standards without modes. Consents themselves stay on record (§8.10).
     """
     from memoranda.standards.oms import mapping as oms
     from memoranda.standards.oms import policy
@@ -109,13 +117,13 @@ def rests_on(presets: Collection[str], fields: Fields, consent: str, *, now: Ins
 
 def check_write(presets: Collection[str], fields: Fields, *, is_encrypted: bool) -> None:
     """Raise ConsentViolation if a preset does not let this grain in."""
-    for preset, rule in (("gdpr", _gdpr), ("hipaa", _hipaa)):
+    for preset, rule in (("gdpr", _find_gdpr_violation), ("hipaa", _find_hipaa_violation)):
         if preset in presets and (why := rule(fields, is_encrypted)):
             raise ConsentViolation(f"{preset}: {why}")
 
 
-def _export_problem(presets: Collection[str], fields: Fields) -> str | None:
-    """Which preset keeps a memory from leaving, and why."""
+def _find_preset_refusal(presets: Collection[str], fields: Fields) -> str | None:
+    """Return the preset that forbids exporting a memory, with its reason; None if none does."""
     if "gdpr" in presets and is_personal(fields) and not fields.get("processing_basis"):
         return "gdpr: personal data without a processing_basis does not leave"
     if "ccpa" in presets and fields.get("con:ccpa_opted_out") is True:
@@ -126,28 +134,32 @@ def _export_problem(presets: Collection[str], fields: Fields) -> str | None:
 
 
 def needs_consent_to_read(presets: Collection[str]) -> bool:
-    """Whether someone other than the owner needs the person's consent to read what is about a person."""
+    """Return True if others need a person's consent to read memories about that person."""
     return "gdpr" in presets or "hipaa" in presets
 
 
 def is_personal(fields: Fields) -> bool:
-    return bool(fields.get("user_id")) or _tagged(fields, "pii:") or is_health(fields)
+    """Return True if fields are personal data."""
+    return bool(fields.get("user_id")) or _has_tag(fields, "pii:") or is_health(fields)
 
 
 def is_health(fields: Fields) -> bool:
-    return _tagged(fields, "phi:")
+    """Return True if fields are health information."""
+    return _has_tag(fields, "phi:")
 
 
-def minimum_necessary(fields: Fields) -> Fields:
-    """Health information without what it says, for whoever did not name the fields that are needed (164.502(b))."""
+def apply_minimum_necessary(fields: Fields) -> Fields:
+    """Return fields with the texts of health information redacted, for a query that names no fields (HIPAA,
+    164.502(b)).
+    """
     if not is_health(fields):
         return fields
     texts = {name: _REDACTED for name, value in fields.items() if isinstance(value, str)}
     return {**texts, **{name: fields[name] for name in _ALWAYS_SHOWN if name in fields}}
 
 
-def _gdpr(fields: Fields, _is_encrypted: bool) -> str | None:
-    # A consent grain is itself the basis of others.
+def _find_gdpr_violation(fields: Fields, _is_encrypted: bool) -> str | None:
+    # A consent grain is the basis of other grains and needs none.
     if (
         is_personal(fields)
         and fields.get("type") != "consent"
@@ -157,7 +169,7 @@ def _gdpr(fields: Fields, _is_encrypted: bool) -> str | None:
     return None
 
 
-def _hipaa(fields: Fields, is_encrypted: bool) -> str | None:
+def _find_hipaa_violation(fields: Fields, is_encrypted: bool) -> str | None:
     if not is_health(fields):
         return None
     if not fields.get("processing_basis"):
@@ -169,7 +181,8 @@ def _hipaa(fields: Fields, is_encrypted: bool) -> str | None:
     return None
 
 
-def _tagged(fields: Fields, prefix: str) -> bool:
+def _has_tag(fields: Fields, prefix: str) -> bool:
+    """Return True if a structural tag starts with a prefix."""
     return any(
         isinstance(tag, str) and tag.startswith(prefix) for tag in fields.get("structural_tags", ())
     )

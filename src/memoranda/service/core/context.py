@@ -1,6 +1,7 @@
-"""What every verb needs: the store, the operator's key, the clock, and the version of UMP we advertise.
+"""The context of every verb: the store, the operator's key, the clock, the settings, and the helpers for the audit log.
 
-A clock that keeps the order in which things happen, whatever the system's clock does.
+`opening.py` builds one `Context` for each open store, and every verb takes it first. It is immutable but for a short
+cache of the owners' rules.
 """
 
 from __future__ import annotations
@@ -18,109 +19,109 @@ from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import AuditEntry
 from memoranda.service.cal.session import CalSettings
 from memoranda.service.core.access import Access
-from memoranda.service.core.limits import Quotas, parse_rules, tightened
-from memoranda.service.core.semantic_search import Meaning
+from memoranda.service.core.limits import Quotas, parse_rules, tighten_quotas
+from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.service.openwop.secrets import Vault
 from memoranda.standards.ump.shapes import Version as UmpVersion
 from memoranda.storage.engine.contract import Engine, Snapshot
 
-# Reading must not wait for the disk by default; who needs every read on record before it is answered says so.
+# "deferred": a read is answered before its audit entry is on disk. "durable": after.
 AuditReads = Literal["deferred", "durable"]
-# How long an end waits for what runs in the background; longer than a writer waits for its turn.
+# Seconds for which closing waits for background threads; longer than a writer waits for its turn.
 CLOSE_SECONDS = 60.0
 _ATTEMPTS = 3
-# For how long what an owner asks for need not be read again, and of how many owners it is kept.
+# Seconds for which the rules of an owner are not read again, and the owners in that cache.
 RULES_SECONDS = 1.0
 RULES_LIMIT = 10_000
 T = TypeVar("T")
-# An entry outlives the memory it is about, so it names the place but never the person, agent or session.
+# An audit entry outlives its memory, so it names the space but no person, agent or session.
 _AUDITED_SCOPE = ("owner", "project", "visibility")
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """Injected once, at the rim."""
+    """Everything that verbs share, built once when a store is opened."""
 
     engine: Engine
     operator: SigningKey
     clock: Callable[[], Instant]
     ump_version: UmpVersion = "0.1"
     audit_reads: AuditReads = "deferred"
-    # How long the audit log is kept, and runs with their logs; None for ever.
+    # Retention periods in milliseconds of the audit log, and of runs with their logs; None means for ever.
     audit_retention_ms: int | None = None
     run_retention_ms: int | None = None
 
-    # DID documents (did:web) that signatures of grains are checked against; nothing is ever fetched.
+    # DID documents (did:web) for checking the signatures of grains; none is ever fetched.
     did_documents: Mapping[str, object] = msgspec.field(default_factory=dict)
 
-    # The profile of OMS that grains must fit (§18).
+    # The OMS profile that grains must fit (§18).
     grain_profile: str = "extended"
 
-    # Compliance presets in force for everybody (compliance.py), and whether documents that name a user are encrypted.
+    # Compliance presets for all owners (compliance.py), and whether documents that name a user, or all, are encrypted.
     presets: frozenset[str] = frozenset()
     encrypts_users: bool = False
     encrypts_all: bool = False
 
-    # What tells the meaning of texts, where something does.
-    meaning: Meaning = msgspec.field(default_factory=Meaning)
+    # The embedding model, if there is one.
+    semantic_search: SemanticSearch = msgspec.field(default_factory=SemanticSearch)
 
-    # What the host decides about CAL.
+    # The host's settings for CAL.
     cal: CalSettings = msgspec.field(default_factory=CalSettings)
 
-    # What any tenant may keep and do.
+    # The server's limits for each tenant.
     quotas: Quotas = msgspec.field(default_factory=Quotas)
-    # Whether whoever signs a token for himself is an owner from then on; if not, who may sign beside holders of keys.
+    # True if anybody who signs a token becomes an owner. If not, the owners who may sign besides those with API keys.
     open_registration: bool = False
     allowed_owners: tuple[str, ...] = ()
 
-    # Whether events may be sent to any address, or only to the open Internet.
+    # True if webhooks may call private addresses.
     webhooks_anywhere: bool = False
 
-    # Secrets of runs, in memory only, and the policy for what looks like one (openwop SR-1).
+    # Secrets of runs, in memory only, and the policy for texts that look like secrets (openwop SR-1).
     secrets: Vault = msgspec.field(default_factory=Vault)
 
-    # What owners ask for, and when it was read.
-    _rules: dict[str, tuple[bytes, float]] = msgspec.field(default_factory=dict)
+    # Rules of owners as stored, each with the monotonic second at which it was read.
+    _rules_cache: dict[str, tuple[bytes, float]] = msgspec.field(default_factory=dict)
 
     @property
     def has_semantic_search(self) -> bool:
-        """Whether what means the same is found, and not only what says the same words."""
-        return self.meaning.is_on
+        """True if a model finds memories by meaning, and not only by their words."""
+        return self.semantic_search.is_enabled
 
     def presets_in(self, snapshot: Snapshot) -> frozenset[str]:
-        """The presets in force for a tenant: the server's, and its owner's own."""
+        """Return the presets in force for a tenant: the server's and its owner's."""
         return self.presets.union(parse_rules(snapshot.rules).presets)
 
     def presets_of(self, tenant: str) -> frozenset[str]:
-        """The same before anything is read: as they were at most a moment ago."""
-        kept, at = self._rules.get(tenant, (b"", -RULES_SECONDS))
-        if time.monotonic() - at >= RULES_SECONDS:
+        """Return the presets in force for a tenant, without a snapshot: up to a second old."""
+        stored, read_at = self._rules_cache.get(tenant, (b"", -RULES_SECONDS))
+        if time.monotonic() - read_at >= RULES_SECONDS:
             with self.engine.read(tenant) as snapshot:
-                kept = snapshot.rules
-            if len(self._rules) >= RULES_LIMIT:
-                self._rules.clear()
-            self._rules[tenant] = kept, time.monotonic()
-        return self.presets.union(parse_rules(kept).presets)
+                stored = snapshot.rules
+            if len(self._rules_cache) >= RULES_LIMIT:
+                self._rules_cache.clear()
+            self._rules_cache[tenant] = stored, time.monotonic()
+        return self.presets.union(parse_rules(stored).presets)
 
-    def forget_rules(self, tenant: str) -> None:
-        """They were changed in this process."""
-        self._rules.pop(tenant, None)
+    def drop_cached_rules(self, tenant: str) -> None:
+        """Drop the cached rules of a tenant, which this process has changed."""
+        self._rules_cache.pop(tenant, None)
 
-    def quotas_in(self, snapshot: Snapshot) -> Quotas:
-        """What a tenant may keep and do."""
-        return tightened(self.quotas, snapshot.rules) if snapshot.rules else self.quotas
+    def quotas_of(self, snapshot: Snapshot) -> Quotas:
+        """Return the limits of a tenant: the server's, tightened by its owner's."""
+        return tighten_quotas(self.quotas, snapshot.rules) if snapshot.rules else self.quotas
 
     def audit_read(self, tenant: str, entry: AuditEntry) -> None:
-        """Put a read on record."""
+        """Record a read in the audit log."""
         if self.audit_reads == "durable":
-            self.engine.write(tenant, lambda unit: unit.record(entry))
+            self.engine.write(tenant, lambda unit: unit.record_audit(entry))
         else:
-            self.engine.record_later(tenant, entry)
+            self.engine.record_audit_later(tenant, entry)
 
 
-def try_again(attempt: Callable[[], T]) -> T:
-    """Do what reads first and writes after; once more, if what it read was changed in between.
+def retry_on_conflict(attempt: Callable[[], T]) -> T:
+    """Run an attempt that reads before it writes; run it again if another writer changed what it had read.
 
-    Whoever writes all the time must not keep it for ever: the last Conflict is raised.
+    Raises the Conflict of the last of three attempts: a busy writer must not block it for ever.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
@@ -141,8 +142,10 @@ def audit_entry(
     meta: Mapping[str, object] | None = None,
     claimed: tuple[str, str] | None = None,
 ) -> AuditEntry:
-    """An audit entry for what this caller did; `claimed` is who the caller says it was, by name and kind."""
-    said = (
+    """Return an audit entry for an action of the caller. `claimed` is the name and kind of actor that the request
+    states.
+    """
+    claim = (
         {}
         if claimed is None or claimed[0] == access.actor
         else {"claimed": {"did": claimed[0], "kind": claimed[1]}}
@@ -157,7 +160,7 @@ def audit_entry(
             (name, value) for name, value in (scope or {}).items() if name in _AUDITED_SCOPE
         ),
         result=result,
-        meta={"credential": access.credential, **(meta or {}), **said},
+        meta={"credential": access.credential, **(meta or {}), **claim},
     )
 
 
@@ -165,9 +168,10 @@ _log = logging.getLogger(__name__)
 
 
 class SteadyClock:
-    """Now, and never before what it said last, or what the store holds: so what is written later is listed later.
+    """A clock that never runs backwards, nor behind the newest write in the store: later writes are listed later.
 
-    A clock that is set back by more than a day was wrong before, and is believed: nothing must end days too early.
+    If the system's clock is set back by more than a day, it was wrong before and is followed: otherwise retention
+    periods would end days too early.
     """
 
     def __init__(self, system: Callable[[], Instant], last: Instant) -> None:

@@ -1,15 +1,17 @@
-"""Vectors of memories, made in the background in the order in which memories were written.
+"""The embedding queue: makes the vectors of memories in the background, in the order in which they were written.
 
-A write costs nothing: versions are numbered, so how far a model has come is one number, which moves with the vectors in
-one unit of work. Whatever is killed in between is done again. Until a memory has its vector its words stand for it.
+Writing a memory costs nothing extra. Versions are numbered, so the progress of a model is one number, which is stored
+with the vectors in one unit of work; a process that dies in between repeats that work. Until a version has its vector,
+it is found by keywords. Of all processes, the one that holds the lease works (`_claim`).
 
-A vector takes as much of a processor as a write or more. So while much is written, in whichever process, this waits
-until there is less or somebody waits for it, and where it goes on and on it takes a tenth of the time of one processor.
+A vector costs at least as much processor time as a write. So the queue yields while any process writes a lot, until
+there is less to write or a search waits for vectors (`settle`). If the writing goes on and on, the queue takes a tenth
+of the time of one processor.
 
-Failures. Where the embedder fails with any text, nothing is skipped: the failure is noted in the store, for `doctor`,
-`/readyz` and `/metrics`, and it is tried again after a while. Where it works and a batch fails all the same, the batch
-is halved until one version is left, and that one is set aside: its words still find it. What was set aside is tried
-again by the next process that has nothing else to do.
+Failures. If the embedder fails with any text, nothing is skipped: the failure is noted in the store, for `doctor`,
+`/readyz` and `/metrics`, and the queue tries again later. If the embedder works and a batch fails, the batch is halved
+until one version is left, and that version is set aside: keywords still find it. The next idle process tries the
+versions that were set aside before it started once more.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memoranda.embedding.texts import embedded_text, prepend_context
@@ -27,7 +29,7 @@ from memoranda.errors import MemorandaError, StoreUnavailable
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.service.core.context import CLOSE_SECONDS, Context
-from memoranda.service.core.views import project, unless_damaged
+from memoranda.service.core.views import project, run_unless_damaged
 from memoranda.standards.port import port_of
 from memoranda.storage.index.vector_queue import (
     NO_LIMIT,
@@ -41,27 +43,28 @@ from memoranda.storage.index.vector_queue import (
 if TYPE_CHECKING:
     from memoranda.embedding.embedder import Vector
 
-# What is embedded between two writes: about half a second's work.
+# Versions embedded between two writes: about half a second of work.
 BATCH_LIMIT: Final = 16
-# Nothing to do: another process may have written something.
+# Seconds between two looks for new versions, which another process may have written.
 _IDLE_SECONDS: Final = 0.2
-# What is written in a second where it gives way: a few leave room for both, and whoever keeps on is never left behind.
-_BUSY_PER_SECOND: Final = 200.0
-# So soon it is looked whether that is still so; it gives way so long at first, and then so many times as long as it
-# worked.
-_LOOK_SECONDS: Final = 0.05
-_GIVE_WAY_SECONDS: Final = 5.0
-_GIVE_WAY: Final = 9.0
-# After a failure, of an endpoint say; twice as long after each that follows, up to a limit.
+# Versions written in a second from which on the queue yields to writers. It yields for a limited time, so a steady
+# writer cannot leave it behind for ever.
+_BUSY_VERSIONS_PER_SECOND: Final = 200.0
+# Seconds between two checks whether writers are still busy. The queue yields for _YIELD_SECONDS at first, then for
+# _YIELD_RATIO times the seconds it has just worked.
+_YIELD_CHECK_SECONDS: Final = 0.05
+_YIELD_SECONDS: Final = 5.0
+_YIELD_RATIO: Final = 9.0
+# Seconds until the next try after a failure, of an endpoint say; doubled after each failure up to the limit.
 _RETRY_SECONDS: Final = 5.0
 _RETRY_LIMIT_SECONDS: Final = 60.0
-# A failure is believed for so long without another try: three times the longest wait between two.
-_BELIEVED_MS: Final = 180_000
-# A version that fails so often, one time after the other, is set aside.
-_TRIES: Final = 3
-# If more than these are set aside, the fault is not theirs.
-_ASIDE_LIMIT: Final = 1_000
-# Whoever asks waits for no more than this to be embedded: the rest of a large import is found by its words meanwhile.
+# Milliseconds for which a noted failure counts without another try: three times the longest wait between two tries.
+_FAILURE_TTL_MS: Final = 180_000
+# Tries in a row after which a version is set aside.
+_TRIES_LIMIT: Final = 3
+# Versions set aside; with more of them the fault is the embedder's.
+_SET_ASIDE_LIMIT: Final = 1_000
+# Versions without vectors that a search waits for. Of a larger import the rest is found by keywords meanwhile.
 _SETTLE_LIMIT: Final = 5_000
 
 _ANY_TEXT: Final = "memory"
@@ -70,229 +73,253 @@ _log = logging.getLogger(__name__)
 
 
 class EmbeddingQueue:
-    """The versions that have no vectors yet, worked on by one process at a time, whichever comes first."""
+    """The versions without vectors, and the thread that embeds them. One process works at a time."""
 
     def __init__(self, context: Context, *, seconds: Callable[[], float] = time.monotonic) -> None:
         self._context = context
         self._seconds = seconds
-        # The last version, and when that was looked; what somebody waits for; and until when others go first.
-        self._last, self._looked = 0, seconds()
-        self._asked = 0
-        self._yields_until = self._looked + _GIVE_WAY_SECONDS
-        # Versions of a batch: fewer while the one that fails is looked for; and how often that one has failed.
-        self._limit, self._tries = BATCH_LIMIT, 0
-        # Versions to try once more; None: the store was not asked for them yet.
+        # The newest version number at the last look, and the second of that look; the version that a search waits for;
+        # the second until which writers go first.
+        self._last_version, self._measured_at = 0, seconds()
+        self._awaited_version = 0
+        self._yield_until = self._measured_at + _YIELD_SECONDS
+        # Versions in a batch, halved while a failing version is searched; and how often that version has failed.
+        self._batch_limit, self._failed_tries = BATCH_LIMIT, 0
+        # Versions set aside that are to be tried once more; None: not read from the store yet.
         self._retries: list[int] | None = None
-        self._model = context.meaning.model
+        self._model = context.semantic_search.model
         self._job = f"vectors {self._model}"
         self._holder = secrets.token_hex(8)
         self._starting = threading.Lock()
         self._stop, self._wake = threading.Event(), threading.Event()
-        self._moved = threading.Condition()
+        self._progressed = threading.Condition()
         self._thread: threading.Thread | None = None
-        context.meaning.queue = self
+        context.semantic_search.queue = self
 
     def progress(self) -> EmbeddingProgress:
-        """How far the model has come."""
+        """Return the version number up to which vectors are made, and the newest one."""
         return self._context.engine.vectors.progress(self._model)
 
-    def waiting(self, most: int = NO_LIMIT) -> int:
-        """How many versions it has not come to yet, counted up to so many."""
-        return self._context.engine.vectors.waiting(self._model, most)
+    def count_waiting(self, limit: int = NO_LIMIT) -> int:
+        """Return the number of versions that wait for vectors, counted up to `limit`."""
+        return self._context.engine.vectors.waiting(self._model, limit)
 
     def failure(self) -> EmbeddingFailure | None:
-        """Return what keeps vectors from being made, in whichever process; None if nothing does."""
+        """Return the failure that prevents vectors, of any process; None if there is none."""
         return self._context.engine.vectors.failure(self._model)
 
     def failing_since(self) -> Instant | None:
-        """Return since when the embedder fails; None if it works, or if there is none."""
-        failure = self.failure() if self._context.meaning.is_on else None
+        """Return the instant since which the embedder fails; None if it works, or if there is none."""
+        failure = self.failure() if self._context.semantic_search.is_enabled else None
         return None if failure is None else failure.since
 
-    def aside(self) -> int:
-        """Return the number of versions that could not be embedded and are found by their words alone."""
+    def count_set_aside(self) -> int:
+        """Return the number of versions that could not be embedded and are found by keywords alone."""
         return len(self._context.engine.vectors.skipped(self._model))
 
     def settle(self, seconds: float) -> None:
-        """Wait so long for what was written before, unless vectors are not made at all."""
+        """Wait up to `seconds` until everything written before this call has vectors.
+
+        Returns at once if the embedder fails, or if too much is waiting.
+        """
         current = self.progress()
         if (
             not current.is_behind
             or self._is_failing()
-            or self.waiting(_SETTLE_LIMIT + 1) > _SETTLE_LIMIT
+            or self.count_waiting(_SETTLE_LIMIT + 1) > _SETTLE_LIMIT
         ):
             return
-        self._asked = max(self._asked, current.last)
+        self._awaited_version = max(self._awaited_version, current.last)
         self.start()
         self._wake.set()
         ends = time.monotonic() + seconds
-        with self._moved:
-            while self.progress().done < current.last and (left := ends - time.monotonic()) > 0:
-                self._moved.wait(min(left, _IDLE_SECONDS))
+        with self._progressed:
+            while (
+                self.progress().done < current.last and (remaining := ends - time.monotonic()) > 0
+            ):
+                self._progressed.wait(min(remaining, _IDLE_SECONDS))
                 if self._is_failing():
                     return
 
     def _is_failing(self) -> bool:
         failure = self.failure()
-        return failure is not None and self._context.clock() - failure.last_try < _BELIEVED_MS
+        return failure is not None and self._context.clock() - failure.last_try < _FAILURE_TTL_MS
 
     def start(self) -> None:
-        """Work from here on, in the background."""
+        """Start the background thread, unless it runs, there is no model, or the queue is closed."""
         with self._starting:
-            if self._thread is None and self._context.meaning.is_on and not self._stop.is_set():
+            if (
+                self._thread is None
+                and self._context.semantic_search.is_enabled
+                and not self._stop.is_set()
+            ):
                 self._thread = threading.Thread(
-                    target=self._run, name="memoranda-embedding", daemon=True
+                    target=self._work_until_closed, name="memoranda-embedding", daemon=True
                 )
                 self._thread.start()
 
     def close(self) -> None:
+        """Stop the thread and wait for it."""
         self._stop.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)
 
-    def _run(self) -> None:
+    def _work_until_closed(self) -> None:
         wait, retry = 0.0, _RETRY_SECONDS
         while not self._stop.is_set():
             self._wake.wait(wait)
             self._wake.clear()
             try:
-                wait, retry = self.turn(), _RETRY_SECONDS
+                wait, retry = self.run_once(), _RETRY_SECONDS
             except Exception as error:  # noqa: BLE001 - an embedder may be anybody's; the queue goes on
                 _log.warning("vectors wait: %s", error)
-                # Another process may be luckier with it.
-                self._let_go()
+                # Another process may succeed.
+                self._release()
                 wait, retry = retry, min(2 * retry, _RETRY_LIMIT_SECONDS)
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
+        """Give up the lease, so that another process can work."""
         try:
             self._context.engine.vectors.release(self._model, self._holder)
-            self._context.engine.let_go(self._job)
+            self._context.engine.resign(self._job)
         except MemorandaError as error:
             _log.debug("another process has to wait for its turn: %s", error)
 
-    def turn(self) -> float:
-        """Embed what comes next, or give way to writers; return for how many seconds there is nothing to do."""
-        if self._gives_way():
-            return _LOOK_SECONDS
+    def run_once(self) -> float:
+        """Embed the next batch, or yield to writers. Return the seconds to wait before the next call."""
+        if self._must_yield():
+            return _YIELD_CHECK_SECONDS
         began = self._seconds()
         is_more = self.step()
         now = self._seconds()
-        self._yields_until = now + (_GIVE_WAY * (now - began) if is_more else _GIVE_WAY_SECONDS)
+        self._yield_until = now + (_YIELD_RATIO * (now - began) if is_more else _YIELD_SECONDS)
         return 0.0 if is_more else _IDLE_SECONDS
 
-    def _gives_way(self) -> bool:
+    def _must_yield(self) -> bool:
+        """Return True if writers are busy and their time to go first is not over."""
         seen, now = self.progress(), self._seconds()
-        is_busy = seen.last - self._last > _BUSY_PER_SECOND * max(now - self._looked, _LOOK_SECONDS)
-        self._last, self._looked = seen.last, now
-        return is_busy and seen.done >= self._asked and now < self._yields_until
+        is_busy = seen.last - self._last_version > _BUSY_VERSIONS_PER_SECOND * max(
+            now - self._measured_at, _YIELD_CHECK_SECONDS
+        )
+        self._last_version, self._measured_at = seen.last, now
+        return is_busy and seen.done >= self._awaited_version and now < self._yield_until
 
     def step(self) -> bool:
-        """Embed what comes next; return False if there is nothing, or if another process does it."""
+        """Embed the next batch; return False if there is nothing to do, or another process does it."""
         try:
-            is_more = self._step()
+            is_more = self._embed_next()
         except Exception as error:
-            self._note(error)
+            self._note_failure(error)
             raise
         finally:
-            # Questions that wait for vectors look again: some are there, or none are made at all.
-            with self._moved:
-                self._moved.notify_all()
+            # Searches that wait for vectors look again: there are new ones, or none can be made.
+            with self._progressed:
+                self._progressed.notify_all()
         return is_more
 
-    def _step(self) -> bool:
+    def _embed_next(self) -> bool:
+        """Embed the next batch; return False if there was none, or this process may not work."""
         queue = self._context.engine.vectors
         if not self.progress().is_behind:
-            # Those that were made before are copied, where the database is to compare them itself.
-            return self._try_again() or queue.copy_in_clear(self._model)
-        if not self._claims():
+            # VectorQueue from before are copied to where the database compares them itself.
+            return self._retry_set_aside() or queue.copy_in_clear(self._model)
+        if not self._claim():
             return False
         try:
-            batch = queue.next_batch(self._model, self._limit)
-            jobs = self._jobs(batch)
+            batch = queue.next_batch(self._model, self._batch_limit)
+            jobs = self._create_jobs(batch)
         except StoreUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep the other versions
-            return self._narrow(error)
+            return self._isolate_failure(error)
         try:
             vectors = [self._embed(job) for job in jobs if not self._stop.is_set()]
         except Exception as error:  # noqa: BLE001 - an embedder may be anybody's
-            return self._narrow(error)
+            return self._isolate_failure(error)
         if self._stop.is_set():
             return False
         is_put = queue.put(self._model, self._holder, batch, vectors, self._context.clock())
-        self._limit, self._tries = min(2 * self._limit, BATCH_LIMIT), 0
+        self._batch_limit, self._failed_tries = min(2 * self._batch_limit, BATCH_LIMIT), 0
         return is_put
 
-    def _claims(self) -> bool:
-        """Return True if this process makes vectors now."""
+    def _claim(self) -> bool:
+        """Return True if this process holds the lease to make vectors."""
         engine = self._context.engine
         return engine.is_elected(self._job) and engine.vectors.claim(
             self._model, self._holder, self._context.clock()
         )
 
-    def _narrow(self, error: Exception) -> bool:
-        """Look for the version that fails in half of the batch, or set it aside. Raises what the embedder raises."""
-        self._context.meaning.embedder.of_memory(_ANY_TEXT)
+    def _isolate_failure(self, error: Exception) -> bool:
+        """Reduce the batch by half to find the version that fails, or set that one aside.
+
+        Raises the embedder's own error if it fails with any text.
+        """
+        self._context.semantic_search.embedder.of_memory(_ANY_TEXT)
         queue = self._context.engine.vectors
-        if self._limit > 1:
-            self._limit //= 2
+        if self._batch_limit > 1:
+            self._batch_limit //= 2
             return True
-        self._tries += 1
-        if self._tries < _TRIES:
+        self._failed_tries += 1
+        if self._failed_tries < _TRIES_LIMIT:
             return True
-        if len(queue.skipped(self._model, _ASIDE_LIMIT)) == _ASIDE_LIMIT:
+        if len(queue.skipped(self._model, _SET_ASIDE_LIMIT)) == _SET_ASIDE_LIMIT:
             raise error
-        batch, self._tries = queue.next_single(self._model), 0
-        for each in batch.versions:
-            _log.warning("version %d has no vector: %s", each.version_id, _words_of(error))
+        batch, self._failed_tries = queue.next_single(self._model), 0
+        for version in batch.versions:
+            _log.warning("version %d has no vector: %s", version.version_id, _describe_error(error))
         return queue.skip_batch(self._model, self._holder, batch, self._context.clock())
 
-    def _try_again(self) -> bool:
-        """Embed one of those that were set aside before this process began; return False if there is none."""
+    def _retry_set_aside(self) -> bool:
+        """Embed one of the versions that were set aside before this process started; return False if there is none."""
         queue = self._context.engine.vectors
         if self._retries is None:
             self._retries = queue.skipped(self._model)
-        if not self._retries or not self._claims():
+        if not self._retries or not self._claim():
             return False
         version_id = self._retries.pop()
         try:
-            vectors = [self._embed(job) for job in self._jobs(queue.retry_batch(version_id))]
+            vectors = [self._embed(job) for job in self._create_jobs(queue.retry_batch(version_id))]
         except Exception as error:  # noqa: BLE001 - it stays aside
-            _log.info("version %d still has no vector: %s", version_id, _words_of(error))
+            _log.info("version %d still has no vector: %s", version_id, _describe_error(error))
             return True
         queue.put_skipped(self._model, self._holder, version_id, vectors, self._context.clock())
         return True
 
-    def _note(self, error: Exception) -> None:
-        """Tell every process that no vectors are made."""
+    def _note_failure(self, error: Exception) -> None:
+        """Note in the store that no vectors are made, for all processes."""
         try:
             self._context.engine.vectors.note_failure(
-                self._model, _words_of(error), self._context.clock()
+                self._model, _describe_error(error), self._context.clock()
             )
         except MemorandaError as unavailable:
             _log.debug("the failure could not be noted: %s", unavailable)
 
-    def _jobs(self, batch: EmbeddingBatch) -> list[_Job]:
-        """Return what is to be embedded of a batch; nothing of versions without a text."""
+    def _create_jobs(self, batch: EmbeddingBatch) -> list[_Job]:
+        """Return the texts of a batch to embed; versions without text are left out."""
         jobs: list[_Job] = []
-        for tenant in dict.fromkeys(each.tenant for each in batch.versions):
-            wanted = [each for each in batch.versions if each.tenant == tenant]
-            texts = self._read(
+        for tenant in dict.fromkeys(version.tenant for version in batch.versions):
+            wanted = [version for version in batch.versions if version.tenant == tenant]
+            texts = self._load_texts(
                 tenant,
-                sorted({n for each in wanted for n in (each.version_id, each.context_id) if n}),
+                sorted(
+                    {n for version in wanted for n in (version.version_id, version.context_id) if n}
+                ),
             )
-            for each in wanted:
-                memory = texts.get(each.version_id)
+            for version in wanted:
+                memory = texts.get(version.version_id)
                 if memory is not None and memory.text.strip():
-                    jobs.append(_Job(each, memory, texts.get(each.context_id)))
+                    jobs.append(_Job(version, memory, texts.get(version.context_id)))
         return jobs
 
     def _embed(self, job: _Job) -> NewVector:
+        """Return the vectors of a version: of its text, and a second one with context, if the model has a second
+        encoder.
+        """
         from memoranda.retrieval.vectors import encode
 
-        embedder = self._context.meaning.embedder
+        embedder = self._context.semantic_search.embedder
         version, memory, before = job
         own = encode(embedder.of_memory(memory.text) if memory.vector is None else memory.vector)
         context_id, second = 0, None
@@ -306,34 +333,35 @@ class EmbeddingQueue:
         data = None if second is None else encode(second)
         return NewVector(version.tenant, version.version_id, context_id, own, data)
 
-    def _read(self, tenant: str, version_ids: Sequence[int]) -> dict[int, _Read]:
-        """Return what of some versions is embedded; nothing of those that are damaged or erased."""
-        found: dict[int, _Read] = {}
+    def _load_texts(self, tenant: str, version_ids: Sequence[int]) -> dict[int, _EmbeddedText]:
+        """Return the texts of versions to embed, by version; damaged and erased versions are left out."""
+        texts: dict[int, _EmbeddedText] = {}
         with self._context.engine.read(tenant) as snapshot:
-            versions = snapshot.versions(version_ids)
+            versions = snapshot.load_versions(version_ids)
         for version in versions:
             if version.state.erased:
                 continue
-            read = unless_damaged(version, lambda version=version: project(self._context, version))  # type: ignore[misc]
-            if read is not None:
-                found[version.version_id] = _Read(
-                    embedded_text(read.text, read.subject), self._brought(version)
+            projection = run_unless_damaged(version, partial(project, self._context, version))
+            if projection is not None:
+                texts[version.version_id] = _EmbeddedText(
+                    embedded_text(projection.text, projection.subject),
+                    self._supplied_vector(version),
                 )
-        return found
+        return texts
 
-    def _brought(self, version: Version) -> Vector | None:
-        """The vector that an OAMS memory brought, if it is by the model that is used here."""
-        brought = port_of(version.document.standard).embedding(version.document)
-        if brought is None:
+    def _supplied_vector(self, version: Version) -> Vector | None:
+        """Return the vector that came with an OAMS memory, if it is from our model and usable."""
+        embedding = port_of(version.document.standard).embedding(version.document)
+        if embedding is None:
             return None
         import numpy as np
 
         from memoranda.embedding.embedder import normalize_vector
 
-        embedder = self._context.meaning.embedder
-        if brought.model not in (embedder.model, *embedder.other_names):
+        embedder = self._context.semantic_search.embedder
+        if embedding.model not in (embedder.model, *embedder.other_names):
             return None
-        numbers = np.frombuffer(brought.packed, "<f4")
+        numbers = np.frombuffer(embedding.packed, "<f4")
         is_fit = (
             len(numbers) == self._dimensions
             and bool(np.isfinite(numbers).all())
@@ -343,26 +371,26 @@ class EmbeddingQueue:
 
     @cached_property
     def _dimensions(self) -> int:
-        """How many numbers a vector of the model has; one that does not say it is asked for a vector."""
-        embedder = self._context.meaning.embedder
+        """The number of elements in a vector; if the model does not state it, a text is embedded to find out."""
+        embedder = self._context.semantic_search.embedder
         return embedder.dimensions or len(embedder.of_memory(_ANY_TEXT))
 
 
-class _Read(NamedTuple):
-    """A memory as it is embedded, and the vector that it brought itself."""
+class _EmbeddedText(NamedTuple):
+    """The text of a memory as it is embedded, and the vector that came with the memory."""
 
     text: str
     vector: Vector | None
 
 
 class _Job(NamedTuple):
-    """A version to embed, its memory, and the memory before it in its session."""
+    """A version to embed, its text, and the text of the memory before it in its session."""
 
     version: ToEmbed
-    memory: _Read
-    before: _Read | None
+    memory: _EmbeddedText
+    context: _EmbeddedText | None
 
 
-def _words_of(error: Exception) -> str:
-    """Return the words of an error of ours; of any other its kind alone, as it may quote a memory."""
+def _describe_error(error: Exception) -> str:
+    """Return the message of our own errors; of others only the type, as their message may quote a memory."""
     return error.message if isinstance(error, MemorandaError) else type(error).__name__

@@ -1,7 +1,8 @@
-"""The change feed: what changed in a scope, and a notifier that says when something did (UMP §3.8 subscribe).
+"""The change feed (UMP §3.8 subscribe): the changes in a scope, and a notifier that tells when there are new ones.
 
-Reading the feed is a plain call. Waiting is the binding's business: it registers a callback with the `ChangeNotifier`,
-which watches the store in one thread, sees what any process has written, and sleeps when nobody listens.
+`read_changes` is a plain call that returns a page of changes after a sequence number. Waiting is up to the binding: it
+registers a callback with `ChangeNotifier`. The notifier polls the store in one thread, so that it notices the writes of
+every process, and sleeps while nobody listens.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
 
 import msgspec
 
@@ -18,20 +20,26 @@ from memoranda.model.memory import ChangeType
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
-from memoranda.service.core.views import holds, scope_of, show, unless_damaged, view
+from memoranda.service.core.views import (
+    is_intact,
+    redact_for_caller,
+    run_unless_damaged,
+    scope_of,
+    view_record,
+)
 from memoranda.service.retrieve import PAGE_BYTES
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine.contract import Engine
 
 PAGE_LIMIT = 200
-# A store that could not be watched is watched again after so long.
+# Seconds until a store that could not be watched is tried again.
 RETRY_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
 
 
 class ChangeEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One change, as a subscriber sees it. `seq` resumes the feed."""
+    """One change as a subscriber sees it. `seq` is the position from which the feed resumes."""
 
     seq: int
     type: ChangeType
@@ -40,70 +48,76 @@ class ChangeEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FeedPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some events, and where to go on: `next` also passes over what the subscriber may not see."""
+    """A page of events. `next` is the position after it, past events that the subscriber may not see."""
 
     events: tuple[ChangeEvent, ...]
     next: int
     is_last: bool
 
 
-def _subscribed(access: Access, scope: Mapping[str, str]) -> str:
-    """Whether the caller may listen there; the tenant it is about."""
+def _authorize_subscription(access: Access, scope: Mapping[str, str]) -> str:
+    """Return the tenant of a subscription. Raises ForbiddenScope if the caller may not listen there."""
     tenant = access.tenant_for(scope.get("owner"))
-    # Places in someone else's feed would tell how much happens there.
+    # The positions of another owner's feed would reveal how much happens there.
     access.require_reach(tenant)
-    access.require_scope({**access.with_limits(scope), "owner": tenant})
+    access.require_scope({**access.narrow_scope(scope), "owner": tenant})
     return tenant
 
 
-def position(context: Context, access: Access) -> int:
-    """How far the caller's own feed has come. It tells of no memory, so it is not put on record."""
+def read_position(context: Context, access: Access) -> int:
+    """Return the newest position of the caller's own feed. It reveals no memory, so it is not audited."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return snapshot.change_seq()
+        return snapshot.find_last_change()
 
 
-def feed_end(context: Context, access: Access, scope: Mapping[str, str]) -> int:
-    """Where the feed ends now: a new subscriber starts here."""
-    tenant = _subscribed(access, scope)
+def begin_subscription(context: Context, access: Access, scope: Mapping[str, str]) -> int:
+    """Return the newest position of the feed, where a new subscriber starts."""
+    tenant = _authorize_subscription(access, scope)
     with context.engine.read(tenant) as snapshot:
-        end, known = snapshot.change_seq(), snapshot.audit_head()[0] > 0
+        end, has_audit_log = snapshot.find_last_change(), snapshot.read_audit_head()[0] > 0
     entry = audit_entry(access, "subscribe", now=context.clock(), scope=dict(scope), result="ok")
-    context.audit_read(tenant if known else access.default_tenant, entry)
+    context.audit_read(tenant if has_audit_log else access.default_tenant, entry)
     return end
 
 
-def changes(context: Context, access: Access, scope: Mapping[str, str], after: int) -> FeedPage:
-    """The next changes in a scope, redacted like everything that leaves."""
-    tenant = _subscribed(access, scope)
+def read_changes(
+    context: Context, access: Access, scope: Mapping[str, str], after: int
+) -> FeedPage:
+    """Return the next changes in a scope, redacted as everything that leaves is."""
+    tenant = _authorize_subscription(access, scope)
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        page = snapshot.changes(after, PAGE_LIMIT, PAGE_BYTES)
-        is_last = not page or page[-1].seq >= snapshot.change_seq()
+        page = snapshot.list_changes(after, PAGE_LIMIT, PAGE_BYTES)
+        is_last = not page or page[-1].seq >= snapshot.find_last_change()
         allowed = {
-            each.seq for each in page if may_read_personal(context, access, snapshot, each.version)
+            change_seen.seq
+            for change_seen in page
+            if may_read_personal(context, access, snapshot, change_seen.version)
         }
     visible = access.visibilities(tenant)
     events = []
     for change in page:
         version = change.version
-        record = unless_damaged(version, lambda version=version: view(context, version, now))  # type: ignore[misc]
-        if record is None or not holds(version) or change.seq not in allowed:
+        record = run_unless_damaged(version, partial(view_record, context, version, now))
+        if record is None or not is_intact(version) or change.seq not in allowed:
             continue
-        found = scope_of(record)
-        if found["visibility"] not in visible or not access.within(found):
+        scope_stated = scope_of(record)
+        if scope_stated["visibility"] not in visible or not access.allows_scope(scope_stated):
             continue
-        shown = show(context, access, record)
-        # Asked of what is shown: what was cut could be guessed otherwise.
-        said = found if shown is record else scope_of(shown)
-        if all(said.get(name) == value for name, value in scope.items()):
+        visible_record = redact_for_caller(context, access, record)
+        # The filter applies to the redacted record: otherwise the redacted values could be guessed.
+        visible_scope = scope_stated if visible_record is record else scope_of(visible_record)
+        if all(visible_scope.get(name) == value for name, value in scope.items()):
             events.append(
-                ChangeEvent(seq=change.seq, type=change.type, id=record["id"], record=shown)
+                ChangeEvent(
+                    seq=change.seq, type=change.type, id=record["id"], record=visible_record
+                )
             )
     return FeedPage(events=tuple(events), next=page[-1].seq if page else after, is_last=is_last)
 
 
 class ChangeNotifier:
-    """Calls every listener, from its own thread, when any process has written to the store."""
+    """A thread that calls every listener when any process has written to the store."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -113,12 +127,12 @@ class ChangeNotifier:
         self._thread: threading.Thread | None = None
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Register a callback, which must be quick; returns the function that removes it."""
+        """Register a callback, which must be quick, and return the function that removes it."""
         with self._changed:
             self._listeners.add(callback)
             if self._thread is None:
-                # Looked at before listening begins, so that what is written while the thread starts is heard.
-                seen = self._engine.change_token()
+                # Read before the thread starts, so that what is written meanwhile is noticed.
+                seen = self._engine.read_change_token()
                 self._thread = threading.Thread(
                     target=self._run, args=(seen,), name="memoranda-changes", daemon=True
                 )
@@ -132,11 +146,12 @@ class ChangeNotifier:
         return stop
 
     @property
-    def is_over(self) -> bool:
-        """Whether the store is being closed: nothing will be heard any more."""
+    def is_closed(self) -> bool:
+        """True if the store is being closed: there are no more notifications."""
         return self._stopped
 
     def close(self) -> None:
+        """Stop the thread and wait for it."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -145,32 +160,32 @@ class ChangeNotifier:
 
     def _run(self, seen: int) -> None:
         is_away = False
-        while self._is_listened_to():
+        while self._wait_for_listener():
             try:
-                with closing(self._engine.change_tokens()) as tokens:
+                with closing(self._engine.watch_changes()) as tokens:
                     for token in tokens:
                         is_away = False
                         if token != seen:
                             seen = token
-                            self._ring()
+                            self._notify()
                         if self._stopped or not self._listeners:
                             break
             except StoreUnavailable as error:
-                # Once: it may be away for a while.
+                # Logged once: the store may be away for a while.
                 if not is_away:
                     _log.warning("%s: the store is not watched until then", error)
                 is_away = True
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopped, RETRY_SECONDS)
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         with self._changed:
             listeners = tuple(self._listeners)
         for listener in listeners:
             listener()
 
-    def _is_listened_to(self) -> bool:
-        """Wait for a listener; False when it is over."""
+    def _wait_for_listener(self) -> bool:
+        """Wait until somebody listens; return False once the notifier is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._listeners or self._stopped)
             return not self._stopped

@@ -1,6 +1,11 @@
-"""What is written with a version so that every standard finds it: its fields, and the names that its views have.
+"""New versions: everything that is stored with a document, so that every standard finds it.
 
-Both follow from the document alone, so they are made before the writer's turn, and no reader ever has to make them.
+A version is stored with its standard-free reading (`Projection`), its search words, its fields as a grain, and the
+names of its views in the other standards. All of this follows from the document alone. `prepare` derives it before the
+writer's turn, so that writers hold the store for a short time and readers never derive anything.
+
+The document of a view (a record or grain that was translated from another document) is resolved first: `_Carrier` names
+the document that a view carries, and the view then shares that document's names.
 """
 
 from __future__ import annotations
@@ -28,8 +33,13 @@ from memoranda.model.memory import (
 from memoranda.model.native import NATIVE_KEY
 from memoranda.retrieval.entry import NO_TEXT, IndexedText
 from memoranda.service.core.context import Context
-from memoranda.service.core.limits import Quotas, tightened
-from memoranda.service.core.views import project, project_document, record_of, viewed
+from memoranda.service.core.limits import Quotas, tighten_quotas
+from memoranda.service.core.views import (
+    create_record,
+    find_viewed_document,
+    project,
+    project_document,
+)
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine.contract import Unit
@@ -37,35 +47,35 @@ from memoranda.storage.engine.contract import Unit
 if TYPE_CHECKING:
     from memoranda.standards.oms.grains import Grain
 
-# Only a record that says this can carry a document of another standard.
+# Bytes in every record that carries a document of another standard.
 _NATIVE: Final = NATIVE_KEY.encode()
 
 
 class NewVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A document that is to be written, with everything that can be read from it before the writer's turn."""
+    """A document to be written, with everything that was derived from it beforehand."""
 
     document: Document
     projection: Projection
-    # The search words of its text.
+    # The search words of the text.
     indexed: IndexedText
     field_index: FieldIndex
     # (standard, name)
     view_names: tuple[tuple[str, str], ...]
     quotas: Quotas
-    # What it was bound by already: the version before it.
+    # The version before it, whose restrictions it has inherited.
     follows: Version | None = None
 
     def append(
         self, unit: Unit, *, now: Instant, cause: bytes | None = None, follow_head: bool = False
     ) -> Version:
-        """Write it in a unit of work: as a new memory, or after the version that it is bound by.
+        """Write it in a unit of work, as a new memory or after the version in `follows`. Raises QuotaExceeded.
 
-        Every standard writes so, and what follows a version is made by `succession` alone: nothing comes into a memory
-        without what binds it.
+        Every standard writes through this method. Only `lifecycle` sets `follows`, so that no version is added without
+        the restrictions of the one before it.
         """
-        quotas = tightened(self.quotas, unit.rules) if unit.rules else self.quotas
+        quotas = tighten_quotas(self.quotas, unit.rules) if unit.rules else self.quotas
         quotas.check_room(unit, is_new=self.follows is None, size=len(self.document.native))
-        quotas.spend(unit, now)
+        quotas.count_write(unit, now)
         return unit.append(
             self.document,
             self.projection,
@@ -87,57 +97,57 @@ def prepare(
     grain: Grain | None = None,
     indexed: IndexedText | None = None,
 ) -> NewVersion:
-    """Return a document, read as `projection`, with all that is written with it.
+    """Return a document, read as `projection`, with everything that is stored with it. Raises ForbiddenScope.
 
-    `grain` is the document itself where it is one; `indexed` are the search words of its text where they are known.
+    `grain` is the document itself if it is one; `indexed` are the search words of its text if they are known.
     """
     from memoranda.standards.cal.field_index import field_index_of
 
-    _refuse_place_of_another(projection.scope)
+    _refuse_foreign_namespace(projection.scope)
     if grain is not None:
-        found, names = (
+        field_index, names = (
             field_index_of(grain),
-            [(UMP, _name_of_grain(context, document, projection, grain))],
+            [(UMP, _derive_record_name(context, document, projection, grain))],
         )
     else:
-        carried = _carried(context, document, projection.scope.tenant)
+        carried = _resolve_carrier(context, document, projection.scope.tenant)
         try:
-            found = field_index_of(_grain(context, carried, lambda: projection)[0])
+            field_index = field_index_of(_grain_of_carrier(context, carried, lambda: projection)[0])
         except MemorandaError:
-            # It says more than a grain may hold: nobody can ask for it as one.
-            found = FieldIndex(at=Instant(0))
-        names = [(OMS, found.address)] if found.address else []
+            # Its content exceeds a grain, so no query for grains can return it.
+            field_index = FieldIndex(at=Instant(0))
+        names = [(OMS, field_index.address)] if field_index.address else []
         if not ump.owns(document):
-            names.append((UMP, _name_of_view(carried, projection)))
+            names.append((UMP, _derive_view_name(carried, projection)))
     return NewVersion(
         document=document,
         projection=projection,
-        indexed=context.engine.indexed(projection.scope.tenant, projection)
+        indexed=context.engine.index_text(projection.scope.tenant, projection)
         if indexed is None
         else indexed,
-        field_index=found,
+        field_index=field_index,
         view_names=tuple(names),
         quotas=context.quotas,
     )
 
 
-def said_of(context: Context, version: Version) -> DocumentReading:
-    """What the rows of a version were made of when it was written."""
-    document, read = version.document, project(context, version)
+def derive_facts(context: Context, version: Version) -> DocumentReading:
+    """Derive again the facts that were stored with a version when it was written, for comparison."""
+    document, projection = version.document, project(context, version)
     grain = port_of(document.standard).grain(document)
     if grain is not None:
-        # Restrictions of a grain stand beside it: its fields and names are its own.
+        # Restrictions are stored beside a grain: its fields and names are its own.
         read_alone = project_document(context, document, version.tenant, version.state.space)
         new = prepare(context, document, read_alone, grain=grain, indexed=NO_TEXT)
     else:
-        new = prepare(context, document, read, indexed=NO_TEXT)
+        new = prepare(context, document, projection, indexed=NO_TEXT)
     return DocumentReading(
-        read, new.field_index, ((document.standard, document.name), *new.view_names)
+        projection, new.field_index, ((document.standard, document.name), *new.view_names)
     )
 
 
-def _refuse_place_of_another(scope: Scope) -> None:
-    """OAMS section 4: a namespace is an access envelope; what is written into another's would be read by nobody."""
+def _refuse_foreign_namespace(scope: Scope) -> None:
+    """Raise ForbiddenScope for a space under another tenant's hash: nobody could read it (OAMS section 4)."""
     if scope.space.startswith("o-"):
         from memoranda.standards.oams.namespace import is_foreign_space
 
@@ -146,59 +156,67 @@ def _refuse_place_of_another(scope: Scope) -> None:
 
 
 def with_bounds(context: Context, new: NewVersion, bounds: Bounds) -> NewVersion:
-    """The same, as tightly as it is bound: so it is read, and a grain that shows it says so."""
+    """Return a new version with restrictions applied: to its reading, and to the grain that shows it."""
     followed = replace(apply_bounds(new.projection, bounds), bounds=bounds)
     if port_of(new.document.standard).has_own_fields:
         return replace(new, projection=followed)
     scope = followed.scope
-    read = apply_bounds(project_document(context, new.document, scope.tenant, scope.space), bounds)
-    return replace(prepare(context, new.document, read, indexed=new.indexed), projection=followed)
+    projection = apply_bounds(
+        project_document(context, new.document, scope.tenant, scope.space), bounds
+    )
+    return replace(
+        prepare(context, new.document, projection, indexed=new.indexed), projection=followed
+    )
 
 
-def whole(context: Context, version: Version) -> tuple[Grain, bytes]:
-    """A version as a grain, and the bytes it travels in."""
+def as_grain(context: Context, version: Version) -> tuple[Grain, bytes]:
+    """Return a version as a grain, and the bytes in which it travels. Both are cached with an opened document."""
     opened = version.opened
     if opened is None:
-        return _whole(context, version)
+        return _build_grain(context, version)
     if opened.grain is None:
-        opened.grain = _whole(context, version)
-    found: tuple[Grain, bytes] = opened.grain
-    return found
+        opened.grain = _build_grain(context, version)
+    pair: tuple[Grain, bytes] = opened.grain
+    return pair
 
 
-def _whole(context: Context, version: Version) -> tuple[Grain, bytes]:
+def _build_grain(context: Context, version: Version) -> tuple[Grain, bytes]:
     document = version.document
     grain = port_of(document.standard).grain(document, is_sealed=version.is_sealed)
     if grain is not None:
         return grain, document.native
-    return _grain(
-        context, _carried(context, document, version.tenant), lambda: project(context, version)
+    return _grain_of_carrier(
+        context,
+        _resolve_carrier(context, document, version.tenant),
+        lambda: project(context, version),
     )
 
 
-class _Carried(msgspec.Struct, frozen=True):
-    """A document under the name it has in every store, and the one that it is the view of, if it is one."""
+class _Carrier(msgspec.Struct, frozen=True):
+    """A document under its portable name, and the document that it is a view of, if any."""
 
-    outside: Document
+    document: Document
     inner: Document | None
-    # How that one is read, if this is its view and nothing else.
-    read: Projection | None
+    # The reading of `inner`, if the document is its view and nothing else.
+    projection: Projection | None
 
 
-def _carried(context: Context, document: Document, tenant: str) -> _Carried:
+def _resolve_carrier(context: Context, document: Document, tenant: str) -> _Carrier:
+    """Return a document with the one that it carries, if it is that one's view."""
     port = port_of(document.standard)
     record = port.record(document) if _NATIVE in document.native else None
     if record is not None:
-        return _Carried(document, viewed(context, record), None)
+        return _Carrier(document, find_viewed_document(context, record), None)
     original = port.original(document, tenant, ump_version=context.ump_version)
     if original is None:
-        return _Carried(port.exported(document), None, None)
-    return _Carried(port.exported(document), original.document, original.projection)
+        return _Carrier(port.exported(document), None, None)
+    return _Carrier(port.exported(document), original.document, original.projection)
 
 
-def _grain(
-    context: Context, carried: _Carried, read: Callable[[], Projection]
+def _grain_of_carrier(
+    context: Context, carried: _Carrier, project_document: Callable[[], Projection]
 ) -> tuple[Grain, bytes]:
+    """Return the grain that shows a document, and its bytes: the carried grain itself, or a translation."""
     from memoranda.standards.oms import mapping as oms
 
     inner = carried.inner
@@ -207,32 +225,34 @@ def _grain(
     )
     if delivery is not None:
         return delivery
-    if inner is not None and carried.read is not None:
-        grain = oms.from_projection(carried.read, inner)
+    if inner is not None and carried.projection is not None:
+        grain = oms.from_projection(carried.projection, inner)
     else:
-        grain = oms.from_projection(read(), carried.outside)
+        grain = oms.from_projection(project_document(), carried.document)
     return grain, grain.blob
 
 
-def _name_of_view(carried: _Carried, projection: Projection) -> str:
-    if carried.inner is None or carried.read is None:
-        return ump.derive_view_id(projection.scope, carried.outside)
+def _derive_view_name(carried: _Carrier, projection: Projection) -> str:
+    """Return the name of the record that shows a document."""
+    if carried.inner is None or carried.projection is None:
+        return ump.derive_view_id(projection.scope, carried.document)
     return (
         carried.inner.name
         if ump.owns(carried.inner)
-        else ump.derive_view_id(carried.read.scope, carried.inner)
+        else ump.derive_view_id(carried.projection.scope, carried.inner)
     )
 
 
-def _name_of_grain(
+def _derive_record_name(
     context: Context, document: Document, projection: Projection, grain: Grain
 ) -> str:
+    """Return the name of the record that shows a grain: its own if it carries a record, else a derived one."""
     from memoranda.standards.oms import mapping as oms
 
     if oms.unwrap(grain) is None:
         return ump.derive_view_id(projection.scope, document)
     return str(
-        record_of(
+        create_record(
             context, document, projection.scope.tenant, projection.scope.space, (grain, projection)
         )["id"]
     )

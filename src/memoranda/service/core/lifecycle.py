@@ -1,10 +1,15 @@
-"""The one way to write what follows a version of a memory, for every standard.
+"""The life of a version: it inherits the restrictions of the version before it, and it ends as a tombstone or erased.
 
-What binds the prior version binds this one, too: its user, who may see it, its consent, its end, its marks of personal
-data. What the new document does not say of it itself is kept beside it (`model/bounds.py`), laid over every view, and
-found by every index. It is only ever tightened; the owner alone may say that more people are to see a memory.
+`append_next` is the only way to add a version to a memory, for every standard. The restrictions of the prior version
+bind the new one: its user, visibility, consent, expiry, and tags of personal data. Restrictions that the new document
+does not state itself are stored beside it (`Bounds`, model/bounds.py), applied to every view, and known to every index.
+They are only ever tightened; the owner alone may widen the visibility of a memory.
 
-Erasing a version for good, whichever standard it was written in.
+`tombstone_version` hides a version; `erase_version` destroys its content and leaves a signed record that there was one
+(`Tombstones`). A version may have been superseded in the store it came from by one that is not here:
+`note_remote_successor` keeps that name, for when the version is exported again.
+
+Modules of OMS and openwop are imported inside functions: a command that only reads does not need them.
 """
 
 from __future__ import annotations
@@ -24,19 +29,19 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.protection import (
     check_erasure,
-    policy_fields,
-    refuse_held,
-    refuse_rewriting,
+    read_policy_fields,
+    refuse_on_hold,
+    refuse_rewriting_archive,
 )
-from memoranda.service.core.views import project, record_of, tombstone_record, view
+from memoranda.service.core.views import create_record, project, tombstone_record, view_record
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.signature import sign
 from memoranda.storage.engine.contract import Snapshot, Unit
 
-# Kept beside the memories, by the number of a version.
-_ELSEWHERE: Final = "successor elsewhere"
-_SAID: Final = ("processing_basis", "con:ccpa_opted_out", "legal:privilege")
+# Items of this kind hold the names of successors, by the number of a version.
+_REMOTE_SUCCESSOR: Final = "successor elsewhere"
+_INHERITED_FIELDS: Final = ("processing_basis", "con:ccpa_opted_out", "legal:privilege")
 
 
 def append_next(
@@ -50,40 +55,49 @@ def append_next(
     cause: bytes | None = None,
     follow_head: bool = False,
 ) -> Version:
-    """Write the next version of a memory, bound by what bound the prior one."""
-    refuse_rewriting(prior)
-    followed = new if new.follows == prior else following(context, prior, new, by_owner=by_owner)
+    """Write the next version of a memory, with the restrictions of the prior one. Raises GrainError, QuotaExceeded."""
+    refuse_rewriting_archive(prior)
+    followed = (
+        new if new.follows == prior else inherit_bounds(context, prior, new, by_owner=by_owner)
+    )
     return followed.append(unit, now=now, cause=cause, follow_head=follow_head)
 
 
-def following(
+def inherit_bounds(
     context: Context, prior: Version, new: NewVersion, *, by_owner: bool = True
 ) -> NewVersion:
-    """A version bound by what binds the one before it; it holds for as long as that one is the same."""
-    return replace(_bound(context, prior, new, by_owner=by_owner), follows=prior)
+    """Return a new version with the restrictions of the one before it; valid while that one is unchanged."""
+    return replace(_apply_inherited_bounds(context, prior, new, by_owner=by_owner), follows=prior)
 
 
-def _bound(context: Context, prior: Version, new: NewVersion, *, by_owner: bool) -> NewVersion:
+def _apply_inherited_bounds(
+    context: Context, prior: Version, new: NewVersion, *, by_owner: bool
+) -> NewVersion:
+    """Return a new version with those restrictions of the prior one that it does not state itself."""
     if prior.state.erased:
         return new
-    earlier = binding(context, prior)
+    earlier = bounds_of_version(context, prior)
     if by_owner:
-        # Whoever writes a memory of his own says himself who may see it.
+        # An owner decides who may see his own memory.
         earlier = replace(earlier, visibility=UNBOUND.visibility)
-    found = remaining_bounds(earlier, _said(context, new.document, new.projection, prior.tenant))
-    if found == UNBOUND:
+    inherited = remaining_bounds(
+        earlier, _stated_bounds(context, new.document, new.projection, prior.tenant)
+    )
+    if inherited == UNBOUND:
         return new
-    told = new.projection.bounds
-    followed = with_bounds(context, new, found if told is None else combine(told, found))
+    stated = new.projection.bounds
+    followed = with_bounds(
+        context, new, inherited if stated is None else combine(stated, inherited)
+    )
     if followed.projection.scope.visibility == "public" and not followed.projection.exportable:
         raise ConsentViolation("consent: what may not leave cannot be made public")
     return followed
 
 
-def binding(context: Context, version: Version) -> Bounds:
-    """All that binds a version: what its document says, and what those before it do."""
-    read = project(context, version)
-    own = _said(context, version.document, read, version.tenant)
+def bounds_of_version(context: Context, version: Version) -> Bounds:
+    """Return all restrictions of a version: those its document states, and those it inherited."""
+    projection = project(context, version)
+    own = _stated_bounds(context, version.document, projection, version.tenant)
     inherited = version.bounds or UNBOUND
     return replace(
         own,
@@ -94,138 +108,149 @@ def binding(context: Context, version: Version) -> Bounds:
     )
 
 
-def _said(context: Context, document: Document, read: Projection, tenant: str) -> Bounds:
-    """What a document says by itself."""
+def _stated_bounds(
+    context: Context, document: Document, projection: Projection, tenant: str
+) -> Bounds:
+    """Return the restrictions that a document states itself."""
     fields = compliance.fields_of(document, tenant)
     tags = (
         tag
         for tag in fields.get("structural_tags", ())
         if isinstance(tag, str) and tag.startswith(FLAG_PREFIXES)
     )
-    said = {
-        name: value for name in _SAID if isinstance(value := fields.get(name), str | bool) and value
+    stated = {
+        name: value
+        for name in _INHERITED_FIELDS
+        if isinstance(value := fields.get(name), str | bool) and value
     }
-    scope = read.scope
+    scope = projection.scope
     return Bounds(
         user=scope.user,
         agent=scope.agent,
         session=scope.session,
         visibility=scope.visibility,
-        exportable=read.exportable,
-        redact=_redact(context, document, read, tenant),
-        expires=read.expires,
+        exportable=projection.exportable,
+        redact=_redacted_paths(context, document, projection, tenant),
+        expires=projection.expires,
         tags=tuple(dict.fromkeys(tags)),
-        policy_fields=said,
+        policy_fields=stated,
     )
 
 
-def _redact(context: Context, document: Document, read: Projection, tenant: str) -> tuple[str, ...]:
-    """What others are not shown of a record, or of the record inside."""
+def _redacted_paths(
+    context: Context, document: Document, projection: Projection, tenant: str
+) -> tuple[str, ...]:
+    """Return the paths that are hidden from others, of a record or of the record inside a document."""
     paths = port_of(document.standard).redact_paths(document)
-    if paths is not None or not read.redacted:
+    if paths is not None or not projection.redacted:
         return paths or ()
-    record = record_of(context, document, tenant, read.scope.space)
+    record = create_record(context, document, tenant, projection.scope.space)
     return tuple(record.get("consent", {}).get("redact", ()))
 
 
 # --- a successor that is not here --------------------------------------------------------------------------------
 
 
-def note_elsewhere(unit: Unit, version: Version, names: Mapping[str, str]) -> None:
-    """Note what superseded a version in the store it came from, so that it is told when it leaves again."""
-    unit.put_item(_ELSEWHERE, str(version.version_id), dump(dict(names)))
+def note_remote_successor(unit: Unit, version: Version, names: Mapping[str, str]) -> None:
+    """Note the names of the version's successor in the store it came from, for when it is exported."""
+    unit.put_item(_REMOTE_SUCCESSOR, str(version.version_id), dump(dict(names)))
 
 
-def with_elsewhere(snapshot: Snapshot, version: Version) -> Version:
-    """A version with the name of its successor also where that is not here."""
+def with_remote_successor(snapshot: Snapshot, version: Version) -> Version:
+    """Return a version with the names of a successor that is not in this store."""
     state = version.state
-    kept = (
-        snapshot.item(_ELSEWHERE, str(version.version_id))
-        if is_superseded_elsewhere(version)
+    stored = (
+        snapshot.load_item(_REMOTE_SUCCESSOR, str(version.version_id))
+        if has_remote_successor(version)
         else None
     )
-    if kept is None:
+    if stored is None:
         return version
-    names = parse(kept)
+    names = parse(stored)
     return replace(
         version,
         state=state._replace(superseded_by=next(iter(names.values())), successor_names=names),
     )
 
 
-def is_superseded_elsewhere(version: Version) -> bool:
+def has_remote_successor(version: Version) -> bool:
+    """Return True if a version was closed by a successor that is not in this store."""
     return version.state.closed is not None and not version.state.superseded_by
 
 
-def forget_elsewhere(unit: Unit, version: Version) -> None:
-    """Note it no longer: the version is erased."""
-    if is_superseded_elsewhere(version):
-        unit.delete_item(_ELSEWHERE, str(version.version_id))
+def drop_remote_successor(unit: Unit, version: Version) -> None:
+    """Remove the note of a successor, as the version is being erased."""
+    if has_remote_successor(version):
+        unit.delete_item(_REMOTE_SUCCESSOR, str(version.version_id))
 
 
 class Tombstones:
-    """What is left of versions that are erased together: of those that are named, made before the writer's turn."""
+    """The signed records that remain of versions erased together, made before the writer's turn where possible."""
 
     def __init__(
         self, context: Context, reason: str, now: Instant, versions: Iterable[Version] = ()
     ) -> None:
         self._context, self._reason, self.now = context, reason, now
-        # With the state that it is made of: a document never changes.
-        self._made = {
-            each.version_id: (each.state, self._of(each))
-            for each in versions
-            if not each.state.erased
+        # Each tombstone with the state from which it was made: a document never changes.
+        self._prepared = {
+            version.version_id: (version.state, self._create(version))
+            for version in versions
+            if not version.state.erased
         }
 
-    def of(self, version: Version) -> bytes:
-        """The tombstone of a version; of one that was written or changed since, made now."""
-        seen, made = self._made.get(version.version_id, (None, b""))
-        return made if seen == version.state else self._of(version)
+    def get(self, version: Version) -> bytes:
+        """Return the tombstone of a version; if the version is new or changed since, it is made now."""
+        seen, tombstone = self._prepared.get(version.version_id, (None, b""))
+        return tombstone if seen == version.state else self._create(version)
 
-    def _of(self, version: Version) -> bytes:
+    def _create(self, version: Version) -> bytes:
         try:
-            record = view(self._context, version, self.now)
+            record = view_record(self._context, version, self.now)
         except StoreCorrupt:
             record = tombstone_record(self._context, version)
         return dump(sign(rules.erase(record, reason=self._reason), self._context.operator))
 
 
 def erase_version(unit: Unit, version: Version, tombstones: Tombstones) -> None:
-    """Content, words and subject go; what is left is a record that says only that there was something.
+    """Erase the content, search words and subject of a version, and leave its tombstone.
 
-    Raises GrainError if the version is held, or is the withdrawal of a consent that is still here. Call `Engine.scrub`
-    after the unit.
+    Raises GrainError if the version is on hold, or withdraws a consent that is still here. Call `Engine.scrub` after
+    the unit of work.
     """
     now = tombstones.now
     try:
         check_erasure(version, now)
-        _keep_withdrawal(unit, version)
+        _refuse_erasing_withdrawal(unit, version)
     except StoreCorrupt:
-        # What cannot be read any more protects nothing but itself; a hold in the index still stands.
-        refuse_held(version)
-    forget_elsewhere(unit, version)
-    _unlist(unit, version, now, is_hard=True)
-    unit.erase(version, tombstone=tombstones.of(version), now=now)
+        # A damaged document protects no other; a hold in the index still counts.
+        refuse_on_hold(version)
+    drop_remote_successor(unit, version)
+    _unlist_archive(unit, version, now, is_hard=True)
+    unit.erase(version, tombstone=tombstones.get(version), now=now)
 
 
 def tombstone_version(unit: Unit, version: Version, *, valid_to: Instant, now: Instant) -> None:
-    """Forget a version softly: it is on record, and in no answer."""
-    _unlist(unit, version, now, is_hard=False)
+    """Hide a version: it stays on record and appears in no answer."""
+    _unlist_archive(unit, version, now, is_hard=False)
     unit.tombstone(version, valid_to=valid_to, now=now)
 
 
-def _unlist(unit: Unit, version: Version, now: Instant, *, is_hard: bool) -> None:
+def _unlist_archive(unit: Unit, version: Version, now: Instant, *, is_hard: bool) -> None:
+    """Remove a version from the index of openwop archives if it is one."""
     if port_of(version.document.standard).may_be_archive(version.document):
         from memoranda.service.openwop.workspace import unlist_archive
 
         unlist_archive(unit, version, now, is_hard=is_hard)
 
 
-def _keep_withdrawal(unit: Unit, version: Version) -> None:
-    # OMS §8.10: without its withdrawal a consent would count again.
-    fields = policy_fields(version)
+def _refuse_erasing_withdrawal(unit: Unit, version: Version) -> None:
+    """Raise GrainError if a version withdraws a consent that is still stored."""
+    # OMS §8.10: without its withdrawal, the consent would count again.
+    fields = read_policy_fields(version)
     prior = (
-        unit.named(OMS, str(fields.get("prior_consent"))) if fields.get("is_withdrawal") else None
+        unit.find_by_name(OMS, str(fields.get("prior_consent")))
+        if fields.get("is_withdrawal")
+        else None
     )
     if prior is not None and not prior.state.erased:
         from memoranda.standards.oms.policy import DENIED

@@ -1,11 +1,11 @@
-"""How much a tenant may keep and do.
+"""Limits: the server's quotas, the rules that an owner adds, and fair shares of scarce resources.
 
-What an owner asks for beyond what the server does: compliance presets, and less room.
+`Quotas` limit what each tenant may store and do, over all standards together. An owner's `OwnRules` can only tighten
+them and add compliance presets: no preset is lifted, and no limit is raised. They are stored in the tenant's row, with
+which every read and every unit of work begins, so they hold in all processes at once.
 
-They are kept in the row of the tenant that every read and every unit of work begins with, so they hold in every
-process at once. An owner's own only ever add to the server's: no preset is lifted, and no limit is raised.
-
-Something scarce that strangers share: whoever has most of it is the first to lose some.
+`FairShares` divides a resource among strangers, such as connections or memory: the holder of the largest share loses
+first.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from memoranda.service.core.context import Context
     from memoranda.storage.engine.contract import Unit
 
+# Milliseconds in which writes and runs are counted.
 WINDOW_MS: Final = 60_000
-# Room comes only when somebody forgets something: there is no use in asking every second.
-_FULL: Final = 3600.0
+# Seconds after which a full owner may retry. Room appears only when something is deleted, so retrying soon is useless.
+_FULL_RETRY_SECONDS: Final = 3600.0
 
 
 class Quotas(msgspec.Struct, frozen=True, kw_only=True):
-    """Through every standard together, for it is one store; 0 means as much as it likes."""
+    """Limits of a tenant over all standards together; 0 means unlimited."""
 
     memories: int = 0
     bytes: int = 0
@@ -38,63 +39,66 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     runs_per_minute: int = 0
     schedules: int = 0
 
-    def spend(self, unit: Unit, now: Instant) -> None:
-        """Count a write. Raises QuotaExceeded, which says when the next one is let in."""
+    def count_write(self, unit: Unit, now: Instant) -> None:
+        """Count a write. Raises QuotaExceeded with the time until the next one is admitted."""
         if self.writes_per_minute:
-            _count(unit, "writes", self.writes_per_minute, now)
+            _take_rate(unit, "writes", self.writes_per_minute, now)
 
-    def spend_run(self, unit: Unit, now: Instant) -> None:
-        """Count a run that somebody begins. Raises QuotaExceeded."""
+    def count_run(self, unit: Unit, now: Instant) -> None:
+        """Count the start of a run. Raises QuotaExceeded."""
         if self.runs_per_minute:
-            _count(unit, "runs", self.runs_per_minute, now)
+            _take_rate(unit, "runs", self.runs_per_minute, now)
 
-    def check_schedules(self, there: Collection[str], name: str) -> None:
-        """Raise QuotaExceeded if nothing more may be done by itself, again and again."""
-        if self.schedules and name not in there and len(there) >= self.schedules:
+    def check_schedules(self, schedules: Collection[str], name: str) -> None:
+        """Raise QuotaExceeded if one more schedule would exceed the limit."""
+        if self.schedules and name not in schedules and len(schedules) >= self.schedules:
             raise QuotaExceeded(
-                f"{self.schedules} schedules are the most", retry_after_seconds=_FULL
+                f"{self.schedules} schedules are the most", retry_after_seconds=_FULL_RETRY_SECONDS
             )
 
     def check_room(self, unit: Unit, *, is_new: bool, size: int) -> None:
-        """Raise QuotaExceeded if there is no room for one more."""
+        """Raise QuotaExceeded if a document of `size` bytes does not fit; a new memory also counts as one."""
         if not self.memories and not self.bytes:
             return
-        live, used = unit.usage()
+        live, used = unit.measure_usage()
         if is_new and self.memories and live >= self.memories:
             raise QuotaExceeded(
                 f"there are {live} memories, and {self.memories} is the most",
-                retry_after_seconds=_FULL,
+                retry_after_seconds=_FULL_RETRY_SECONDS,
             )
         if self.bytes and used + size > self.bytes:
             raise QuotaExceeded(
-                f"{self.bytes} bytes is the most, and {used} are used", retry_after_seconds=_FULL
+                f"{self.bytes} bytes is the most, and {used} are used",
+                retry_after_seconds=_FULL_RETRY_SECONDS,
             )
 
-    def check_kept(self, unit: Unit) -> None:
-        """Raise QuotaExceeded if there is no room for what this unit put down beside memories: files, logs, items."""
-        if self.bytes and (used := unit.usage()[1]) > self.bytes:
+    def check_bytes(self, unit: Unit) -> None:
+        """Raise QuotaExceeded if a unit of work stored too many bytes outside memories: files, logs, items."""
+        if self.bytes and (used := unit.measure_usage()[1]) > self.bytes:
             raise QuotaExceeded(
                 f"{self.bytes} bytes is the most, and {used} would be used",
-                retry_after_seconds=_FULL,
+                retry_after_seconds=_FULL_RETRY_SECONDS,
             )
 
 
-def _count(unit: Unit, what: str, limit: int, now: Instant) -> None:
-    if not unit.take_rate(what, now=now, window_ms=WINDOW_MS, limit=limit):
-        opens = unit.rate_opens(what, now=now, window_ms=WINDOW_MS, limit=limit)
+def _take_rate(unit: Unit, action: str, limit: int, now: Instant) -> None:
+    """Count an action of the current minute. Raises QuotaExceeded if the limit is reached."""
+    if not unit.consume_rate(action, now=now, window_ms=WINDOW_MS, limit=limit):
+        opens = unit.find_rate_reset(action, now=now, window_ms=WINDOW_MS, limit=limit)
         raise QuotaExceeded(
-            f"more than {limit} {what} a minute; try again later",
+            f"more than {limit} {action} a minute; try again later",
             retry_after_seconds=(opens - now) / 1000,
         )
 
 
-# What there is; compliance.py says what each asks for.
+# The presets; compliance.py describes what each demands.
 PRESETS: Final = ("gdpr", "ccpa", "hipaa")
-MOST: Final = 1 << 53
+# Largest limit that an owner may set, in memories, bytes or writes: exact in every JSON parser.
+MAX_LIMIT: Final = 1 << 53
 
 
 class OwnRules(msgspec.Struct, frozen=True, kw_only=True):
-    """0 means no limit of one's own."""
+    """The rules that an owner adds to the server's; 0 means no limit of its own."""
 
     presets: tuple[str, ...] = ()
     memories: int = 0
@@ -102,114 +106,118 @@ class OwnRules(msgspec.Struct, frozen=True, kw_only=True):
     writes_per_minute: int = 0
 
     def __post_init__(self) -> None:
-        if unknown := next((each for each in self.presets if each not in PRESETS), None):
+        if unknown := next((preset for preset in self.presets if preset not in PRESETS), None):
             raise InvalidInput(
                 f"there is no preset {unknown[:40]!a}; there are {', '.join(PRESETS)}"
             )
         for name in ("memories", "bytes", "writes_per_minute"):
-            if not 0 <= getattr(self, name) <= MOST:
-                raise InvalidInput(f"{name} must be a whole number from 0 to {MOST}")
+            if not 0 <= getattr(self, name) <= MAX_LIMIT:
+                raise InvalidInput(f"{name} must be a whole number from 0 to {MAX_LIMIT}")
 
 
 NO_RULES: Final = OwnRules()
 
 
 @lru_cache(maxsize=1_024)
-def parse_rules(kept: bytes) -> OwnRules:
-    """The rules as they are kept; none, where there are none."""
-    return msgspec.json.decode(kept, type=OwnRules) if kept else NO_RULES
+def parse_rules(stored: bytes) -> OwnRules:
+    """Return the rules as stored; empty bytes mean no rules."""
+    return msgspec.json.decode(stored, type=OwnRules) if stored else NO_RULES
 
 
 @lru_cache(maxsize=1_024)
-def tightened(quotas: Quotas, kept: bytes) -> Quotas:
-    """The server's quotas, and an owner's own where they are less."""
-    own = parse_rules(kept)
+def tighten_quotas(quotas: Quotas, stored_rules: bytes) -> Quotas:
+    """Return the server's quotas, with the owner's limits where they are smaller."""
+    own = parse_rules(stored_rules)
     return msgspec.structs.replace(
         quotas,
-        memories=_less(quotas.memories, own.memories),
-        bytes=_less(quotas.bytes, own.bytes),
-        writes_per_minute=_less(quotas.writes_per_minute, own.writes_per_minute),
+        memories=_smaller_limit(quotas.memories, own.memories),
+        bytes=_smaller_limit(quotas.bytes, own.bytes),
+        writes_per_minute=_smaller_limit(quotas.writes_per_minute, own.writes_per_minute),
     )
 
 
-def _less(one: int, other: int) -> int:
+def _smaller_limit(one: int, other: int) -> int:
+    """Return the smaller of two limits, of which 0 means none."""
     return min(one, other) if one and other else one or other
 
 
-def own_rules(context: Context, access: Access) -> OwnRules:
-    """What the caller's owner asked for."""
+def read_rules(context: Context, access: Access) -> OwnRules:
+    """Return the rules set by the caller's owner."""
     with context.engine.read(access.default_tenant) as snapshot:
         return parse_rules(snapshot.rules)
 
 
 def set_rules(context: Context, access: Access, rules: OwnRules) -> None:
-    """Ask for something else from now on; what is there already stays as it is."""
-    # The one that has the function of the same name there: nothing else of it is needed here.
+    """Replace the rules of the caller's owner. Memories that are stored already stay as they are."""
+    # Imported here because context.py imports this module.
     from memoranda.service.core.context import audit_entry
 
     now, tenant = context.clock(), access.default_tenant
-    said = msgspec.to_builtins(rules)
-    entry = audit_entry(access, "rules", now=now, scope={"owner": tenant}, result="ok", meta=said)
+    fields = msgspec.to_builtins(rules)
+    entry = audit_entry(access, "rules", now=now, scope={"owner": tenant}, result="ok", meta=fields)
 
     def work(unit: Unit) -> None:
         unit.set_rules(b"" if rules == NO_RULES else msgspec.json.encode(rules))
-        unit.record(entry)
+        unit.record_audit(entry)
 
     context.engine.write(tenant, work)
-    context.forget_rules(tenant)
+    context.drop_cached_rules(tenant)
 
 
 T = TypeVar("T", bound=Hashable)
 
 
-class Shares(Generic[T]):
-    """What is held, by whom, and how much of it. Not thread-safe.
+class FairShares(Generic[T]):
+    """The items that holders use, with a weight each. Not thread-safe.
 
-    Taking from whoever holds most means that nobody is crowded out by another who takes all there is.
+    Evicting from the holder with the largest share means that nobody is crowded out by a greedy one.
     """
 
     def __init__(self) -> None:
         self.total = 0
-        # Of each holder what it holds, the oldest first, with its weight; and who holds what.
-        self._held: dict[Hashable, dict[T, int]] = {}
-        self._sums: dict[Hashable, int] = {}
+        # The items of each holder, oldest first, with their weights; the sum of weights by holder; the holder of each
+        # item.
+        self._items_of: dict[Hashable, dict[T, int]] = {}
+        self._weights: dict[Hashable, int] = {}
         self._holders: dict[T, Hashable] = {}
 
     def __len__(self) -> int:
         return len(self._holders)
 
     def put(self, item: T, holder: Hashable, weight: int = 1) -> None:
-        """Note that somebody holds it, or holds it anew."""
+        """Add an item to a holder's share, as its newest."""
         self.remove(item)
         self._holders[item] = holder
-        self._held.setdefault(holder, {})[item] = weight
-        self._sums[holder] = self._sums.get(holder, 0) + weight
+        self._items_of.setdefault(holder, {})[item] = weight
+        self._weights[holder] = self._weights.get(holder, 0) + weight
         self.total += weight
 
     def remove(self, item: T) -> None:
-        """Note that nobody holds it any more."""
+        """Remove an item from its holder's share, if it is there."""
         if item not in self._holders:
             return
         holder = self._holders.pop(item)
-        weight = self._held[holder].pop(item)
+        weight = self._items_of[holder].pop(item)
         self.total -= weight
-        self._sums[holder] -= weight
-        if not self._held[holder]:
-            del self._held[holder], self._sums[holder]
+        self._weights[holder] -= weight
+        if not self._items_of[holder]:
+            del self._items_of[holder], self._weights[holder]
 
-    def of(self, holder: Hashable) -> int:
-        """How much somebody holds."""
-        return self._sums.get(holder, 0)
+    def weight_of(self, holder: Hashable) -> int:
+        """Return the total weight of a holder's items."""
+        return self._weights.get(holder, 0)
 
     def oldest_of(self, holder: Hashable) -> T | None:
-        """What somebody has held for longest."""
-        return next(iter(self._held.get(holder, ())), None)
+        """Return a holder's oldest item; None without one."""
+        return next(iter(self._items_of.get(holder, ())), None)
 
-    def take(self, may_go: Callable[[T], bool] = lambda _: True) -> T | None:
-        """Take away the oldest that may go, of whoever holds most; None if none may."""
-        for holder in sorted(self._sums, key=self._sums.__getitem__, reverse=True):
-            for item in self._held[holder]:
-                if may_go(item):
+    def evict(self, may_evict: Callable[[T], bool] = lambda _: True) -> T | None:
+        """Remove and return the oldest item that may be evicted, of the holder with the largest share; None if there is
+        none.
+        """
+        for holder in sorted(self._weights, key=self._weights.__getitem__, reverse=True):
+            for item in self._items_of[holder]:
+                if may_evict(item):
                     self.remove(item)
                     return item
         return None

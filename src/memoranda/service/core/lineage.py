@@ -1,12 +1,15 @@
-"""What was made from a memory forgets with it: summaries, archives, dreams.
+"""Lineage: which memories were derived from which, and what happens to them when a source is forgotten.
 
-A derived memory names what it was made from, whichever standard made it. When a source is forgotten, what a pass made
-from it goes in the same unit of work, softly or for good as the source does, and what that had taken the place of comes
-back, without the source: nothing else is lost, and the next pass makes it anew. What a person wrote and says to be
-derived from it is theirs and stays, unless a consent is withdrawn (`cascade`).
+A derived memory (a summary, an archive, a dream) names its sources, whichever standard wrote it. When a source is
+forgotten, the memories that a consolidation run derived from it are removed in the same unit of work: tombstoned or
+erased, as the source is. The memories that a derived one had replaced are restored, except the source, so nothing else
+is lost and the next run can derive it again. A derived memory that a person wrote belongs to that person and stays,
+unless a consent is withdrawn (cascade.py).
 
-What a memory stands for since a pass (what says the same, what it overtook) is hidden behind it, as an earlier wording
-is: when it is forgotten itself, so is that.
+A run may also let one memory stand for others: duplicates, or statements that it overtook. These are hidden behind it
+as earlier versions are, and go with it when it is forgotten.
+
+Modules of OAMS and OMS are imported inside functions: a command that only reads does not need them.
 """
 
 from __future__ import annotations
@@ -19,89 +22,95 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import OMS, UMP, LinkReason, Version
 from memoranda.service.core.context import Context
 from memoranda.service.core.lifecycle import Tombstones, erase_version, tombstone_version
-from memoranda.service.core.views import holds
+from memoranda.service.core.views import is_intact
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit
 
-# Kept beside the memories: which versions an entry took the place of, by its id.
-_REPLACED: Final = "openwop compaction"
-# And which derived memories only a hold keeps, by their number, and whether they are to go for good.
-_HELD: Final = "derived, held"
-_HARD: Final = b"hard"
-# What stands for everything in a space as a source, where a pass read more than it can name.
+# Items of this kind list the versions that an entry replaced, by the entry's id.
+_REPLACED_VERSIONS: Final = "openwop compaction"
+# Items of this kind mark derived memories that only a legal hold keeps, by number. The value says whether they are
+# erased or tombstoned when the hold is lifted.
+_DERIVED_ON_HOLD: Final = "derived, held"
+_ERASE: Final = b"hard"
+# Source name for everything in a space, used when a run read more memories than it can name.
 EVERYTHING: Final = "*"
+# Versions read at a time.
 PAGE_LIMIT: Final = 500
 _REASON: Final = "what it was made from was erased"
 
 
 def note_replaced(unit: Unit, entry_id: str, version_ids: Iterable[int]) -> None:
-    """Note what an entry takes the place of, so that it can come back, or go with it."""
+    """Note the versions that an entry replaces, so that they can be restored, or go with it."""
     unit.put_item(
-        _REPLACED, entry_id, dump(list(dict.fromkeys((*_replaced(unit, entry_id), *version_ids))))
+        _REPLACED_VERSIONS,
+        entry_id,
+        dump(list(dict.fromkeys((*_load_replaced(unit, entry_id), *version_ids)))),
     )
 
 
-def note_returned(unit: Unit, entry_id: str, version_ids: Collection[int]) -> None:
-    """Note that an entry does not stand for these any more."""
-    left = [number for number in _replaced(unit, entry_id) if number not in version_ids]
-    unit.delete_item(_REPLACED, entry_id)
-    if left:
-        note_replaced(unit, entry_id, left)
+def note_restored(unit: Unit, entry_id: str, version_ids: Collection[int]) -> None:
+    """Note that an entry no longer stands for these versions."""
+    remaining = [number for number in _load_replaced(unit, entry_id) if number not in version_ids]
+    unit.delete_item(_REPLACED_VERSIONS, entry_id)
+    if remaining:
+        note_replaced(unit, entry_id, remaining)
 
 
-def _replaced(snapshot: Snapshot, entry_id: str) -> list[int]:
-    kept = snapshot.item(_REPLACED, entry_id)
-    return [] if kept is None else parse(kept)
+def _load_replaced(snapshot: Snapshot, entry_id: str) -> list[int]:
+    """Return the numbers of the versions that an entry replaced."""
+    stored = snapshot.load_item(_REPLACED_VERSIONS, entry_id)
+    return [] if stored is None else parse(stored)
 
 
-def hidden_behind(snapshot: Snapshot, memory_id: int) -> list[int]:
-    """The memories that a memory stands for since a pass, and what those stood for."""
-    waiting, found = [memory_id], list[int]()
+def find_hidden_memories(snapshot: Snapshot, memory_id: int) -> list[int]:
+    """Return the memories that a run put behind this one, and those behind them."""
+    waiting, hidden = [memory_id], list[int]()
     while waiting:
-        history = snapshot.history(waiting.pop())
+        history = snapshot.iterate_history(waiting.pop())
         names = dict.fromkeys(
-            each.document.name
-            for each in history
-            if port_of(each.document.standard).replaces_others
+            version_seen.document.name
+            for version_seen in history
+            if port_of(version_seen.document.standard).replaces_others
         )
-        numbers = [number for name in names for number in _replaced(snapshot, name)]
-        for version in snapshot.versions(numbers) if numbers else ():
+        numbers = [number for name in names for number in _load_replaced(snapshot, name)]
+        for version in snapshot.load_versions(numbers) if numbers else ():
             if version.state.superseded_by in names and version.memory_id not in (
                 memory_id,
-                *found,
+                *hidden,
             ):
-                found.append(version.memory_id)
+                hidden.append(version.memory_id)
                 waiting.append(version.memory_id)
-    return found
+    return hidden
 
 
-def made_from(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
-    """The versions that name any version of a memory as what they were made from, in any standard's words."""
+def find_derived_versions(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
+    """Yield the versions that name any version of a memory as their source, in any standard."""
     names: dict[str, None] = {}
     successors: list[tuple[str, str]] = []
-    for version in snapshot.history(memory_id):
-        names.update(dict.fromkeys(_names(snapshot, version)))
+    for version in snapshot.iterate_history(memory_id):
+        names.update(dict.fromkeys(_iterate_names(snapshot, version)))
         standard = version.document.standard
         if version.state.superseded_by and port_of(standard).replaces_others:
             successors.append((standard, version.state.superseded_by))
     for name in names:
-        for version in linked(snapshot, "source", name):
-            # Whoever read everything did not read what was written later.
+        for version in iterate_linked(snapshot, "source", name):
+            # A run that names everything in a space as its source did not read later memories.
             is_later = version.version_id > memory_id
             if version.memory_id != memory_id and (is_later or not name.endswith(f"/{EVERYTHING}")):
                 yield version
     for standard, successor in successors:
-        named = snapshot.named(standard, successor)
-        if named is not None and named.memory_id != memory_id:
-            yield named
+        successor_version = snapshot.find_by_name(standard, successor)
+        if successor_version is not None and successor_version.memory_id != memory_id:
+            yield successor_version
 
 
-def _names(snapshot: Snapshot, version: Version) -> Iterator[str]:
+def _iterate_names(snapshot: Snapshot, version: Version) -> Iterator[str]:
+    """Yield every name by which the sources of another document may refer to a version."""
     from memoranda.standards.oams import mapping as oams
     from memoranda.standards.oams.namespace import namespace_of
     from memoranda.standards.oms import mapping as oms
 
-    names = snapshot.names_of(version.version_id)
+    names = snapshot.load_names(version.version_id)
     yield version.document.name
     yield from names.values()
     if OMS in names:
@@ -115,46 +124,48 @@ def _names(snapshot: Snapshot, version: Version) -> Iterator[str]:
         yield oams.format_reference(*reference)
 
 
-def source_name(snapshot: Snapshot, version: Version) -> str:
-    """What a version is called by what is made from it, in this store and in any other that both are brought to.
+def get_source_name(snapshot: Snapshot, version: Version) -> str:
+    """Return the name of a version for use as a source, valid in this store and in others.
 
-    The name of an OAMS memory is this store's own, and its key may hold spaces: it is called as its record is.
+    An OAMS memory is named by its record: its own name is local, and its key may contain spaces.
     """
     name = version.document.name
     has_local_name = port_of(version.document.standard).has_local_names
-    return snapshot.names_of(version.version_id).get(UMP, name) if has_local_name else name
+    return snapshot.load_names(version.version_id).get(UMP, name) if has_local_name else name
 
 
-def linked(snapshot: Snapshot, link: LinkReason, name: str) -> Iterator[Version]:
-    """Everything that names something, page by page."""
+def iterate_linked(snapshot: Snapshot, link: LinkReason, name: str) -> Iterator[Version]:
+    """Yield every version that refers to a name by a link, page by page."""
     after: int | None = 0
     while after is not None:
-        page = snapshot.linked(link, name, after=after, limit=PAGE_LIMIT)
+        page = snapshot.list_linked(link, name, after=after, limit=PAGE_LIMIT)
         yield from page
         after = page[-1].version_id if len(page) == PAGE_LIMIT else None
 
 
-def derived(snapshot: Snapshot, memory_ids: Iterable[int]) -> list[int]:
-    """The memories that passes made from these, and from what they made."""
+def find_derived_memories(snapshot: Snapshot, memory_ids: Iterable[int]) -> list[int]:
+    """Return the memories that runs derived from these, and from the derived ones in turn."""
     waiting = list(memory_ids)
-    seen, found = set(waiting), list[int]()
+    seen, derived = set(waiting), list[int]()
     while waiting:
-        for version in made_from(snapshot, waiting.pop()):
-            if version.memory_id not in seen and is_by_a_pass(snapshot.newest(version.memory_id)):
+        for version in find_derived_versions(snapshot, waiting.pop()):
+            if version.memory_id not in seen and is_written_by_run(
+                snapshot.load_newest(version.memory_id)
+            ):
                 seen.add(version.memory_id)
-                found.append(version.memory_id)
+                derived.append(version.memory_id)
                 waiting.append(version.memory_id)
-    return found
+    return derived
 
 
-def is_by_a_pass(version: Version) -> bool:
-    """Return True if a consolidation run wrote a version; one that somebody changed since is theirs."""
-    if version.state.erased or not holds(version):
+def is_written_by_run(version: Version) -> bool:
+    """Return True if a consolidation run wrote a version, and nobody changed it since."""
+    if version.state.erased or not is_intact(version):
         return False
     return port_of(version.document.standard).is_derived(version.document)
 
 
-def drop(
+def remove_derived(
     unit: Unit,
     memory_ids: Sequence[int],
     *,
@@ -162,46 +173,51 @@ def drop(
     tombstones: Tombstones | None,
     now: Instant,
 ) -> int:
-    """Let derived memories go with those that are gone, and what they took the place of come back; how many went.
+    """Remove derived memories whose sources are going, and restore what they replaced; return the number removed.
 
-    For good, and then these are left of them; or softly.
+    With `tombstones`, content is erased and these remain; without, the memories are only tombstoned. `gone` are the
+    sources, which are not restored.
     """
     over = {
         version_id
         for memory_id in (*gone, *memory_ids)
-        for version_id in unit.history_ids(memory_id)
+        for version_id in unit.list_history_ids(memory_id)
     }
     count = 0
     for memory_id in memory_ids:
         if any(
-            each.state.has_legal_hold and not each.state.erased for each in unit.history(memory_id)
+            version_seen.state.has_legal_hold and not version_seen.state.erased
+            for version_seen in unit.iterate_history(memory_id)
         ):
-            # A hold beats it: it goes when that is lifted, and meanwhile nothing of it does.
-            unit.put_item(_HELD, str(memory_id), b"" if tombstones is None else _HARD)
+            # A legal hold comes first: the memory stays complete until the hold is lifted.
+            unit.put_item(_DERIVED_ON_HOLD, str(memory_id), b"" if tombstones is None else _ERASE)
             continue
         last: Version | None = None
-        for version in unit.history(memory_id):
+        for version in unit.iterate_history(memory_id):
             if not version.state.erased:
-                _let_go(unit, version, tombstones, now)
+                _remove_version(unit, version, tombstones, now)
                 last = version
         if last is not None:
             unit.announce("tombstoned", last, now=now)
-            bring_back(unit, last, over, now)
+            restore_replaced(unit, last, over, now)
             count += 1
     return count
 
 
-def finish_held(context: Context, unit: Unit, memory_id: int, now: Instant) -> int:
-    """Let a derived memory go that only a hold kept when what it was made from went; how many went."""
-    kept = unit.item(_HELD, str(memory_id))
-    if kept is None:
+def finish_held_removal(context: Context, unit: Unit, memory_id: int, now: Instant) -> int:
+    """Remove a derived memory that only a legal hold kept, now that the hold is lifted; return the number removed."""
+    mode = unit.load_item(_DERIVED_ON_HOLD, str(memory_id))
+    if mode is None:
         return 0
-    unit.delete_item(_HELD, str(memory_id))
-    tombstones = Tombstones(context, _REASON, now) if kept == _HARD else None
-    return drop(unit, (memory_id,), gone=(), tombstones=tombstones, now=now)
+    unit.delete_item(_DERIVED_ON_HOLD, str(memory_id))
+    tombstones = Tombstones(context, _REASON, now) if mode == _ERASE else None
+    return remove_derived(unit, (memory_id,), gone=(), tombstones=tombstones, now=now)
 
 
-def _let_go(unit: Unit, version: Version, tombstones: Tombstones | None, now: Instant) -> None:
+def _remove_version(
+    unit: Unit, version: Version, tombstones: Tombstones | None, now: Instant
+) -> None:
+    """Erase a version if tombstones are given, else tombstone it."""
     if tombstones is not None:
         erase_version(unit, version, tombstones)
     elif version.state.tombstoned is None:
@@ -209,53 +225,62 @@ def _let_go(unit: Unit, version: Version, tombstones: Tombstones | None, now: In
         tombstone_version(unit, version, valid_to=now if ends is None else min(ends, now), now=now)
 
 
-def bring_back(unit: Unit, version: Version, over: Collection[int], now: Instant) -> int:
-    """Let what an entry took the place of be there again, but for what is over; how much came back."""
+def restore_replaced(unit: Unit, version: Version, over: Collection[int], now: Instant) -> int:
+    """Reopen the versions that an entry replaced, except those in `over`; return their number."""
     entry_id = version.document.name
     numbers = (
-        _replaced(unit, entry_id) if port_of(version.document.standard).replaces_others else []
+        _load_replaced(unit, entry_id) if port_of(version.document.standard).replaces_others else []
     )
     if not numbers:
         return 0
-    unit.delete_item(_REPLACED, entry_id)
+    unit.delete_item(_REPLACED_VERSIONS, entry_id)
     pairs = [(number, version.version_id) for number in numbers if number not in over]
     return unit.reopen_superseded(pairs, now=now)
 
 
-def forget_derived(
+def remove_derived_of(
     unit: Unit, memory_id: int, *, tombstones: Tombstones | None = None, now: Instant
 ) -> int:
-    """Let what passes made from one memory, and what it stands for, go with it: before it goes itself."""
-    found = going_with(unit, memory_id)
-    return drop(unit, found, gone=(memory_id,), tombstones=tombstones, now=now) if found else 0
+    """Remove what was derived from a memory, and what it hides, before the memory itself goes; return the number."""
+    memory_ids = find_memories_going_with(unit, memory_id)
+    return (
+        remove_derived(unit, memory_ids, gone=(memory_id,), tombstones=tombstones, now=now)
+        if memory_ids
+        else 0
+    )
 
 
-def going_with(snapshot: Snapshot, memory_id: int) -> list[int]:
-    """The memories that go when one does: those it stands for, and what passes made from any of these."""
-    hidden = hidden_behind(snapshot, memory_id)
-    return list(dict.fromkeys((*hidden, *derived(snapshot, (memory_id, *hidden)))))
+def find_memories_going_with(snapshot: Snapshot, memory_id: int) -> list[int]:
+    """Return the memories that go with one: those it hides, and those that runs derived from any of them."""
+    hidden = find_hidden_memories(snapshot, memory_id)
+    return list(dict.fromkeys((*hidden, *find_derived_memories(snapshot, (memory_id, *hidden)))))
 
 
-def tombstones_for(
+def create_tombstones(
     context: Context, snapshot: Snapshot, memory_ids: Iterable[int], now: Instant
 ) -> Tombstones:
-    """What will be left of derived memories."""
-    histories = (snapshot.history(memory_id) for memory_id in memory_ids)
+    """Return the tombstones of derived memories."""
+    histories = (snapshot.iterate_history(memory_id) for memory_id in memory_ids)
     return Tombstones(
         context, _REASON, now, (version for history in histories for version in history)
     )
 
 
-class Going(NamedTuple):
-    """What will be left of a memory that is erased, and of what goes with it."""
+class ErasurePlan(NamedTuple):
+    """The tombstones of a memory that is to be erased, and of the derived memories that go with it."""
 
     own: Tombstones
     derived: Tombstones
 
 
-def going(context: Context, version: Version, reason: str, now: Instant) -> Going:
-    """Everything that can be made before the writer's turn to erase a memory up to a version."""
+def plan_erasure(context: Context, version: Version, reason: str, now: Instant) -> ErasurePlan:
+    """Prepare the erasure of a memory up to a version, before the writer's turn."""
     memory_id = version.memory_id
     with context.engine.read(version.tenant) as snapshot:
-        own = Tombstones(context, reason, now, snapshot.history(memory_id))
-        return Going(own, tombstones_for(context, snapshot, going_with(snapshot, memory_id), now))
+        own = Tombstones(context, reason, now, snapshot.iterate_history(memory_id))
+        return ErasurePlan(
+            own,
+            create_tombstones(
+                context, snapshot, find_memories_going_with(snapshot, memory_id), now
+            ),
+        )

@@ -1,9 +1,18 @@
-"""Finding a memory by its name, or by the beginning of its name, within what the caller may see."""
+"""Lookup of memories by name, by the beginning of a name, or as a list, within what the caller may see.
+
+`find_own` is for changing a memory: it must belong to the caller's own tenant. `find_visible` is for reading: public
+memories of other owners are found, too. A memory that exists but may not be seen is "not found", after the same work as
+one that does not exist. Names may be abbreviated like commit ids in git (`resolve_name`).
+
+The verbs `get_record`, `read_history_page` and `list_records` verify each record on reading (UMP L3), redact it, and
+put the read into the audit log.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -13,79 +22,100 @@ from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import OMS, Kind, Standard, Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
-from memoranda.service.core.consent import may_read_personal, visibilities
+from memoranda.service.core.consent import may_read_personal, readable_visibilities
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.views import holds, scope_of, show, unless_damaged, view
+from memoranda.service.core.views import (
+    is_intact,
+    redact_for_caller,
+    run_unless_damaged,
+    scope_of,
+    view_record,
+)
 from memoranda.service.retrieve import PAGE_BYTES, reach, sees_everything
 from memoranda.standards.ump import mapping
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine.contract import SLICE_VERSIONS, Snapshot
 
 ID_PREFIX: Final = "urn:ump:"
-# Of a beginning that is shown: 40 bits, which hardly ever two memories of one owner share; then more is shown.
+# Characters of a short id: 40 bits, which two memories of one owner hardly ever share. If they do, more are shown.
 SHORT_CHARS: Final = 8
-# By standard: what its names begin with, and the rest of a name that may be the beginning of a longer one.
-_BEGINNINGS: Final[Mapping[str, tuple[str, re.Pattern[str]]]] = {
+# By standard: the prefix of its names, and the pattern of what may follow it in an abbreviated name.
+_PREFIX_PATTERNS: Final[Mapping[str, tuple[str, re.Pattern[str]]]] = {
     mapping.STANDARD: (ID_PREFIX, re.compile(r"[a-z2-7]{4,51}", re.ASCII)),
     OMS: ("", re.compile(r"[0-9a-f]{4,63}", re.ASCII)),
 }
-# As many are counted when a beginning is too short.
-_SHARING_LIMIT: Final = 100
+# Memories counted when a prefix is ambiguous.
+_SHARED_PREFIX_LIMIT: Final = 100
 
 
-def whole_name(
+def resolve_name(
     context: Context, access: Access, name: str, *, standard: str = mapping.STANDARD
 ) -> str:
-    """The name that its beginning stands for, as git has it; what is no beginning of any is given back as it is.
+    """Return the full name that an abbreviation stands for; a text that is no abbreviation is returned as it is.
 
-    Only the caller's own memories are looked at, and of these only what it may see: a name of another owner's takes the
-    same way as one that nobody has. Raises InvalidInput where several begin so.
+    Only memories that the caller may see, in its own tenant, are considered: an unknown name and another owner's are
+    treated alike. Raises InvalidInput if several names begin so.
     """
-    prefix, beginning = _BEGINNINGS[standard]
-    rest = name.removeprefix(prefix)
-    if beginning.fullmatch(rest) is None:
+    prefix, beginning = _PREFIX_PATTERNS[standard]
+    start = name.removeprefix(prefix)
+    if beginning.fullmatch(start) is None:
         return name
     with context.engine.read(access.tenant or access.default_tenant) as snapshot:
-        named = dict(snapshot.names_starting(standard, prefix + rest, _SHARING_LIMIT))
-        if prefix + rest in named:
-            return prefix + rest
+        candidates = dict(
+            snapshot.find_names_by_prefix(standard, prefix + start, _SHARED_PREFIX_LIMIT)
+        )
+        if prefix + start in candidates:
+            return prefix + start
         if not sees_everything(access, snapshot.tenant):
-            versions = snapshot.versions(list(named.values()))
-            seen = {each.version_id for each in versions if sees(context, access, snapshot, each)}
-            named = {each: version_id for each, version_id in named.items() if version_id in seen}
-    if len(named) > 1:
-        many = f"{len(named)}{' or more' if len(named) == _SHARING_LIMIT else ''}"
-        raise InvalidInput(f"{many} memories begin with {rest}; give more of the id")
-    return next(iter(named), name)
+            versions = snapshot.load_versions(list(candidates.values()))
+            seen = {
+                candidate.version_id
+                for candidate in versions
+                if can_see(context, access, snapshot, candidate)
+            }
+            candidates = {
+                candidate: version_id
+                for candidate, version_id in candidates.items()
+                if version_id in seen
+            }
+    if len(candidates) > 1:
+        many = f"{len(candidates)}{' or more' if len(candidates) == _SHARED_PREFIX_LIMIT else ''}"
+        raise InvalidInput(f"{many} memories begin with {start}; give more of the id")
+    return next(iter(candidates), name)
 
 
-def short_ids(context: Context, access: Access, names: Sequence[str]) -> dict[str, str]:
-    """The beginnings by which the caller can name these memories; of those that are not its own the whole names."""
+def shorten_ids(context: Context, access: Access, names: Sequence[str]) -> dict[str, str]:
+    """Return the shortest ids by which the caller can name memories; full names for memories of others."""
     short: dict[str, str] = {}
     with context.engine.read(access.tenant or access.default_tenant) as snapshot:
         for name in names:
-            short[name] = _short(snapshot, name)
+            short[name] = _shorten_id(snapshot, name)
     return short
 
 
-def _short(snapshot: Snapshot, name: str) -> str:
-    rest = name.removeprefix(ID_PREFIX)
-    for size in range(SHORT_CHARS, len(rest), 4):
-        sharing = len(snapshot.names_starting(mapping.STANDARD, ID_PREFIX + rest[:size], 2))
+def _shorten_id(snapshot: Snapshot, name: str) -> str:
+    """Return the shortest unambiguous beginning of an id, at least eight characters; foreign names stay as they are."""
+    id_part = name.removeprefix(ID_PREFIX)
+    for size in range(SHORT_CHARS, len(id_part), 4):
+        sharing = len(
+            snapshot.find_names_by_prefix(mapping.STANDARD, ID_PREFIX + id_part[:size], 2)
+        )
         if sharing == 0:
             return name
         if sharing == 1:
-            return rest[:size]
+            return id_part[:size]
     return name
 
 
-def sees(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
-    """Whether a memory may be shown to the caller, whole or in part."""
-    scope = unless_damaged(version, lambda: scope_of(view(context, version, context.clock())))
+def can_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
+    """Return True if a memory may be shown to the caller, complete or in part."""
+    scope = run_unless_damaged(
+        version, lambda: scope_of(view_record(context, version, context.clock()))
+    )
     if (
         scope is None
-        or scope["visibility"] not in visibilities(context, access, snapshot)
-        or not access.within(scope)
+        or scope["visibility"] not in readable_visibilities(context, access, snapshot)
+        or not access.allows_scope(scope)
     ):
         return False
     return may_read_personal(context, access, snapshot, version)
@@ -94,9 +124,9 @@ def sees(context: Context, access: Access, snapshot: Snapshot, version: Version)
 def find_own(
     context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD
 ) -> Version:
-    """A memory the caller's credential reaches and its token allows. For changing it."""
-    version = _locate(context, access, name, standard, reachable_only=True)
-    scope = scope_of(view(context, version, now))
+    """Return a memory of the caller's own tenant that its credential may change. Raises NotFound or ForbiddenScope."""
+    version = _locate_version(context, access, name, standard, reachable_only=True)
+    scope = scope_of(view_record(context, version, now))
     if scope["visibility"] not in access.visibilities(version.tenant):
         raise NotFound(f"no memory {name}")
     access.require_scope(scope)
@@ -106,16 +136,16 @@ def find_own(
 def find_visible(
     context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD
 ) -> tuple[Version, Record]:
-    """A memory the caller may see, as a verified record, not yet redacted."""
-    version = _locate(context, access, name, standard, reachable_only=False)
-    record = view(context, version, now)
+    """Return a memory that the caller may see, and its verified record, which is not redacted yet. Raises NotFound."""
+    version = _locate_version(context, access, name, standard, reachable_only=False)
+    record = view_record(context, version, now)
     with context.engine.read(version.tenant) as snapshot:
-        is_seen = scope_of(record)["visibility"] in visibilities(context, access, snapshot)
+        is_seen = scope_of(record)["visibility"] in readable_visibilities(context, access, snapshot)
         is_allowed = may_read_personal(context, access, snapshot, version)
     if not is_seen:
         raise NotFound(f"no memory {name}")
     access.require_scope(scope_of(record))
-    if not holds(version):
+    if not is_intact(version):
         # UMP L3: integrity is verified on read.
         raise SignatureInvalid(
             "the stored record does not match its signature; run 'memoranda verify'"
@@ -125,67 +155,68 @@ def find_visible(
     return version, record
 
 
-def get(context: Context, access: Access, name: str) -> Record:
-    """One record by its id (UMP §3.4)."""
-    now, name = context.clock(), whole_name(context, access, name)
+def get_record(context: Context, access: Access, name: str) -> Record:
+    """Return a record by its id (UMP §3.4). Raises NotFound."""
+    now, name = context.clock(), resolve_name(context, access, name)
     version, record = find_visible(context, access, name, now)
     entry = audit_entry(
         access, "get", now=now, targets=(name,), scope=scope_of(record), result="ok"
     )
     context.audit_read(version.tenant, entry)
-    return show(context, access, record)
+    return redact_for_caller(context, access, record)
 
 
-def history(context: Context, access: Access, name: str) -> list[dict[str, object]]:
-    """All versions of the memory this id belongs to, oldest first."""
-    found, after = history_page(context, access, name)
+def read_history(context: Context, access: Access, name: str) -> list[dict[str, object]]:
+    """Return all versions of the memory that has this id, oldest first."""
+    entries, after = read_history_page(context, access, name)
     while after is not None:
-        page, after = history_page(context, access, name, after=after)
-        found += page
-    return found
+        page, after = read_history_page(context, access, name, after=after)
+        entries += page
+    return entries
 
 
-def history_page(
+def read_history_page(
     context: Context, access: Access, name: str, *, after: int = 0
 ) -> tuple[list[dict[str, object]], int | None]:
-    """The versions of the memory this id belongs to, oldest first, as many as fit into an answer.
+    """Return a page of the versions of the memory that has this id, oldest first, and where the next page begins.
 
-    `after` is how many were passed over before.
+    `after` is the number of versions that earlier pages covered. The second value is None on the last page.
     """
-    now, name = context.clock(), whole_name(context, access, name)
+    now, name = context.clock(), resolve_name(context, access, name)
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
-        visible = visibilities(context, access, snapshot)
-        left = snapshot.history_ids(version.memory_id)[after:]
-        fitting = snapshot.within(left[:SLICE_VERSIONS], PAGE_BYTES)
+        visible = readable_visibilities(context, access, snapshot)
+        version_ids = snapshot.list_history_ids(version.memory_id)[after:]
+        fitting = snapshot.fit_into_bytes(version_ids[:SLICE_VERSIONS], PAGE_BYTES)
         versions = [
-            each
-            for each in snapshot.versions(fitting)
-            if may_read_personal(context, access, snapshot, each)
+            entry_version
+            for entry_version in snapshot.load_versions(fitting)
+            if may_read_personal(context, access, snapshot, entry_version)
         ]
     entry = audit_entry(
         access, "history", now=now, targets=(name,), scope=scope_of(record), result="ok"
     )
     context.audit_read(version.tenant, entry)
-    shown: list[dict[str, object]] = []
-    for each in versions:
-        one = unless_damaged(each, lambda each=each: view(context, each, now))  # type: ignore[misc]
-        if (
-            one is not None
-            and scope_of(one)["visibility"] in visible
-            and access.within(scope_of(one))
-        ):
-            shown.append(
-                {
-                    "record": show(context, access, one),
-                    "recorded": format_instant(each.state.recorded),
-                    "replaced": None
-                    if each.state.retired is None
-                    else format_instant(each.state.retired),
-                    "verified": holds(each),
-                }
-            )
-    return shown, (after + len(fitting) if len(left) > len(fitting) else None)
+    entries: list[dict[str, object]] = []
+    for entry_version in versions:
+        entry_record = run_unless_damaged(
+            entry_version,
+            partial(view_record, context, entry_version, now),
+        )
+        if entry_record is None:
+            continue
+        scope, state = scope_of(entry_record), entry_version.state
+        if scope["visibility"] not in visible or not access.allows_scope(scope):
+            continue
+        entries.append(
+            {
+                "record": redact_for_caller(context, access, entry_record),
+                "recorded": format_instant(state.recorded),
+                "replaced": None if state.retired is None else format_instant(state.retired),
+                "verified": is_intact(entry_version),
+            }
+        )
+    return entries, (after + len(fitting) if len(version_ids) > len(fitting) else None)
 
 
 def list_records(
@@ -205,20 +236,21 @@ def list_records(
     after: int = 0,
     limit: int = 50,
 ) -> tuple[list[Record], int | None]:
-    """What is current, last updated first, a page at a time; `after` is how many were passed over before.
+    """Return a page of current records, last updated first, and where the next page begins; None on the last page.
 
-    `valid_at`: what was true then instead; `known_at`: what this store knew then.
+    `after` is the number of records that earlier pages covered. `valid_at` selects what was true at that time instead,
+    `known_at` what this store knew at that time.
     """
     now = context.clock()
     tenant = access.default_tenant
-    named = {"project": project, "agent": agent}
+    requested = {"project": project, "agent": agent}
     scope = {
         **access.limits,
         "owner": tenant,
-        **{name: value for name, value in named.items() if value is not None},
+        **{name: value for name, value in requested.items() if value is not None},
     }
     access.require_scope(scope)
-    asked = Selection(
+    selection = Selection(
         at=now if valid_at is None else valid_at,
         known_at=known_at,
         space=scope.get("project"),
@@ -231,55 +263,62 @@ def list_records(
         since=since,
     )
     with context.engine.read(tenant) as snapshot:
-        where = reach(context, access, snapshot, asked)
-        if where.space is None and where.agent is None and asked == Selection(at=now):
-            # Nothing is asked for that a record might hide, so what is shown in part is listed, too.
+        where = reach(context, access, snapshot, selection)
+        if where.space is None and where.agent is None and selection == Selection(at=now):
+            # No filter can reveal a redacted value, so partly hidden records are listed, too.
             where = replace(where, redacted=None)
-        found = snapshot.page(where, UPDATED, limit=limit + 1, offset=after, now=now)
-        fitting = snapshot.within([each.version_id for each in found[:limit]], PAGE_BYTES)
-        versions = snapshot.versions(fitting)
+        selected = snapshot.load_page(where, UPDATED, limit=limit + 1, offset=after, now=now)
+        version_ids = [hit.version_id for hit in selected[:limit]]
+        fitting = snapshot.fit_into_bytes(version_ids, PAGE_BYTES)
+        versions = snapshot.load_versions(fitting)
     # UMP L3: integrity is verified on read.
-    readable = [version for version in versions if not version.state.erased and holds(version)]
-    records = [show(context, access, view(context, version, now)) for version in readable]
+    readable = [version for version in versions if not version.state.erased and is_intact(version)]
+    records = [
+        redact_for_caller(context, access, view_record(context, version, now))
+        for version in readable
+    ]
     targets = tuple(record["id"] for record in records)
     entry = audit_entry(
         access, "list", now=now, targets=targets, scope=scope, result=f"{len(records)} records"
     )
     context.audit_read(tenant, entry)
-    return records, (after + len(fitting) if len(found) > len(fitting) else None)
+    return records, (after + len(fitting) if len(selected) > len(fitting) else None)
 
 
-def _locate(
+def _locate_version(
     context: Context, access: Access, name: str, standard: str, *, reachable_only: bool
 ) -> Version:
-    """The caller's own memory of that name, else one that is public. Another's private one does not exist."""
+    """Return the caller's own memory of that name, else a public one of another owner. Raises NotFound."""
     if access.tenant is not None:
-        version = _named(context, access.tenant, standard, name)
+        version = _load_named(context, access.tenant, standard, name)
         if version is not None:
             return version
         if not reachable_only:
-            # What others have that is not public is not even looked for: the time it takes would tell that it is there.
-            for tenant in context.engine.system.tenants_showing(standard, name):
-                version = _named(context, tenant, standard, name)
-                if version is not None and _is_visible(context, access, version):
+            # Memories of others that are not public are not looked for: the time it takes would reveal them.
+            for tenant in context.engine.system.find_tenants_with_public_name(standard, name):
+                version = _load_named(context, tenant, standard, name)
+                if version is not None and _is_publicly_visible(context, access, version):
                     return version
     else:
-        holders = context.engine.system.tenants_naming(standard, name)
+        holders = context.engine.system.find_tenants_with_name(standard, name)
         if len(holders) > 1:
             raise ForbiddenScope(f"several owners hold {name}; use a credential of one of them")
         for tenant in holders:
-            if (version := _named(context, tenant, standard, name)) is not None:
+            if (version := _load_named(context, tenant, standard, name)) is not None:
                 return version
     raise NotFound(f"no memory {name}")
 
 
-def _named(context: Context, tenant: str, standard: str, name: str) -> Version | None:
+def _load_named(context: Context, tenant: str, standard: str, name: str) -> Version | None:
     with context.engine.read(tenant) as snapshot:
-        return snapshot.named(standard, name)
+        return snapshot.find_by_name(standard, name)
 
 
-def _is_visible(context: Context, access: Access, version: Version) -> bool:
-    scope = unless_damaged(version, lambda: scope_of(view(context, version, context.clock())))
+def _is_publicly_visible(context: Context, access: Access, version: Version) -> bool:
+    """Return True if a memory of another owner is current and visible to the caller."""
+    scope = run_unless_damaged(
+        version, lambda: scope_of(view_record(context, version, context.clock()))
+    )
     with context.engine.read(version.tenant) as snapshot:
-        seen = visibilities(context, access, snapshot)
+        seen = readable_visibilities(context, access, snapshot)
     return scope is not None and scope["visibility"] in seen and version.state.tombstoned is None

@@ -1,7 +1,9 @@
-"""What protects a memory from being superseded, contradicted or erased, whichever standard asks.
+"""Protection of memories from being superseded, contradicted or erased, in all standards.
 
-A grain carries its invalidation policy with it (OMS §23); a legal hold lies beside it, in its state, because the
-grain itself cannot change. Memories of other standards have no policy, but can be held too.
+A grain carries its invalidation policy (OMS §23). A legal hold is part of the version's state in the store, because a
+grain cannot be changed. Memories of other standards have no policy, but can be put on hold, too.
+
+The policy module of OMS is imported inside functions: a command that only reads does not need it.
 """
 
 from __future__ import annotations
@@ -18,12 +20,16 @@ from memoranda.storage.engine.contract import Snapshot
 if TYPE_CHECKING:
     from memoranda.standards.oms.policy import Decision
 
-Fields = Mapping[str, Any]
-_HELD = "the memory is on legal hold and cannot be superseded, contradicted, forgotten or erased"
+PolicyFields = Mapping[str, Any]
+_HOLD_MESSAGE = (
+    "the memory is on legal hold and cannot be superseded, contradicted, forgotten or erased"
+)
 
 
-def policy_fields(version: Version) -> Fields:
-    """Return the fields of a grain, or of the grain that this is the view of; nothing for what has no policy."""
+def read_policy_fields(version: Version) -> PolicyFields:
+    """Return the fields of a grain, or of the grain that a document is the view of; empty for documents without a
+    policy.
+    """
     if version.state.erased:
         return {}
     port = port_of(version.document.standard)
@@ -34,36 +40,36 @@ def policy_fields(version: Version) -> Fields:
     try:
         return {} if inner is None else port_of(inner.standard).policy_fields_inside(inner)
     except Unsupported:
-        # Anybody may have put it there.
+        # Anybody may have put the document there, so it need not be readable.
         return {}
 
 
 def check_supersession(
     snapshot: Snapshot,
     prior: Version,
-    new: Fields,
+    new: PolicyFields,
     *,
     signer: str | None = None,
     valid_signers: Collection[str] = (),
     now: Instant,
 ) -> Decision:
-    """Whether `new` may take `prior` out of the present. Raises GrainError if not."""
+    """Return the decision that lets `new` supersede `prior`. Raises GrainError if a policy or a hold forbids it."""
     from memoranda.standards.oms import policy
 
-    old = policy_fields(prior)
+    old = read_policy_fields(prior)
     lineage = []
-    for each in snapshot.protecting(prior.memory_id):
-        # A record keeps its name when it is told again, and its hold with it.
-        if each.document.name == prior.document.name:
-            refuse_held(each)
-        fields = policy_fields(each) if each.version_id != prior.version_id else None
+    for guard in snapshot.iterate_protecting(prior.memory_id):
+        # A record keeps its name, and its hold, when it is written again.
+        if guard.document.name == prior.document.name:
+            refuse_on_hold(guard)
+        fields = read_policy_fields(guard) if guard.version_id != prior.version_id else None
         if fields and policy.protects_lineage(fields):
             lineage.append(fields)
     decision = policy.check_all(
         old,
         new,
         lineage=lineage,
-        ancestors=list(_ancestors(snapshot, new)),
+        ancestors=list(_iterate_ancestors(snapshot, new)),
         signer=signer,
         valid_signers=valid_signers,
         now_ms=now,
@@ -73,23 +79,23 @@ def check_supersession(
 
 
 def check_erasure(version: Version, now: Instant) -> None:
-    """Whether a memory may be erased. Raises GrainError if not: a hold beats everything (OMS §23.2)."""
+    """Raise GrainError if a memory may not be erased; a legal hold outranks everything (OMS §23.2)."""
     from memoranda.standards.oms import policy
 
-    refuse_held(version)
-    policy.check_erasure(policy_fields(version), now_ms=now).require()
+    refuse_on_hold(version)
+    policy.check_erasure(read_policy_fields(version), now_ms=now).require()
 
 
-def refuse_held(version: Version) -> None:
-    """Raise GrainError if the version is held."""
+def refuse_on_hold(version: Version) -> None:
+    """Raise GrainError if a version is on legal hold."""
     if version.state.has_legal_hold:
         from memoranda.standards.oms.policy import DENIED
 
-        raise GrainError(_HELD, oms_code=DENIED)
+        raise GrainError(_HOLD_MESSAGE, oms_code=DENIED)
 
 
-def refuse_rewriting(version: Version) -> None:
-    """Raise GrainError for an archive of a distillation: it is what it was, until it ends (openwop)."""
+def refuse_rewriting_archive(version: Version) -> None:
+    """Raise GrainError for an archive of a distillation, which stays unchanged until it ends (openwop)."""
     if version.state.erased or not port_of(version.document.standard).is_archive(version.document):
         return
     from memoranda.standards.oms.policy import DENIED
@@ -99,26 +105,27 @@ def refuse_rewriting(version: Version) -> None:
     )
 
 
-def _ancestors(snapshot: Snapshot, new: Fields) -> Iterator[tuple[int, Fields]]:
-    """What a grain derives from, with the number of hops, nearest first, at most 16 hops (OMS §23.7)."""
+def _iterate_ancestors(snapshot: Snapshot, new: PolicyFields) -> Iterator[tuple[int, PolicyFields]]:
+    """Yield the grains from which a grain derives, nearest first, with the number of hops, at most 16 (OMS §23.7)."""
     from memoranda.standards.oms import policy
 
     seen: set[str] = set()
-    level = _sources(new)
+    level = _derived_addresses(new)
     for hops in range(1, policy.MAX_HOPS + 1):
         following: list[str] = []
         for address in level:
             if address in seen:
                 continue
             seen.add(address)
-            version = snapshot.named(OMS, address)
-            if version is not None and (fields := policy_fields(version)):
+            version = snapshot.find_by_name(OMS, address)
+            if version is not None and (fields := read_policy_fields(version)):
                 yield hops, fields
-                following += _sources(fields)
+                following += _derived_addresses(fields)
         if not following:
             return
         level = following
 
 
-def _sources(fields: Fields) -> list[str]:
+def _derived_addresses(fields: PolicyFields) -> list[str]:
+    """Return the addresses from which a grain states that it derives."""
     return [source for source in fields.get("derived_from", ()) if isinstance(source, str)]

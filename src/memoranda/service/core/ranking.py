@@ -1,11 +1,13 @@
-"""Ranking: five named signals and one score (UMP §3.2). The algorithm is ours, the names are the standard's.
+"""Ranking: five signals and one score for each result (UMP §3.2 names the signals; the algorithm is ours).
 
-similarity        how much of the question's weight the text covers, rare words weighing more, or how near it is to
-                  what the question means
-scope_match       in how much of the scope that the question or the memory names both agree
-recency           halves every 90 days since it was last observed
+similarity        share of the query's weight that the text covers, rare words weighing more, or the vector similarity
+scope_match       share of the scope fields stated by the query or the memory in which both agree
+recency           halves every 90 days since the memory was last observed
 salience          stated importance, moved a little by feedback
-provenance_depth  how many pieces of evidence stand behind it
+provenance_depth  number of pieces of evidence
+
+`rate_record` computes the signals of one result, `sort_by_score` sorts, `apply_preferences` applies the signals that a
+client prefers, and `place_below_sources` moves summaries below their sources.
 """
 
 from __future__ import annotations
@@ -26,26 +28,27 @@ from memoranda.standards.ump.shapes import Signal
 
 T = TypeVar("T")
 
-# How well it answers decides; the rest only tells near-equal answers apart, and must never bury one.
+# Relevance decides. The other signals only order nearly equal answers, and must never bury a relevant one.
 RELEVANCE = 0.99
 WEIGHTS: Mapping[str, float] = {"scope_match": 0.004, "recency": 0.002, "salience": 0.004}
-# A good answer scores this share of the best one or more, and a signal that the client prefers adds up to this among
-# good answers. Chosen on the notes of bench/retrieval: the answers of all questions but a few stay where they are.
-GOOD, PREFERRED = 0.9, 0.1
-# Where nothing is asked, the rest is all there is.
+# A good answer scores at least this share of the best one. A signal that the client prefers adds at most
+# PREFERENCE_WEIGHT among good answers. Chosen on the notes of bench/retrieval: for all but a few questions the best
+# answers stay in place.
+GOOD_RATIO, PREFERENCE_WEIGHT = 0.9, 0.1
+# Weights for a query without words.
 BROWSING: Mapping[str, float] = {"scope_match": 0.4, "recency": 0.3, "salience": 0.3}
 HALF_LIFE_MS = 90 * DAY_MS
 DEFAULT_SALIENCE = 0.5
-# One follow or override moves salience by a twentieth, and all together by at most three tenths.
+# One follow or override moves salience by 0.05, all feedback together by at most 0.3.
 _FEEDBACK_STEP, _FEEDBACK_LIMIT = 0.05, 0.3
 _K1, _B = 1.2, 0.75
 _SCOPE = ("owner", "project", "user", "agent", "session")
-# Enough to tell memories apart that are ten milliseconds apart.
+# Decimal digits of a score: enough to order memories that were observed ten milliseconds apart.
 _DIGITS = 9
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What ranking needs to know about a query: its words with their weights, and its scope."""
+class RankingQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """The properties of a query that ranking needs: the weights of its words, and its scope."""
 
     weights: Mapping[tuple[str, ...], float]
     mean_terms: float
@@ -53,97 +56,100 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-class Ranked(msgspec.Struct, frozen=True, kw_only=True):
+class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its signals and its score."""
 
     record: Record
     signals: Mapping[str, float | int]
     score: float
-    # What its relevance is made of, if that was asked for.
+    # The parts of its relevance, if they were requested.
     reasons: Mapping[str, Reason] | None = None
 
     def document(self) -> dict[str, object]:
-        found: dict[str, object] = {
+        """Return the result as it appears in an answer."""
+        document: dict[str, object] = {
             "record": self.record,
             "signals": dict(self.signals),
             "score": self.score,
         }
         if self.reasons is not None:
-            found["explanation"] = {
-                name: {"part": round(each.part, _DIGITS), "rank": each.rank}
-                for name, each in self.reasons.items()
+            document["explanation"] = {
+                name: {"part": round(reason.part, _DIGITS), "rank": reason.rank}
+                for name, reason in self.reasons.items()
             }
-        return found
+        return document
 
 
-def rate(
+def rate_record(
     record: Record,
     state: State,
-    question: Question,
-    relevance: float | None = None,
+    query: RankingQuery,
+    retrieval_score: float | None = None,
     nearness: float = 0.0,
     opened: OpenedDocument | None = None,
-) -> Ranked:
-    """The signals and the score of one record; `relevance` is what retrieval found, a share of the best.
+) -> RankedRecord:
+    """Return a record with its signals and its score.
 
-    Without it, the text itself is compared. `nearness` is how near it is to what the question means; with its document
-    `opened`, the words of the text are kept.
+    `retrieval_score` is the relevance found by retrieval, as a share of the best; without it, the text is compared.
+    `nearness` is the vector similarity. `opened` caches the words of the text.
     """
     covered = (
-        _similarity(_words(record["body"]["text"], opened), question)
-        if any(question.weights.values())
+        _similarity(_tokenize(record["body"]["text"], opened), query)
+        if any(query.weights.values())
         else 0.0
     )
     similarity = max(nearness, covered)
     signals: dict[str, float | int] = {
         "similarity": round(similarity, _DIGITS),
-        "recency": round(_recency(state, question.now), _DIGITS),
+        "recency": round(_recency(state, query.now), _DIGITS),
         "salience": round(_salience(record, state), _DIGITS),
-        "scope_match": round(_scope_match(record["scope"], question.scope), _DIGITS),
+        "scope_match": round(_scope_match(record["scope"], query.scope), _DIGITS),
         "provenance_depth": len(record.get("provenance", {}).get("evidence", ())),
     }
     score = (
-        RELEVANCE * (signals["similarity"] if relevance is None else relevance)
-        if question.weights
+        RELEVANCE * (signals["similarity"] if retrieval_score is None else retrieval_score)
+        if query.weights
         else 0.0
     )
-    for name, weight in (WEIGHTS if question.weights else BROWSING).items():
+    for name, weight in (WEIGHTS if query.weights else BROWSING).items():
         score += weight * signals[name]
-    return Ranked(record=record, signals=signals, score=round(score, _DIGITS))
+    return RankedRecord(record=record, signals=signals, score=round(score, _DIGITS))
 
 
-def order(rated: Sequence[tuple[Ranked, T]]) -> list[tuple[Ranked, T]]:
-    """Return the best first; of equal ones the newest."""
+def sort_by_score(rated: Sequence[tuple[RankedRecord, T]]) -> list[tuple[RankedRecord, T]]:
+    """Return the results, best first; among equal ones, newest first."""
 
-    def key(pair: tuple[Ranked, T]) -> tuple[Any, ...]:
+    def key(pair: tuple[RankedRecord, T]) -> tuple[Any, ...]:
         record = pair[0].record
         return pair[0].score, record["time"]["created"], record["id"]
 
     return sorted(rated, key=key, reverse=True)
 
 
-def reweigh(
-    ordered: Sequence[tuple[Ranked, T]], prefer: Sequence[Signal], question: Question
-) -> list[tuple[Ranked, T]]:
-    """Return ranked records with the signals that the client prefers weighing more among good answers (UMP §3.2).
+def apply_preferences(
+    ordered: Sequence[tuple[RankedRecord, T]], prefer: Sequence[Signal], query: RankingQuery
+) -> list[tuple[RankedRecord, T]]:
+    """Return results in which the preferred signals weigh more among good answers (UMP §3.2).
 
-    Good answers score nearly as much as the best one; of a question without words everything is good. Whatever is not
-    good stays behind them, in its order. A signal counts by where its value lies between the least and the most among
-    good answers, and half as much as the one that is preferred before it.
+    Good answers score nearly as much as the best one; for a query without words, every answer is good. Other answers
+    stay behind them, in their order. A signal counts by its position between the least and the largest value among good
+    answers, and half as much as the signal preferred before it.
     """
     if not prefer or not ordered:
         return list(ordered)
-    line = GOOD * ordered[0][0].score if question.weights else 0.0
+    line = GOOD_RATIO * ordered[0][0].score if query.weights else 0.0
     good = [ranked for ranked, _ in ordered if ranked.score >= line]
-    weights = {name: PREFERRED / 2**place for place, name in enumerate(dict.fromkeys(prefer))}
+    weights = {
+        name: PREFERENCE_WEIGHT / 2**position for position, name in enumerate(dict.fromkeys(prefer))
+    }
     spans = {
         name: (min(values), max(values))
         for name in weights
-        if (values := [each.signals[name] for each in good])
+        if (values := [record.signals[name] for record in good])
     }
     most = 1.0 + sum(weights.values())
 
-    def weigh(ranked: Ranked) -> Ranked:
+    def weigh(ranked: RankedRecord) -> RankedRecord:
         score = ranked.score
         if score >= line:
             for name, weight in weights.items():
@@ -151,87 +157,88 @@ def reweigh(
                 score += weight * (ranked.signals[name] - least) / ((largest - least) or 1.0)
         return msgspec.structs.replace(ranked, score=round(score / most, _DIGITS))
 
-    return order([(weigh(ranked), item) for ranked, item in ordered])
+    return sort_by_score([(weigh(ranked), item) for ranked, item in ordered])
 
 
-def below_sources(ordered: Sequence[T], document: Callable[[T], Document]) -> list[T]:
-    """The same in an order in which whatever was made from others stands behind those of them that are there.
+def place_below_sources(ordered: Sequence[T], document: Callable[[T], Document]) -> list[T]:
+    """Return the items in an order in which each derived document follows those of its sources that are present.
 
-    A summary says nothing that its sources do not say; it must not stand between a question and them.
+    A summary states nothing that its sources do not state, so it must not stand above them.
     """
-    made_from = [_sources(document(each)) for each in ordered]
-    if not any(made_from):
+    source_keys = [_source_keys(document(item)) for item in ordered]
+    if not any(source_keys):
         return list(ordered)
-    known = [_name(document(each)) for each in ordered]
-    waiting = {
-        place: found
-        for place, each in enumerate(made_from)
-        if (found := each.intersection(known) - {known[place]})
-    }
+    own_keys = [_own_key(document(item)) for item in ordered]
+    # For each item, the keys of its sources that are present and not placed yet.
+    waiting: dict[int, set[str]] = {}
+    for index, (keys, own_key) in enumerate(zip(source_keys, own_keys, strict=True)):
+        pending = keys.intersection(own_keys) - {own_key}
+        if pending:
+            waiting[index] = pending
     placed: list[int] = []
 
-    def put(place: int) -> None:
-        placed.append(place)
+    def put(index: int) -> None:
+        placed.append(index)
         free = []
         for other, awaited in waiting.items():
-            awaited.discard(known[place])
-            if not awaited and other < place:
+            awaited.discard(own_keys[index])
+            if not awaited and other < index:
                 free.append(other)
         for other in free:
             del waiting[other]
             put(other)
 
-    for place in range(len(ordered)):
-        if not waiting.get(place):
-            waiting.pop(place, None)
-            put(place)
-    # What was made from one another goes last, as it came.
-    return [ordered[place] for place in (*placed, *waiting)]
+    for index in range(len(ordered)):
+        if not waiting.get(index):
+            waiting.pop(index, None)
+            put(index)
+    # Items that were derived from one another go last, in their order.
+    return [ordered[index] for index in (*placed, *waiting)]
 
 
-def _sources(document: Document) -> set[str]:
-    """What a document says it was made from, by keys and names."""
-    targets = (
-        _unless_malformed(lambda: port_of(document.standard).source_names(document.native)) or []
-    )
-    # A namespace has no slash.
+def _source_keys(document: Document) -> set[str]:
+    """Return the keys and names of the sources that a document states."""
+    targets = _read_or_none(lambda: port_of(document.standard).source_names(document.native)) or []
+    # A namespace contains no slash, so the rest is the key.
     return {target.partition("/")[2] or target for target in targets}
 
 
-def _name(document: Document) -> str:
-    """By what others name a document when they say what they were made from."""
+def _own_key(document: Document) -> str:
+    """Return the key or name by which derived documents refer to a document."""
     port = port_of(document.standard)
     if not port.has_local_names:
         from memoranda.standards.oams import mapping as oams
 
         return oams.key_of(document)
-    reference = _unless_malformed(lambda: port.reference(document))
+    reference = _read_or_none(lambda: port.reference(document))
     return document.name if reference is None else reference[1]
 
 
-def _unless_malformed(read: Callable[[], T]) -> T | None:
-    """What is read from a document; None from a damaged one, which is shown to nobody."""
+def _read_or_none(load: Callable[[], T]) -> T | None:
+    """Return what `load` reads from a document; None from a malformed one, which nobody is shown."""
     try:
-        return read()
+        return load()
     except InvalidInput:
         return None
 
 
-def _words(text: str, opened: OpenedDocument | None) -> list[str]:
-    known = None if opened is None else opened.words
-    if known is not None and known[0] == text:
-        return known[1]
-    found = keywords(text)
+def _tokenize(text: str, opened: OpenedDocument | None) -> list[str]:
+    """Return the stems of a text, cached with the opened document."""
+    cached = None if opened is None else opened.words
+    if cached is not None and cached[0] == text:
+        return cached[1]
+    tokens = keywords(text)
     if opened is not None:
-        opened.words = text, found
-    return found
+        opened.words = text, tokens
+    return tokens
 
 
-def _similarity(stems: list[str], question: Question) -> float:
-    total = sum(question.weights.values())
-    length = _K1 * (1.0 - _B + _B * len(stems) / question.mean_terms)
+def _similarity(stems: list[str], query: RankingQuery) -> float:
+    """Return the share of the query's weight that the words of a text cover (BM25 term weights), at most 1."""
+    total = sum(query.weights.values())
+    length = _K1 * (1.0 - _B + _B * len(stems) / query.mean_terms)
     covered = 0.0
-    for spellings, weight in question.weights.items():
+    for spellings, weight in query.weights.items():
         if count := sum(map(stems.count, spellings)):
             covered += weight * min(1.0, (_K1 + 1.0) * count / (count + length))
     return min(1.0, covered / total)
@@ -247,12 +254,12 @@ def _salience(record: Record, state: State) -> float:
     return float(min(1.0, max(0.0, stated + max(-_FEEDBACK_LIMIT, min(_FEEDBACK_LIMIT, moved)))))
 
 
-def _scope_match(scope: Mapping[str, object], asked: Mapping[str, str]) -> float:
-    named, matching = 0, 0.0
+def _scope_match(scope: Mapping[str, object], queried: Mapping[str, str]) -> float:
+    fields_named, matching = 0, 0.0
     for field in _SCOPE:
-        value, wanted = scope.get(field), asked.get(field)
+        value, wanted = scope.get(field), queried.get(field)
         if value or wanted:
-            named += 1
-            # What a memory leaves open, it is not against.
+            fields_named += 1
+            # A field that the memory leaves open matches half.
             matching += (value == wanted) if value else 0.5
-    return matching / named
+    return matching / fields_named

@@ -1,11 +1,14 @@
-"""What looks like a secret, in every write of every standard: left alone, reported, or replaced, as the policy says.
+"""Screening for secrets: every write of every standard looks for texts that look like secrets.
 
-What came signed, or as finished bytes, cannot be changed without becoming something else: under `redact` it is refused.
+The policy decides what happens: `off` skips the search, `warn` stores the text and reports it, `redact` replaces the
+secret. A signed document, or one that came as finished bytes, cannot be changed without becoming another one:
+`refuse_secrets` refuses it under `redact`.
 
-What looked like a secret in what was written: told to whoever wrote it, by kinds and never by values.
+A report names the kinds of secrets, never their values. A binding opens `collect_notices` around a verb and shows the
+notices in its own way: the command line in a line, HTTP in a header, MCP in a text and in `_meta`. Without a collector,
+as in a program that uses the library, they are logged.
 
-A binding opens `noticing` around a verb and says what was found in its own way: the command line in a line, HTTP in a
-header, MCP in a text and in `_meta`. Where nobody listens, as in a program of one's own, the log has it.
+The detector is imported inside functions, because a command that only reads does not need it.
 """
 
 from __future__ import annotations
@@ -23,159 +26,179 @@ from memoranda.model.native import NATIVE_KEY
 if TYPE_CHECKING:
     from memoranda.service.core.context import Context
 
-# What a field mostly is besides a text: no mapping, which takes longer to tell.
-_NUMBERS: Final = frozenset((int, float, bool, type(None)))
-# Every document names who wrote it, itself and when it was written, by what looks random or like a number: DIDs, UUIDs,
-# hashes in hexadecimal, instants; and where it came from, by a short link whose parts are short. Nothing of that shape
-# is a secret (tests/encoding/test_detection.py).
-PLAIN: Final = re.compile(
+# Types of most fields that are not texts. Checked first: an isinstance check against Mapping takes longer.
+_SCALAR_TYPES: Final = frozenset((int, float, bool, type(None)))
+# Values that look random or like a number but are no secrets: DIDs, UUIDs, hexadecimal hashes and instants, which every
+# document has, and short links to its origin (tests/encoding/test_detection.py).
+PLAIN_VALUES: Final = re.compile(
     r"did:key:z[1-9A-HJ-NP-Za-km-z]{40,60}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{64}"
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
     r"|https?://(?=[a-z0-9.-]{1,24}(?:/.{0,24})?\Z)[a-z0-9-]{1,12}(?:\.[a-z0-9-]{1,12})*(?:/[A-Za-z0-9_-]{1,12})*/?",
     re.ASCII,
 )
-# Single words in which nothing was found: tags, kinds and the names of places are the same in many documents.
-_CLEAN: Final[dict[str, None]] = {}
-_CLEAN_CHARS: Final = 40
-_CLEAN_LIMIT: Final = 4_096
+# Words in which no secret was detected: tags, kinds and spaces repeat in many documents. A full cache is emptied.
+_CLEAN_WORDS: Final[dict[str, None]] = {}
+# Characters of a cached word.
+_CLEAN_WORD_CHARS: Final = 40
+# Words in the cache.
+_CLEAN_WORDS_LIMIT: Final = 4_096
 
 
-def screened(context: Context, text: str, where: str) -> str:
-    """The text as it may be stored."""
+def screen_text(context: Context, text: str, where: str) -> str:
+    """Return a text as it may be stored."""
     return context.secrets.screened(text, where)
 
 
-def screened_fields(context: Context, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same for every text among some fields, at any depth; the very same object if nothing had to be changed."""
+def screen_fields(context: Context, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return fields with all texts screened, at any depth; the same object if nothing was changed."""
     if context.secrets.policy == "off":
         return fields
-    if not _is_suspect(fields):
+    if not _contains_suspects(fields):
         return fields
     if context.secrets.policy == "warn":
-        for where, text in _texts(fields, ""):
+        for where, text in _iterate_texts_with_paths(fields, ""):
             context.secrets.screened(text, where)
         return fields
-    return _changed(fields, context.secrets.screened)
+    return _change_texts(fields, context.secrets.screened)
 
 
-def suspected(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """What looks like a secret among some fields, whatever the policy: kinds, each once."""
-    if not _is_suspect(fields):
+def detect_kinds(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the kinds of secrets that fields seem to contain, each once, under any policy."""
+    if not _contains_suspects(fields):
         return ()
     from memoranda.encoding.detection import detect
 
     return tuple(
-        dict.fromkeys(found.kind for _, text in _texts(fields, "") for found in detect(text))
+        dict.fromkeys(
+            finding.kind
+            for _, text in _iterate_texts_with_paths(fields, "")
+            for finding in detect(text)
+        )
     )
 
 
-def hidden(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Some fields without what looks like a secret, whatever the policy."""
+def redact_fields(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return fields without texts that look like secrets, under any policy."""
     from memoranda.encoding.detection import screen
 
-    return _changed(fields, lambda text, _: screen(text, "redact")[0])
+    return _change_texts(fields, lambda text, _: screen(text, "redact")[0])
 
 
-def _changed(fields: Mapping[str, Any], change: Callable[[str, str], str]) -> Mapping[str, Any]:
-    passed = {name: _screened(change, value, name) for name, value in fields.items()}
-    # An original that is carried along says it too, and cannot be changed: then it stays behind.
+def _change_texts(
+    fields: Mapping[str, Any], change: Callable[[str, str], str]
+) -> Mapping[str, Any]:
+    """Return fields with every text changed; if any text was, carried documents are dropped."""
+    passed = {name: _change_value(change, value, name) for name, value in fields.items()}
+    # A carried document contains the secret, too, and cannot be changed: it is dropped.
     return (
         fields
         if passed == fields
-        else {name: _without_originals(value) for name, value in passed.items()}
+        else {name: _without_carried_documents(value) for name, value in passed.items()}
     )
 
 
-def _without_originals(value: Any) -> Any:
+def _without_carried_documents(value: Any) -> Any:
+    """Return a value without the documents that it carries."""
     if isinstance(value, dict):
         return {
-            name: _without_originals(each) for name, each in value.items() if name != NATIVE_KEY
+            name: _without_carried_documents(member)
+            for name, member in value.items()
+            if name != NATIVE_KEY
         }
-    return [_without_originals(each) for each in value] if isinstance(value, list) else value
+    return (
+        [_without_carried_documents(member) for member in value]
+        if isinstance(value, list)
+        else value
+    )
 
 
-def _screened(change: Callable[[str, str], str], value: Any, where: str) -> Any:
+def _change_value(change: Callable[[str, str], str], value: Any, where: str) -> Any:
+    """Return a value with every text in it changed, except in carried documents."""
     if isinstance(value, str):
         return change(value, where)
     if isinstance(value, list):
-        return [_screened(change, each, where) for each in value]
+        return [_change_value(change, member, where) for member in value]
     if isinstance(value, Mapping):
         return {
-            name: each if name == NATIVE_KEY else _screened(change, each, f"{where}.{name}")
-            for name, each in value.items()
+            name: member if name == NATIVE_KEY else _change_value(change, member, f"{where}.{name}")
+            for name, member in value.items()
         }
     return value
 
 
 def refuse_secrets(context: Context, fields: Mapping[str, Any]) -> None:
-    """For what cannot be changed any more: its fields. Raises InvalidInput under `redact`."""
-    if context.secrets.policy == "off" or not _is_suspect(fields, originals=True):
+    """Raise InvalidInput under `redact` if a document that cannot be changed contains a secret; otherwise report it."""
+    if context.secrets.policy == "off" or not _contains_suspects(fields, originals=True):
         return
-    for where, text in _texts(fields, "", originals=True):
-        if kinds := suspected({where: text}):
+    for where, text in _iterate_texts_with_paths(fields, "", originals=True):
+        if kinds := detect_kinds({where: text}):
             if context.secrets.policy == "redact":
                 raise InvalidInput(
                     f"{where}: looks like a secret ({kinds[0]}), and what is finished cannot be redacted"
                 )
-            notice(where, kinds, is_redacted=False)
+            notify(where, kinds, is_redacted=False)
 
 
-def _is_suspect(fields: Mapping[str, Any], *, originals: bool = False) -> bool:
-    """Whether anything among some fields looks like a secret: all texts in one look, as most have nothing in them."""
+def _contains_suspects(fields: Mapping[str, Any], *, originals: bool = False) -> bool:
+    """Return True if any text looks like a secret. All texts are searched at once, as most contain nothing."""
     from memoranda.encoding.detection import detect
 
-    found: list[str] = []
-    _gather(fields, found, originals)
-    # With a line between them: none runs into the next.
-    if detect("\n\n".join(found)):
+    collected: list[str] = []
+    _collect_texts(fields, collected, originals)
+    # An empty line separates the texts, so that none runs into the next.
+    if detect("\n\n".join(collected)):
         return True
-    for each in found:
-        if len(each) <= _CLEAN_CHARS and " " not in each:
-            _CLEAN[each] = None
-    if len(_CLEAN) > _CLEAN_LIMIT:
-        _CLEAN.clear()
+    for text in collected:
+        if len(text) <= _CLEAN_WORD_CHARS and " " not in text:
+            _CLEAN_WORDS[text] = None
+    if len(_CLEAN_WORDS) > _CLEAN_WORDS_LIMIT:
+        _CLEAN_WORDS.clear()
     return False
 
 
-def _gather(value: Any, found: list[str], originals: bool) -> None:
+def _collect_texts(value: Any, collected: list[str], originals: bool) -> None:
+    """Append the texts in a value that may be secrets."""
     if isinstance(value, str):
-        if value not in _CLEAN and not PLAIN.fullmatch(value):
-            found.append(value)
-    elif type(value) in _NUMBERS:
+        if value not in _CLEAN_WORDS and not PLAIN_VALUES.fullmatch(value):
+            collected.append(value)
+    elif type(value) in _SCALAR_TYPES:
         return
     elif type(value) is dict or isinstance(value, Mapping):
-        for name, each in value.items():
+        for name, member in value.items():
             if originals or name != NATIVE_KEY:
-                _gather(each, found, originals)
+                _collect_texts(member, collected, originals)
     elif isinstance(value, list | tuple):
-        for each in value:
-            _gather(each, found, originals)
+        for member in value:
+            _collect_texts(member, collected, originals)
 
 
-def texts(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Every text among some fields, at any depth; not of an original that is carried along."""
-    return (text for _, text in _texts(fields, ""))
+def iterate_texts(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield every text in fields, at any depth, except in carried documents."""
+    return (text for _, text in _iterate_texts_with_paths(fields, ""))
 
 
-def _texts(value: Any, where: str, *, originals: bool = False) -> Iterator[tuple[str, str]]:
+def _iterate_texts_with_paths(
+    value: Any, where: str, *, originals: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Yield every text in a value with its path."""
     if isinstance(value, str):
         yield where, value
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each, where, originals=originals)
+        for member in value:
+            yield from _iterate_texts_with_paths(member, where, originals=originals)
     elif isinstance(value, Mapping):
-        for name, each in value.items():
+        for name, member in value.items():
             if originals or name != NATIVE_KEY:
-                yield from _texts(
-                    each, f"{where}.{name}" if where else str(name), originals=originals
+                yield from _iterate_texts_with_paths(
+                    member, f"{where}.{name}" if where else str(name), originals=originals
                 )
 
 
 _log = logging.getLogger(__name__)
 
 
-class Noticed:
-    """The kinds that were found so far, each once, and whether they were taken out."""
+class SecretNotices:
+    """The kinds of secrets that were detected, each once, and whether they were replaced."""
 
     __slots__ = ("is_redacted", "kinds")
 
@@ -184,36 +207,36 @@ class Noticed:
         self.is_redacted = False
 
     def __str__(self) -> str:
-        """One line of ASCII, for a person, a header or a model."""
+        """Return one line of ASCII for a person, a header or a model."""
         kinds = ", ".join(self.kinds)
         if self.is_redacted:
-            return f"what looked like a secret ({kinds}) was replaced before it was stored"
+            return f"a possible secret ({kinds}) was replaced before the text was stored"
         return (
             f"this looks like a secret ({kinds}) and is stored; "
-            "'memoranda redact' lists such memories and mends them"
+            "'memoranda redact' lists such memories and removes the secrets"
         )
 
 
-_listener: Final[ContextVar[Noticed | None]] = ContextVar("memoranda_noticed", default=None)
+_listener: Final[ContextVar[SecretNotices | None]] = ContextVar("memoranda_noticed", default=None)
 
 
 @contextmanager
-def noticing() -> Iterator[Noticed]:
-    """Hear of what looks like a secret in whatever is written inside, in this thread."""
-    heard = Noticed()
-    token = _listener.set(heard)
+def collect_notices() -> Iterator[SecretNotices]:
+    """Collect the notices about secrets in everything written inside, in this thread."""
+    notices = SecretNotices()
+    token = _listener.set(notices)
     try:
-        yield heard
+        yield notices
     finally:
         _listener.reset(token)
 
 
-def notice(where: str, kinds: Sequence[str], *, is_redacted: bool) -> None:
-    """Tell whoever listens that something looks like a secret."""
-    heard = _listener.get()
-    if heard is None:
-        done = "replaced" if is_redacted else "stored"
-        _log.warning("%s: looks like a secret (%s); %s", where, ", ".join(kinds), done)
+def notify(where: str, kinds: Sequence[str], *, is_redacted: bool) -> None:
+    """Report a text that looks like a secret to the collector, or to the log."""
+    notices = _listener.get()
+    if notices is None:
+        outcome = "replaced" if is_redacted else "stored"
+        _log.warning("%s: looks like a secret (%s); %s", where, ", ".join(kinds), outcome)
         return
-    heard.kinds.update(dict.fromkeys(kinds))
-    heard.is_redacted = is_redacted
+    notices.kinds.update(dict.fromkeys(kinds))
+    notices.is_redacted = is_redacted

@@ -1,6 +1,8 @@
-"""Search by meaning, as far as questions go: a text becomes a vector when it is asked.
+"""Semantic search: turns the text of a query into a vector, and re-ranks results.
 
-What tells the meaning of texts is loaded when it is first needed, because most commands need nothing of it.
+`SemanticSearch` holds the embedding model of a process. The model is loaded when it is first needed, because most
+commands need none. The vectors of memories are made by `EmbeddingQueue` in the background; a search may wait a little
+for those of recent memories (`settle`).
 """
 
 from __future__ import annotations
@@ -15,28 +17,28 @@ from msgspec.structs import replace
 
 from memoranda.embedding.texts import TEXT_LIMIT
 from memoranda.errors import MemorandaError
-from memoranda.model.selection import KeywordQuery, RetrieverQuery
-from memoranda.model.selection import VectorQuery as MeaningLeg
+from memoranda.model.selection import KeywordQuery, RetrieverQuery, VectorQuery
 from memoranda.retrieval.weights import RERANK_WEIGHT
 
 if TYPE_CHECKING:
     from memoranda.embedding.embedder import Embedder, Reranker
 
-_QUESTIONS_KEPT: Final = 512
+# Questions whose vectors are cached.
+_QUESTION_CACHE_LIMIT: Final = 512
 
 _log = logging.getLogger(__name__)
 
 
-class Queue(Protocol):
-    """What was written and has no vectors yet."""
+class SettlingQueue(Protocol):
+    """The queue of versions without vectors, as a search sees it."""
 
     def settle(self, seconds: float, /) -> None:
-        """Wait so long for what was written before."""
+        """Wait up to `seconds` for the vectors of earlier writes."""
         ...
 
 
-class Meaning:
-    """The embedder of a process."""
+class SemanticSearch:
+    """The embedding model of a process and its re-ranker, or their absence."""
 
     def __init__(
         self,
@@ -46,22 +48,23 @@ class Meaning:
         patience_seconds: float = 0.0,
     ) -> None:
         self.model = model
-        # How long a question waits for what was written before it.
+        # Seconds for which a search waits for vectors of earlier writes; 0 means not at all.
         self._patience_seconds = patience_seconds
         self._load = load
         self._embedder: Embedder | None = None
         self._reranker: Reranker | None = None
         self._lock = threading.Lock()
-        self._questions: OrderedDict[str, MeaningLeg] = OrderedDict()
-        self.queue: Queue | None = None
+        self._question_cache: OrderedDict[str, VectorQuery] = OrderedDict()
+        self.queue: SettlingQueue | None = None
 
     @property
-    def is_on(self) -> bool:
-        """Whether there is a model to tell what texts mean."""
+    def is_enabled(self) -> bool:
+        """True if there is an embedding model."""
         return self._load is not None
 
     @property
     def embedder(self) -> Embedder:
+        """The embedding model, loaded on first use."""
         with self._lock:
             if self._embedder is None:
                 assert self._load is not None
@@ -69,23 +72,25 @@ class Meaning:
             return self._embedder
 
     def settle(self) -> None:
-        """Wait for what was written before to have its vectors, with some patience. Never while anything is read."""
-        if self.queue is not None and self.is_on and self._patience_seconds:
+        """Wait for the vectors of earlier writes, if the settings allow it. Do not call it while a snapshot is open."""
+        if self.queue is not None and self.is_enabled and self._patience_seconds:
             self.queue.settle(self._patience_seconds)
 
-    def legs(self, asked: KeywordQuery) -> tuple[RetrieverQuery, ...]:
-        """How a question is asked of the store: by its words, and by what it means where something can tell."""
-        if not self.is_on or not asked.text.strip():
-            return (asked,)
+    def create_retriever_queries(self, query: KeywordQuery) -> tuple[RetrieverQuery, ...]:
+        """Return the queries of the retrievers: by keywords, and by vector if the model works."""
+        if not self.is_enabled or not query.text.strip():
+            return (query,)
         try:
-            leg = self._of_question(asked.text[:TEXT_LIMIT])
+            vector_query = self._embed_question(query.text[:TEXT_LIMIT])
         except (MemorandaError, OSError) as error:
-            _log.warning("a question was asked by its words alone: %s", error)
-            return (asked,)
-        return asked, leg
+            _log.warning("this search uses keywords only; the embedder failed: %s", error)
+            return (query,)
+        return query, vector_query
 
-    def rate(self, question: str, texts: Mapping[int, str]) -> dict[int, float]:
-        """How much better or worse each answers, read together with the question. Slow: about 12 ms each."""
+    def rerank(self, question: str, texts: Mapping[int, str]) -> dict[int, float]:
+        """Return the re-ranker's adjustment for each text, read together with the question. Takes about 12 ms for each
+        text.
+        """
         with self._lock:
             if self._reranker is None:
                 from memoranda.embedding.catalogue import load_reranker
@@ -97,22 +102,25 @@ class Meaning:
             for name, text in texts.items()
         }
 
-    def _of_question(self, text: str) -> MeaningLeg:
+    def _embed_question(self, text: str) -> VectorQuery:
+        """Return the vector query for a text, from a cache of the last questions."""
         with self._lock:
-            known = self._questions.get(text)
-        if known is None:
+            query = self._question_cache.get(text)
+        if query is None:
             embedder = self.embedder
-            second = None if embedder.second is None else _leg(embedder.second, text)
-            known = replace(_leg(embedder, text), model=self.model, second=second)
+            second = (
+                None if embedder.second is None else _create_vector_query(embedder.second, text)
+            )
+            query = replace(_create_vector_query(embedder, text), model=self.model, second=second)
             with self._lock:
-                self._questions[text] = known
-                if len(self._questions) > _QUESTIONS_KEPT:
-                    self._questions.popitem(last=False)
-        return known
+                self._question_cache[text] = query
+                if len(self._question_cache) > _QUESTION_CACHE_LIMIT:
+                    self._question_cache.popitem(last=False)
+        return query
 
 
-def _leg(embedder: Embedder, text: str) -> MeaningLeg:
-    return MeaningLeg(
+def _create_vector_query(embedder: Embedder, text: str) -> VectorQuery:
+    return VectorQuery(
         model=embedder.model,
         vector=embedder.of_question(text),
         typical=embedder.typical_question,

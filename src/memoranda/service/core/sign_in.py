@@ -1,20 +1,17 @@
-"""People who look at their memory in a browser: how they come in, as whom, and for how long.
+"""Sign-in: browser sessions for the console, and OAuth programs that a person lets in (OAuth 2.1).
 
-Somebody comes in with an API key, or with a link that whoever has a key made: it is good once, and for a few minutes.
-From then on the browser holds the name of a session, sealed. The session is a row, so that it can be ended, on every
-server at once; it can do what its key can, and ends with it, and when nobody has used it for a while.
+Both start with an API key, and neither can ever do more than that key, nor outlive it. Each is one row in the store
+(`ProgramGrant`), so that it can be ended on every server at once. Everything that travels through other hands (client
+ids, authorization requests, codes, refresh tokens, sign-in links, session cookies) is sealed with a key of this
+installation (`Seals`), so nothing is stored for it: strangers who register programs fill no space.
 
-Programs that a person lets in (OAuth 2.1): who they say they are, what they ask for, and what they were granted.
+Sessions. A person signs in with an API key, or with a link made with one, which is valid once and for ten minutes. The
+browser then holds the sealed session. It ends with its key, after 30 minutes without use, or after 12 hours.
 
-Of a program that registers or asks nothing is kept: its client id and its request are what it said, sealed with a key
-of this installation. So strangers fill nothing. A row is kept from the moment that a person approves, with one of the
-API keys: what the program then holds can never do more than that key, and ends with it.
-
-The row counts turns. The code is the first, each refresh token the next; whoever comes with a turn that was taken
-already ends the grant, because then two have it, and one of them is a thief (OAuth 2.1 4.1.3, 4.3.1). Access tokens are
-capability tokens of the operator, for the MCP endpoint alone, that hold only while there is the row.
-
-What this installation said, as it travels through other hands and back: sealed, so nothing need be kept of it.
+Programs. A program registers, sends a person to approve its request with an API key, and exchanges the code for tokens.
+The grant's row counts generations: the code is generation 0, each refresh token the next. A generation that is
+presented twice ends the grant, because two parties hold it and one of them is a thief (OAuth 2.1 4.1.3, 4.3.1). Access
+tokens are capability tokens of the operator, for the MCP endpoint alone, and valid only while the row exists.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, Literal, TypeVar
+from typing import ClassVar, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -35,36 +32,81 @@ from memoranda.model.instant import Instant
 from memoranda.service.core.access import ALL_VERBS, GRANT_PREFIX, SCOPES, TOKEN_VERBS, Access, Gate
 from memoranda.storage.engine.contract import ProgramGrant, System
 
+# Characters of a sealed value; the largest is a client id with eight redirect URIs.
+SEALED_CHARS_LIMIT: Final = 16_384
+
+
+class Sealed(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that leaves this server sealed and comes back."""
+
+    # The name under which the type is sealed. Values that were issued earlier carry it: it never changes.
+    seal_name: ClassVar[str]
+
+
+T = TypeVar("T", bound=Sealed)
+
+
+class Seals:
+    """Seals values with a key: JSON and its HMAC, both base64url. A value of one type never opens as another."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def seal(self, value: Sealed) -> str:
+        """Return the value as text that only this server can have made."""
+        body = msgspec.json.encode(value)
+        return f"{base64url_encode(body)}.{base64url_encode(self._sign(type(value), body))}"
+
+    def unseal(self, text: str, kind: type[T]) -> T | None:
+        """Return the value of a sealed text; None if its seal is not ours, or of another type."""
+        body_text, _, seal = text.partition(".")
+        if len(text) > SEALED_CHARS_LIMIT:
+            return None
+        try:
+            body, signature = base64url_decode(body_text), base64url_decode(seal)
+        except ValueError:
+            return None
+        if not hmac.compare_digest(signature, self._sign(kind, body)):
+            return None
+        return msgspec.json.decode(body, type=kind)
+
+    def _sign(self, kind: type[Sealed], body: bytes) -> bytes:
+        return hmac.digest(self._key, kind.seal_name.encode() + b"\0" + body, "sha256")
+
+
+# Milliseconds in which a sign-in link is valid, and after which an unused session ends.
 LINK_MS: Final = 10 * 60_000
 IDLE_MS: Final = 30 * 60_000
-# However busy somebody is.
-LONGEST_MS: Final = 12 * 3_600_000
-# With the programs that were let in with the same key: whoever was used least lately is let go.
+# Milliseconds after which a session ends even if it is in use.
+MAX_SESSION_MS: Final = 12 * 3_600_000
+# Sessions and programs of one key; of more, the least recently used ends.
 SESSIONS_LIMIT: Final = 64
-# What the row of a session says in the place of a program's verbs: no program can use it, and no session theirs.
-_VERBS: Final = ("console",)
-# A session that is in use is not written to at every click.
-_EXTENDED_MS: Final = 60_000
+# Stored in place of a program's verbs: no program can use the row of a session, and no session that of a program.
+_SESSION_VERBS: Final = ("console",)
+# Milliseconds between two extensions of a session: not every click writes to the store.
+_EXTEND_INTERVAL_MS: Final = 60_000
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True):
-    """What opens a session once."""
+class SignInLink(Sealed, frozen=True, kw_only=True):
+    """A link that opens a session once."""
 
+    seal_name: ClassVar[str] = "Link"
     grant_id: str
     expires: Instant
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """A browser that somebody signed in with."""
+class Session(Sealed, frozen=True, kw_only=True):
+    """A browser in which somebody signed in."""
 
+    seal_name: ClassVar[str] = "Session"
     grant_id: str
     started: Instant
-    # What every form must say: other pages cannot know it.
+    # A token that every form of the console must send; other pages cannot know it.
     token: str
 
 
 class Sessions:
-    """Opens sessions, knows who has one, and ends them."""
+    """The sessions of the console: opens, authenticates and ends them."""
 
     def __init__(
         self, gate: Gate, system: System, operator: SigningKey, clock: Callable[[], Instant]
@@ -74,116 +116,123 @@ class Sessions:
         self._seals = Seals(operator.derive(b"console seals"))
         self._clock = clock
 
-    def link(self, key: str) -> str:
-        """What opens one session for whoever holds it, with the rights of this key. Raises Unauthorized."""
+    def create_link(self, key: str) -> str:
+        """Return a sealed link that opens one session with the rights of a key. Raises Unauthorized."""
         expires = Instant(self._clock() + LINK_MS)
-        return self._seals.seal(Link(grant_id=self._add(key, expires), expires=expires))
+        return self._seals.seal(SignInLink(grant_id=self._add_grant(key, expires), expires=expires))
 
-    def follow(self, text: str) -> str:
-        """The session that a link opens, sealed. Raises Unauthorized."""
-        link, now = self._seals.unseal(text, Link), self._clock()
+    def follow_link(self, text: str) -> str:
+        """Return the sealed session that a link opens. Raises Unauthorized if it was used or is too old."""
+        link, now = self._seals.unseal(text, SignInLink), self._clock()
         if link is None or link.expires <= now:
             raise Unauthorized("this link is not one of ours, or it is too old")
-        found = self._system.take_turn(link.grant_id, 0, now=now, expires=Instant(now + IDLE_MS))
-        if found is None:
+        grant = self._system.use_grant(link.grant_id, 0, now=now, expires=Instant(now + IDLE_MS))
+        if grant is None:
             raise Unauthorized("this link was used before")
-        return self._session(link.grant_id, now)
+        return self._seal_session(link.grant_id, now)
 
     def sign_in(self, key: str) -> str:
-        """A session for whoever has a key, sealed. Raises Unauthorized."""
+        """Return a new sealed session for a key. Raises Unauthorized."""
         now = self._clock()
-        return self._session(self._add(key, Instant(now + IDLE_MS)), now)
+        return self._seal_session(self._add_grant(key, Instant(now + IDLE_MS)), now)
 
-    def _add(self, key: str, expires: Instant) -> str:
+    def _add_grant(self, key: str, expires: Instant) -> str:
+        """Store the row of a session and return its id. Raises Unauthorized unless the key is an API key."""
         access = self._gate.authenticate(key)
         kind, _, key_id = access.credential.partition(":")
         if kind != "key":
             raise Unauthorized("that is no API key")
         grant_id = base32_encode(secrets.token_bytes(20))
-        grant = ProgramGrant(grant_id=grant_id, key_id=key_id, verbs=_VERBS, expires=expires)
+        grant = ProgramGrant(
+            grant_id=grant_id, key_id=key_id, verbs=_SESSION_VERBS, expires=expires
+        )
         self._system.add_grant(grant, now=self._clock(), limit=SESSIONS_LIMIT)
         return grant_id
 
-    def _session(self, grant_id: str, now: Instant) -> str:
+    def _seal_session(self, grant_id: str, now: Instant) -> str:
         return self._seals.seal(
             Session(grant_id=grant_id, started=now, token=secrets.token_urlsafe(16))
         )
 
-    def known(self, text: str, *, is_used: bool = True) -> tuple[Session, Access]:
-        """Whose session it is. Raises Unauthorized once it has ended. `is_used`: somebody does something with it."""
+    def authenticate(self, text: str, *, is_used: bool = True) -> tuple[Session, Access]:
+        """Return a session and its access. Raises Unauthorized once it has ended. `is_used` extends its idle time."""
         session, now = self._seals.unseal(text, Session), self._clock()
-        grant = None if session is None else self._system.grant(session.grant_id, now)
+        grant = None if session is None else self._system.load_grant(session.grant_id, now)
         if (
             session is None
             or grant is None
-            or grant.verbs != _VERBS
-            or session.started + LONGEST_MS <= now
+            or grant.verbs != _SESSION_VERBS
+            or session.started + MAX_SESSION_MS <= now
         ):
             raise Unauthorized("the session has ended; sign in again")
-        if is_used and grant.expires < now + IDLE_MS - _EXTENDED_MS:
+        if is_used and grant.expires < now + IDLE_MS - _EXTEND_INTERVAL_MS:
             self._system.extend_grant(session.grant_id, Instant(now + IDLE_MS))
         return session, self._gate.for_person(grant.key_id, f"session:{session.grant_id}")
 
     def key_id(self, session: Session) -> str | None:
         """Return the id of the key that a session was opened with; None if the session has ended."""
-        grant = self._system.grant(session.grant_id, self._clock())
+        grant = self._system.load_grant(session.grant_id, self._clock())
         return None if grant is None else grant.key_id
 
     def open_sessions(self, access: Access, session: Session) -> list[ProgramGrant]:
-        """Return the sessions of an owner, last used first; to a key that may not do everything, only its own."""
+        """Return the open sessions of an owner, last used first; a key without all scopes sees only its own."""
         if access.verbs >= ALL_VERBS:
             keys = {key.key_id for key in self._gate.keys_of(access.default_tenant)}
         else:
             keys = {key_id for key_id in (self.key_id(session),) if key_id is not None}
         return [
             grant
-            for grant in self._system.grants(self._clock())
-            if grant.verbs == _VERBS and grant.key_id in keys
+            for grant in self._system.list_grants(self._clock())
+            if grant.verbs == _SESSION_VERBS and grant.key_id in keys
         ]
 
-    def end(self, access: Access, session: Session, grant_id: str) -> None:
-        """End one of them. Raises NotFound."""
-        if grant_id not in (each.grant_id for each in self.open_sessions(access, session)):
+    def end_session(self, access: Access, session: Session, grant_id: str) -> None:
+        """End one of the sessions that the caller may see. Raises NotFound."""
+        if grant_id not in (grant.grant_id for grant in self.open_sessions(access, session)):
             raise NotFound("there is no such session")
-        self._system.drop_grant(grant_id)
+        self._system.delete_grant(grant_id)
 
 
-# Who may register: whom the operator registered (known), also programs on the caller's own machine (on), or anyone.
+# Programs that may register: those of the operator's list (known), also those on the caller's machine (on), or all
+# (open).
 Registration = Literal["known", "on", "open"]
 
-# A person reads and pastes a key; a program comes for its tokens at once.
+# Milliseconds in which a person can read the request and paste a key, and in which a program fetches its tokens.
 REQUEST_MS: Final = 10 * 60_000
 CODE_MS: Final = 60_000
-# What is stolen is good for a short time; a program that is not used for a month asks again.
+# Milliseconds of an access token, short in case it is stolen, and of a refresh token: a program unused for a month asks
+# again.
 ACCESS_MS: Final = 15 * 60_000
 REFRESH_MS: Final = 30 * 86_400_000
 GRANTS_LIMIT: Final = 64
-# What travels in an address, several times over, and fits the head of a request.
+# Characters and entries of what travels in an address, several times over, and must fit into the head of a request.
 NAME_CHARS_LIMIT: Final = 100
 REDIRECTS_LIMIT: Final = 8
 REDIRECT_CHARS_LIMIT: Final = 512
 STATE_CHARS_LIMIT: Final = 2_048
 CHALLENGE_CHARS: Final = 43
 
-# What a program gets that does not say: enough for all tools that do not take whole collections out.
-USUAL_VERBS: Final = ("read", "write", "derive")
+# Verbs of a program that requests none: enough for all tools but exports.
+DEFAULT_VERBS: Final = ("read", "write", "derive")
 GRANTABLE_VERBS: Final = tuple(verb for verb in SCOPES if verb in TOKEN_VERBS)
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """A program, as it registered itself. Every one is public: it has no secret, and proves itself with PKCE."""
+class Client(Sealed, frozen=True, kw_only=True):
+    """A program as it registered itself. It is public: it has no secret, and proves itself with PKCE."""
 
+    seal_name: ClassVar[str] = "Client"
     name: str
     redirect_uris: tuple[str, ...]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program asks a person for."""
+class AuthorizationRequest(Sealed, frozen=True, kw_only=True):
+    """A program's request for access to a person's memory."""
 
+    seal_name: ClassVar[str] = "Asked"
     client_id: str
     redirect_uri: str
-    # Whether the program named the address, and must name it again.
+    # True if the program stated the redirect URI, and must state it again.
     is_explicit: bool
     state: str | None
     challenge: str
@@ -191,12 +240,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     expires: Instant
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be exchanged once: a code, which knows what it was asked for with, or a refresh token."""
+class GrantToken(Sealed, frozen=True, kw_only=True):
+    """A sealed value that can be exchanged for tokens once: a code, with the request it answers, or a refresh token."""
 
+    seal_name: ClassVar[str] = "Turn"
     grant_id: str
     number: int
-    # A digest of the client id, to which it was given.
+    # The SHA-256 digest of the client id it was issued to.
     client: str
     verbs: tuple[str, ...]
     expires: Instant
@@ -205,8 +255,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     challenge: str = ""
 
 
-class Granted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program holds from now on."""
+class IssuedTokens(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens that a program gets."""
 
     access_token: str
     refresh_token: str
@@ -214,7 +264,7 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grants:
-    """Registers programs, asks for them, and gives them what a person approved."""
+    """The OAuth programs: registers them, keeps their requests, and issues what a person approved."""
 
     def __init__(
         self, gate: Gate, system: System, operator: SigningKey, clock: Callable[[], Instant]
@@ -227,12 +277,12 @@ class Grants:
     def register(
         self, name: str, redirect_uris: Sequence[str], *, registration: Registration = "open"
     ) -> str:
-        """A client id, which is all that there is of a program. Raises InvalidInput."""
+        """Return the client id of a program, which contains all that is known about it. Raises InvalidInput."""
         if not redirect_uris or len(redirect_uris) > REDIRECTS_LIMIT:
             raise InvalidInput(f"a program names one to {REDIRECTS_LIMIT} redirect URIs")
-        for each in redirect_uris:
-            check_redirect(each)
-            if registration != "open" and not is_loopback(each):
+        for uri in redirect_uris:
+            check_redirect(uri)
+            if registration != "open" and not is_loopback(uri):
                 raise InvalidInput(
                     "redirect_uris: only programs on one's own machine may register themselves here"
                 )
@@ -242,40 +292,41 @@ class Grants:
             )
         return self._seals.seal(Client(name=name, redirect_uris=tuple(redirect_uris)))
 
-    def client(self, client_id: str) -> Client | None:
+    def find_client(self, client_id: str) -> Client | None:
+        """Return the program of a client id; None if the id is not from here."""
         return self._seals.unseal(client_id, Client)
 
-    def ask(self, asked: Asked) -> str:
-        """The request as it travels to the person and back. Raises InvalidInput."""
-        if len(asked.state or "") > STATE_CHARS_LIMIT:
+    def seal_request(self, request: AuthorizationRequest) -> str:
+        """Return a request as text that travels to the person and back. Raises InvalidInput."""
+        if len(request.state or "") > STATE_CHARS_LIMIT:
             raise InvalidInput(f"state: at most {STATE_CHARS_LIMIT} characters")
-        if len(asked.challenge) != CHALLENGE_CHARS:
+        if len(request.challenge) != CHALLENGE_CHARS:
             raise InvalidInput("code_challenge: must be a SHA-256, base64url")
-        if unknown := sorted(set(asked.verbs) - set(GRANTABLE_VERBS)):
+        if unknown := sorted(set(request.verbs) - set(GRANTABLE_VERBS)):
             raise InvalidInput(f"scope: there is no {unknown[0][:40]!a}")
-        return self._seals.seal(asked)
+        return self._seals.seal(request)
 
-    def asked(self, text: str) -> tuple[Asked, Client]:
-        """What a program asks for, and which. Raises InvalidInput."""
-        asked = self._seals.unseal(text, Asked)
-        client = None if asked is None else self.client(asked.client_id)
-        if asked is None or client is None or asked.expires <= self._clock():
+    def open_request(self, text: str) -> tuple[AuthorizationRequest, Client]:
+        """Return a sealed request and its program. Raises InvalidInput."""
+        request = self._seals.unseal(text, AuthorizationRequest)
+        client = None if request is None else self.find_client(request.client_id)
+        if request is None or client is None or request.expires <= self._clock():
             raise InvalidInput(
                 "this request is not one of ours, or it is too old; have the program ask again"
             )
-        return asked, client
+        return request, client
 
-    def expiry(self) -> Instant:
-        """Until when a request that is made now is good."""
+    def request_expiry(self) -> Instant:
+        """Return the instant at which a request made now expires."""
         return Instant(self._clock() + REQUEST_MS)
 
-    def approve(self, asked: Asked, key: str) -> str:
-        """The code for a program that somebody lets in with an API key. Raises Unauthorized or ForbiddenScope."""
+    def approve(self, request: AuthorizationRequest, key: str) -> str:
+        """Return the code for a program that is approved with an API key. Raises Unauthorized or ForbiddenScope."""
         access = self._gate.authenticate(key)
         kind, _, key_id = access.credential.partition(":")
         if kind != "key":
             raise Unauthorized("that is no API key")
-        verbs = tuple(verb for verb in asked.verbs if verb in access.verbs)
+        verbs = tuple(verb for verb in request.verbs if verb in access.verbs)
         if not verbs:
             raise ForbiddenScope("that key may do nothing of what the program asks for")
         now = self._clock()
@@ -283,30 +334,30 @@ class Grants:
         grant = ProgramGrant(grant_id=grant_id, key_id=key_id, verbs=verbs, expires=expires)
         self._system.add_grant(grant, now=now, limit=GRANTS_LIMIT)
         return self._seals.seal(
-            Turn(
+            GrantToken(
                 grant_id=grant.grant_id,
                 number=0,
-                client=_digest(asked.client_id),
+                client=_digest(request.client_id),
                 verbs=verbs,
                 expires=Instant(now + CODE_MS),
-                redirect_uri=asked.redirect_uri,
-                is_explicit=asked.is_explicit,
-                challenge=asked.challenge,
+                redirect_uri=request.redirect_uri,
+                is_explicit=request.is_explicit,
+                challenge=request.challenge,
             )
         )
 
-    def turn(self, text: str, client_id: str, *, is_code: bool) -> Turn | None:
-        """What a program brings to be exchanged, if it was given to this one."""
-        turn = self._seals.unseal(text, Turn)
+    def open_token(self, text: str, client_id: str, *, is_code: bool) -> GrantToken | None:
+        """Return a code or refresh token that a program presents, if it was issued to that program; else None."""
+        turn = self._seals.unseal(text, GrantToken)
         if turn is None or is_code != (turn.number == 0):
             return None
         return turn if hmac.compare_digest(turn.client, _digest(client_id)) else None
 
-    def exchange(self, turn: Turn, verbs: Collection[str]) -> Granted:
-        """New tokens for a code or a refresh token, which is good once. Raises Unauthorized."""
+    def exchange(self, turn: GrantToken, verbs: Collection[str]) -> IssuedTokens:
+        """Return new tokens for a code or refresh token, which is valid once. Raises Unauthorized."""
         now = self._clock()
         expires = Instant(now + REFRESH_MS)
-        grant = self._system.take_turn(turn.grant_id, turn.number, now=now, expires=expires)
+        grant = self._system.use_grant(turn.grant_id, turn.number, now=now, expires=expires)
         if grant is None or turn.expires <= now:
             raise Unauthorized("it was used before, or is too old")
         granted = tuple(verb for verb in grant.verbs if verb in verbs)
@@ -315,22 +366,24 @@ class Grants:
         token = self._gate.mint_token(
             verbs=granted, scope={"owner": owner}, ttl_ms=ACCESS_MS, jti=jti
         )
-        following = Turn(
+        following = GrantToken(
             grant_id=grant.grant_id,
             number=turn.number + 1,
             client=turn.client,
             verbs=grant.verbs,
             expires=expires,
         )
-        return Granted(access_token=token, refresh_token=self._seals.seal(following), verbs=granted)
+        return IssuedTokens(
+            access_token=token, refresh_token=self._seals.seal(following), verbs=granted
+        )
 
-    def end(self, grant_id: str) -> None:
-        """Take a grant back, with all that was handed out for it."""
-        self._system.drop_grant(grant_id)
+    def end_grant(self, grant_id: str) -> None:
+        """End a grant with all tokens that were issued for it."""
+        self._system.delete_grant(grant_id)
 
 
 def check_redirect(uri: str) -> None:
-    """MCP: https, or a program on one's own machine. Raises InvalidInput."""
+    """Raise InvalidInput unless a redirect URI is https, or http on the program's own machine (MCP)."""
     try:
         parts = urlsplit(uri)
         is_whole = bool(parts.hostname) and parts.username is None and parts.port != 0
@@ -350,17 +403,17 @@ def check_redirect(uri: str) -> None:
         raise InvalidInput("redirect_uris: https, or http on 127.0.0.1, [::1] or localhost")
 
 
-def takes(registered: Sequence[str], uri: str) -> bool:
-    """Whether a program may be answered there: exactly what it registered, on loopback at any port (RFC 8252 7.3)."""
+def is_registered_redirect(registered: Sequence[str], uri: str) -> bool:
+    """Return True if a redirect URI is one that the program registered; on loopback, at any port (RFC 8252 7.3)."""
     return uri in registered or any(
-        _without_port(each) == _without_port(uri)
-        for each in registered
-        if is_loopback(each) and is_loopback(uri)
+        _without_port(registered_uri) == _without_port(uri)
+        for registered_uri in registered
+        if is_loopback(registered_uri) and is_loopback(uri)
     )
 
 
 def is_loopback(uri: str) -> bool:
-    """Whether it leads to a program on the machine of whoever follows it."""
+    """Return True if a URI leads to a program on the machine of the person who follows it."""
     parts = urlsplit(uri)
     return parts.scheme == "http" and parts.hostname in LOOPBACK
 
@@ -371,36 +424,5 @@ def _without_port(uri: str) -> tuple[str | None, ...]:
 
 
 def _digest(client_id: str) -> str:
+    """Return the digest of a client id, which may be long."""
     return hashlib.sha256(client_id.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-SEALED_CHARS_LIMIT: Final = 16_384
-
-T = TypeVar("T", bound=msgspec.Struct)
-
-
-class Seals:
-    """Seals values with a key. One kind is never taken for another."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-
-    def seal(self, value: msgspec.Struct) -> str:
-        body = msgspec.json.encode(value)
-        return f"{base64url_encode(body)}.{base64url_encode(self._mac(type(value), body))}"
-
-    def unseal(self, text: str, kind: type[T]) -> T | None:
-        """What was sealed; None of what was not, or not here."""
-        body_text, _, seal = text.partition(".")
-        if len(text) > SEALED_CHARS_LIMIT:
-            return None
-        try:
-            body, given = base64url_decode(body_text), base64url_decode(seal)
-        except ValueError:
-            return None
-        if not hmac.compare_digest(given, self._mac(kind, body)):
-            return None
-        return msgspec.json.decode(body, type=kind)
-
-    def _mac(self, kind: type[msgspec.Struct], body: bytes) -> bytes:
-        return hmac.digest(self._key, kind.__name__.encode() + b"\0" + body, "sha256")

@@ -1,14 +1,12 @@
-"""Upkeep: retention is kept on time, whether or not anyone reads (UMP §2.7), erasures are finished, and what was put
-off or scheduled is done (openwop).
+"""Upkeep: a background thread that does what falls due, and the erasure of what is past its retention period.
 
-Of several machines that share a store one does it, and another when that is gone; of several processes on one file
-every long-running one looks, and what one of them has done, the others find done.
+The thread erases expired memories on time whether or not anyone reads (UMP §2.7, §3.6; openwop RFC 0004), finishes
+pending erasures (cascade.py), runs schedules, and once a day prunes the audit log and old runs. If several machines
+share a store, one of them is elected to do this; another takes over when it is gone. Of several processes on one file,
+every long-running one looks, and finds done what another did. Commands purge when they run.
 
-Retention and TTL end in erasure (UMP §2.7 and §3.6, openwop RFC 0004): on time, once, and a little at a time.
-
-No read shows a text from the instant at which it ends (`views`, and every selection); this takes it from the disk, with
-every earlier wording of it. Who stays does it when something falls due, the command line with every command. A hold
-keeps what it holds, out of every answer.
+No read shows a text from the instant at which it expires (views.py, and every selection). `purge` then removes it from
+the disk, with every earlier version. A version on legal hold is only tombstoned.
 """
 
 from __future__ import annotations
@@ -26,10 +24,10 @@ from memoranda.service.core import audit, cascade, lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
 from memoranda.service.core.lifecycle import Tombstones, erase_version, tombstone_version
-from memoranda.service.core.views import EXPIRED
+from memoranda.service.core.views import EXPIRY_REASON
 from memoranda.storage.engine.contract import Snapshot, Unit
 
-# Nothing due: look again this soon, because another process may have written something shorter-lived.
+# Seconds between two looks, because another process may have written something that falls due sooner.
 IDLE_SECONDS = 1.0
 _JOB = "upkeep"
 
@@ -37,23 +35,25 @@ _log = logging.getLogger(__name__)
 
 
 class Upkeep:
-    """Does what falls due."""
+    """The thread that does what falls due."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._stop = threading.Event()
-        self._day: int | None = None
+        self._last_day: int | None = None
         self._thread = threading.Thread(target=self._run, name="memoranda-upkeep", daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     @property
     def is_running(self) -> bool:
-        """Whether what falls due is done."""
+        """True if the thread runs."""
         return self._thread.is_alive()
 
     def close(self) -> None:
+        """Stop the thread and wait for it."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(CLOSE_SECONDS)
@@ -62,112 +62,121 @@ class Upkeep:
         wait, trouble = 0.0, ""
         while not self._stop.wait(wait):
             try:
-                self._context.engine.follow_keys()
-                # Of what was written here.
-                self._context.engine.tidy()
+                self._context.engine.reload_keys()
+                # Work left by writes of this process.
+                self._context.engine.merge_large_segments()
                 wait = IDLE_SECONDS
                 if self._context.engine.is_elected(_JOB):
                     self._do_what_is_due()
-                    wait = self._until_next()
+                    wait = self._seconds_until_next()
                 trouble = ""
             except MemorandaError as error:
-                # Once: a disk that is full, or read-only, stays so for a while.
+                # Logged once: a full or read-only disk stays so for a while.
                 if error.message != trouble:
                     _log.warning("upkeep: %s", error)
                 wait, trouble = IDLE_SECONDS, error.message
 
     def _do_what_is_due(self) -> None:
-        # Only who stays needs it: a command is over before anything falls due.
+        # Imported here: a command ends before anything falls due.
         from memoranda.service.openwop import runs, schedule
         from memoranda.service.verify import reindex
 
         purge(self._context)
-        if self._is_another_day():
-            audit.keep_retention(self._context)
+        if self._is_new_day():
+            audit.apply_retention(self._context)
             runs.keep_retention(self._context)
-            # What an older Memoranda wrote.
+            # Indexes written by an older version of Memoranda.
             reindex(self._context, outdated=True)
-        cascade.finish_all(self._context)
+        cascade.erase_all_withdrawn(self._context)
         schedule.tick(self._context)
-        # What a reader kept from being scrubbed when it was erased.
+        # Pages that a reader kept from being scrubbed.
         self._context.engine.scrub(patient=False)
 
-    def _is_another_day(self) -> bool:
-        """Once a day, and at the start."""
+    def _is_new_day(self) -> bool:
+        """Return True once a day, and at the first call."""
         today = self._context.clock() // audit.DAY_MS
-        before, self._day = self._day, today
+        before, self._last_day = self._last_day, today
         return today != before
 
-    def _until_next(self) -> float:
+    def _seconds_until_next(self) -> float:
+        """Return the seconds until something falls due, at most IDLE_SECONDS."""
         system, now = self._context.engine.system, self._context.clock()
-        ends = system.next_expiry(), system.next_due()
+        ends = system.find_next_expiry(), system.find_next_due()
         return min(
             [IDLE_SECONDS, *(max(0.001, (end - now) / 1000) for end in ends if end is not None)]
         )
 
 
-# What one unit of work erases: few, so that others get their turn.
+# Versions erased in one unit of work: few, so that other writers get their turn.
 BATCH_LIMIT: Final = 50
 
 
 def purge(context: Context) -> int:
-    """Erase everything that is past its end; how many versions came to theirs."""
+    """Erase everything that has expired; return the number of versions."""
     count = 0
     if context.engine.is_read_only:
         return 0  # No read shows it either way.
-    while due := context.engine.system.expired(context.clock(), BATCH_LIMIT):
+    while due := context.engine.system.list_expired(context.clock(), BATCH_LIMIT):
         by_tenant: dict[str, list[int]] = defaultdict(list)
         for tenant, version_id in due:
             by_tenant[tenant].append(version_id)
         for tenant, version_ids in by_tenant.items():
-            _end(context, tenant, version_ids)
+            _expire_memories(context, tenant, version_ids)
         count += len(due)
     if count:
         context.engine.scrub()
     return count
 
 
-def _end(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
+def _expire_memories(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
+    """Erase memories up to the versions that are due, and what was derived from them."""
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        due = snapshot.versions(version_ids)
-        last = {
-            each.memory_id: each.version_id
-            for each in sorted(due, key=lambda each: each.version_id)
-        }
-        tombstones = Tombstones(context, EXPIRED, now, _ending(snapshot, last))
-        made = lineage.derived(snapshot, last)
-        theirs = lineage.tombstones_for(context, snapshot, made, now)
-    named = frozenset(version_ids)
+        due = snapshot.load_versions(version_ids)
+        # By memory, the newest version that is due.
+        last: dict[int, int] = {}
+        for version in due:
+            last[version.memory_id] = max(version.version_id, last.get(version.memory_id, 0))
+        tombstones = Tombstones(context, EXPIRY_REASON, now, _iterate_expiring(snapshot, last))
+        derived = lineage.find_derived_memories(snapshot, last)
+        derived_tombstones = lineage.create_tombstones(context, snapshot, derived, now)
+    due_ids = frozenset(version_ids)
 
     def work(unit: Unit) -> None:
-        for version in _ending(unit, last):
-            _end_one(unit, version, tombstones, named)
-        lineage.drop(unit, made, gone=last, tombstones=theirs, now=now)
+        for version in _iterate_expiring(unit, last):
+            _expire_version(unit, version, tombstones, due_ids)
+        lineage.remove_derived(unit, derived, gone=last, tombstones=derived_tombstones, now=now)
 
     context.engine.write(tenant, work)
 
 
-def _ending(snapshot: Snapshot, last: Mapping[int, int]) -> Iterator[Version]:
-    """The versions of memories up to the last one that is over."""
+def _iterate_expiring(snapshot: Snapshot, last: Mapping[int, int]) -> Iterator[Version]:
+    """Yield the versions of memories up to the newest one that is due."""
     for memory_id, version_id in last.items():
-        for each in snapshot.history(memory_id):
-            if each.version_id <= version_id and not each.state.erased:
-                yield each
+        for version in snapshot.iterate_history(memory_id):
+            if version.version_id <= version_id and not version.state.erased:
+                yield version
 
 
-def _end_one(unit: Unit, version: Version, tombstones: Tombstones, named: frozenset[int]) -> None:
+def _expire_version(
+    unit: Unit, version: Version, tombstones: Tombstones, due_ids: frozenset[int]
+) -> None:
+    """Erase an expired version, or tombstone it if it is on hold; announce and record that once."""
     state, now = version.state, tombstones.now
     try:
         erase_version(unit, version, tombstones)
         result = "erased"
     except GrainError:
-        # A hold beats the end: it is kept, and out of every answer.
+        # A legal hold comes first: the version is kept, but appears in no answer.
         tombstone_version(
             unit, version, valid_to=_earlier(state.valid_to, state.expires or now), now=now
         )
         result = "kept by a hold"
-    if version.version_id not in named or state.tombstoned is not None or state.retired is not None:
+    if (
+        version.version_id not in due_ids
+        or state.tombstoned is not None
+        or state.retired is not None
+    ):
         return  # told before, or an earlier document of a memory that is announced once
     unit.announce("tombstoned", version, now=now)
     access = Access(
@@ -176,10 +185,11 @@ def _end_one(unit: Unit, version: Version, tombstones: Tombstones, named: frozen
         tenant=version.tenant,
         default_tenant=version.tenant,
     )
-    unit.record(
+    unit.record_audit(
         audit_entry(access, "expire", now=now, targets=(version.document.name,), result=result)
     )
 
 
 def _earlier(one: Instant | None, other: Instant) -> Instant:
+    """Return the earlier of two instants, of which one may be missing."""
     return other if one is None else min(one, other)

@@ -1,11 +1,14 @@
-"""Verbs as tables: each standard's class lists its functions, and what a caller must be granted to call them.
+"""Verbs as tables: the class of each standard lists its functions, and the scopes that callers need.
 
-This is the one place where a verb is authorised. The functions themselves take `(context, access, …)`, call one
-another freely, and ask only what depends on the request: whose memory it is about, and which part of it.
+This is the one place where a verb is authorised. The functions take `(context, access, …)`, call one another freely,
+and check only what depends on the request: whose memory it concerns, and which part of it.
 
-A table is used in two ways. `Grains(context, None)` is for a server of many callers, and every call names its access
-first; `Grains(context, access)` is one caller's, and no call does. Both have the signatures of the functions. A third,
-`Grains[Awaited]`, exists for type checkers only: the library for event loops shows its tables so.
+A table has two uses. `Grains(context, None)` serves many callers, and every call passes its access first;
+`Grains(context, access)` belongs to one caller, and no call passes it. Both keep the signatures of the functions. A
+third form, `Grains[Awaited]`, exists for type checkers only: the asynchronous library shows its tables so.
+
+    class Grains(Verbs[Caller]):
+        put = Verb(grains.put, "write")     # a function (context, access, …), and the scopes it needs
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.tracing import span
 
-# What the others call by their class.
+# Names in metrics that differ from the class's name.
 _STANDARDS: Final = {"Grains": "oms"}
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -29,15 +32,15 @@ T = TypeVar("T")
 
 
 class Awaited:
-    """The caller of verbs that are awaited; results that come one by one come as a list."""
+    """The caller type of verbs that are awaited; iterators are returned as lists."""
 
 
-# Access: the verbs are one caller's. None: every call names its caller.
+# Access: a table of one caller. None: every call passes its caller.
 Caller = TypeVar("Caller", bound=Access | Awaited | None)
 
 
 class Verbs(Generic[Caller]):
-    """What one standard can do with an open store."""
+    """The verbs of one standard on an open store."""
 
     def __init__(self, context: Context, access: Caller) -> None:
         self._context: Final = context
@@ -47,22 +50,22 @@ class Verbs(Generic[Caller]):
 class Verb(Generic[P, R]):
     """One function of a table.
 
-    `scopes` are what its caller must be granted, all of them. `whole` is for what belongs to an owner as a whole and
-    cannot be granted in part, such as the logs of runs.
+    `scopes` are the scopes that its caller needs, all of them. `owner_wide` marks data that belongs to an owner and to
+    no project, such as the logs of runs: a credential for a part of the owner's memory is refused.
     """
 
-    # The leading parameters of the function that callers do not give.
+    # Number of leading parameters that the table supplies.
     bound_count: ClassVar = 2
 
     def __init__(
         self,
         function: Callable[Concatenate[Context, Access, P], R],
         *scopes: str,
-        whole: bool = False,
+        owner_wide: bool = False,
     ) -> None:
         self.function: Final = function
         self.scopes: Final = scopes
-        self.whole: Final = whole
+        self.owner_wide: Final = owner_wide
         self.__doc__ = function.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -87,37 +90,37 @@ class Verb(Generic[P, R]):
             return self
         context, bearer = verbs._context, verbs._access
 
-        def for_caller(access: Access, /, *given: P.args, **named: P.kwargs) -> R:
+        def for_caller(access: Access, /, *args: P.args, **kwargs: P.kwargs) -> R:
             began = perf_counter()
             try:
                 with span(self._span, may_begin=True):
                     self.authorise(access)
-                    return self.function(context, access, *given, **named)
+                    return self.function(context, access, *args, **kwargs)
             except MemorandaError as error:
                 VERB_FAILURES.add(*self._labels, error.code)
                 raise
             finally:
                 VERB_SECONDS.observe(perf_counter() - began, *self._labels)
 
-        def for_bearer(*given: P.args, **named: P.kwargs) -> R:
-            return for_caller(bearer, *given, **named)
+        def for_bearer(*args: P.args, **kwargs: P.kwargs) -> R:
+            return for_caller(bearer, *args, **kwargs)
 
         bound: Any = for_caller if bearer is None else for_bearer
         bound.__name__, bound.__doc__, bound.__wrapped__ = self._name, self.__doc__, self.function
-        # Found there from now on: a verb is bound once for each object.
+        # Replaces the descriptor for this object, so a verb is bound once for each.
         vars(verbs)[self._name] = bound
         return bound
 
     def authorise(self, access: Access) -> None:
-        """Raise ForbiddenScope unless the caller may call this at all."""
+        """Raise ForbiddenScope unless the caller may call this verb at all."""
         for scope in self.scopes:
             access.require(scope)
-        if self.whole:
-            access.require_all()
+        if self.owner_wide:
+            access.require_whole_owner()
 
 
 class PublicVerb(Generic[P, R]):
-    """One function of a table that touches no memory, so that no caller needs a grant."""
+    """A function of a table that touches no memory, so its caller needs no scope."""
 
     bound_count: ClassVar = 1
 
@@ -140,7 +143,7 @@ class PublicVerb(Generic[P, R]):
 
 
 class FreeVerb(Generic[P, R]):
-    """One function of a table that needs no store either; it can be called on the class."""
+    """A function of a table that needs no store either, and can be called on the class."""
 
     bound_count: ClassVar = 0
 

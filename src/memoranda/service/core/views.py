@@ -1,9 +1,17 @@
-"""Versions as UMP records: the native document, what the store knows about it laid over, verified, redacted.
+"""Views: every version as a UMP record, the form in which Memoranda shows and compares memories of all standards.
 
-A version that nothing happened to is shown as it is, with its own signature. When the store knows more than
-the document (it was superseded, forgotten, has expired), the record says so and the operator signs that.
+`view_record` builds it in three steps. The document is translated (`create_record`): a record is itself, a document
+that is the complete view of another one is shown as that one, and any other is translated, with the document inside.
+The restrictions inherited from earlier versions are applied. Then the state in the store is overlaid: superseded,
+forgotten, expired. If nothing was changed, the record keeps its own signature; otherwise the operator signs it.
+`redact_for_caller` finally removes what the caller may not see.
 
-Records that carry the document they were made from: whether one is that document's view, or says something else.
+`is_intact` must be checked before a record is shown: a damaged document is not shown to anyone.
+
+A record that carries the document it was made from is either that document's view or a statement of its own;
+`find_viewed_document` tells which. Only a view shares the document's identity.
+
+Modules of OMS are imported inside functions: a command that only reads records does not need them.
 """
 
 from __future__ import annotations
@@ -32,32 +40,34 @@ if TYPE_CHECKING:
     from memoranda.standards.oms.grains import Grain
 
 T = TypeVar("T")
-# What stands in the place of a text whose retention ended.
-EXPIRED: Final = "its retention ended"
+# Reason in the tombstone of an expired memory.
+EXPIRY_REASON: Final = "its retention ended"
 
 
-class Speaking(Protocol):
-    """Whoever shows documents through UMP: which version of it."""
+class UmpSpeaker(Protocol):
+    """Anything that states a version of UMP in which to show documents."""
 
     @property
     def ump_version(self) -> UmpVersion: ...
 
 
 def project(context: Context, version: Version) -> Projection:
-    """A version read without its standard, as tightly as those before it bind it."""
-    read = project_document(context, version.document, version.tenant, version.state.space)
-    return read if version.bounds is None else apply_bounds(read, version.bounds)
+    """Return the standard-free reading of a version, with its inherited restrictions."""
+    projection = project_document(context, version.document, version.tenant, version.state.space)
+    return projection if version.bounds is None else apply_bounds(projection, version.bounds)
 
 
-def project_document(context: Speaking, document: Document, tenant: str, space: str) -> Projection:
-    """Return the standard-free reading of a document. `space`: where it lies, which an openwop entry does not say."""
+def project_document(
+    context: UmpSpeaker, document: Document, tenant: str, space: str
+) -> Projection:
+    """Return the standard-free reading of a document. `space`: its space, which an openwop entry does not state."""
     return port_of(document.standard).project(
         document, tenant, space, ump_version=context.ump_version
     )
 
 
 def scope_of(record: Mapping[str, object]) -> dict[str, str]:
-    """A record's scope, as tokens and audit entries compare it."""
+    """Return the scope of a record, as tokens and audit entries compare it. Raises StoreCorrupt."""
     scope = record.get("scope")
     if not isinstance(scope, dict):
         raise StoreCorrupt("a stored document has lost its scope; run 'memoranda verify'")
@@ -67,93 +77,97 @@ def scope_of(record: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def view(context: Context, version: Version, now: Instant) -> Record:
-    """The record a version shows. Ask `holds` before letting anyone see it."""
+def view_record(context: Context, version: Version, now: Instant) -> Record:
+    """Return a version as a record. Check `is_intact` before showing it to anyone."""
     document = version.document
     if version.state.erased:
         return tombstone_record(context, version)
     own = port_of(document.standard).record(document) if version.bounds is None else None
-    record = _signed(context, version) if own is None else own
-    shown = _overlay(record, version.state, context.ump_version, now)
-    if shown is record:
+    record = _translate_signed(context, version) if own is None else own
+    overlaid = _overlay_state(record, version.state, context.ump_version, now)
+    if overlaid is record:
         return record
     if own is not None and not is_over(version.state, now):
-        shown = _with_original(shown, version.document, record, context.operator.did)
-    return signature.sign(shown, context.operator)
+        overlaid = _attach_original(overlaid, version.document, record, context.operator.did)
+    return signature.sign(overlaid, context.operator)
 
 
-def _with_original(shown: Record, document: Document, record: Record, operator: str) -> Record:
-    """A record that its author signed and that was closed since, with what he signed inside, unless others see less."""
+def _attach_original(closed: Record, document: Document, record: Record, operator: str) -> Record:
+    """Return a closed record with the record that its author signed inside, unless its redactions forbid it."""
     signer = record.get("integrity", {}).get("signer")
     if (
         signer in (None, operator)
         or record.get("consent", {}).get("redact")
         or ump.unwrap(record) is not None
     ):
-        return shown
-    structured = {**(shown["body"].get("structured") or {}), NATIVE_KEY: wrap(document)}
-    return {**shown, "body": {**shown["body"], "structured": structured}}
+        return closed
+    structured = {**(closed["body"].get("structured") or {}), NATIVE_KEY: wrap(document)}
+    return {**closed, "body": {**closed["body"], "structured": structured}}
 
 
-def outline(
-    context: Context, version: Version, read: tuple[Grain, Projection] | None = None
+def outline_record(
+    context: Context, version: Version, opened: tuple[Grain, Projection] | None = None
 ) -> Record:
-    """The name, the scope and the consent that `view` shows, for our own use: it need not be signed.
+    """Return the name, scope and consent of the view of a version, for internal use: it need not be signed.
 
-    `read` is the version's grain and its projection, where someone has them at hand.
+    `opened` is the version's grain and its reading, if the caller has them.
     """
     if version.state.erased:
         return tombstone_record(context, version)
-    return _translated(context, version, read)
+    return _translate(context, version, opened)
 
 
-def root_of(snapshot: Snapshot, version: Version) -> Version:
-    """The first version of a memory, whose name it keeps in standards that do not rename what is revised."""
+def find_first_version(snapshot: Snapshot, version: Version) -> Version:
+    """Return the first version of a memory, which names the memory in standards without new names for revisions."""
     if version.version_id == version.memory_id:
         return version
-    found = snapshot.versions([version.memory_id])
-    return found[0] if found and not found[0].state.erased else version
+    versions = snapshot.load_versions([version.memory_id])
+    return versions[0] if versions and not versions[0].state.erased else version
 
 
-def _signed(context: Context, version: Version) -> Record:
-    record = _translated(context, version)
-    # The operator vouches for a translation; the original is inside.
+def _translate_signed(context: Context, version: Version) -> Record:
+    """Return a version translated to a record, signed by the operator unless it keeps its own signature."""
+    record = _translate(context, version)
+    # The operator signs a translation; the original document is inside.
     return record if "integrity" in record else signature.sign(record, context.operator)
 
 
-def _translated(
-    context: Context, version: Version, read: tuple[Grain, Projection] | None = None
+def _translate(
+    context: Context, version: Version, opened: tuple[Grain, Projection] | None = None
 ) -> Record:
-    record = record_of(context, version.document, version.tenant, version.state.space, read)
+    """Return a version translated to a record, with its inherited restrictions, unsigned."""
+    record = create_record(context, version.document, version.tenant, version.state.space, opened)
     return record if version.bounds is None else ump.with_bounds(record, version.bounds)
 
 
-def record_of(
-    context: Speaking,
+def create_record(
+    context: UmpSpeaker,
     document: Document,
     tenant: str,
     space: str,
-    read: tuple[Grain, Projection] | None = None,
+    opened: tuple[Grain, Projection] | None = None,
 ) -> Record:
-    """Return a document as a record: itself, the record it was made from, or a view with the document inside."""
+    """Return a document as a record: itself, the record it was made from, or a translation with the document inside."""
     port = port_of(document.standard)
     own = port.record(document)
     if own is not None:
         return own
     original = port.original(document, tenant, ump_version=context.ump_version)
     if original is not None:
-        return _record_of_original(context, original)
-    grain = read[0] if read else port.grain(document)
-    inner = None if grain is None else _inside_grain(context, grain, tenant)
+        return _create_record_of_original(context, original)
+    grain = opened[0] if opened else port.grain(document)
+    inner = None if grain is None else _record_in_grain(context, grain, tenant)
     if grain is not None and inner is not None and _is_view_of(grain, inner):
         return inner
-    projection = read[1] if read else project_document(context, document, tenant, space)
-    shown = ump.from_projection(projection, port.exported(document), version=context.ump_version)
-    # A grain that says something else than the record inside it is not shown to more people than that record.
-    return shown if inner is None else ump.with_bounds(shown, _bounds_of(inner))
+    projection = opened[1] if opened else project_document(context, document, tenant, space)
+    translated = ump.from_projection(
+        projection, port.exported(document), version=context.ump_version
+    )
+    # A grain that differs from the record inside it is shown to no more people than that record.
+    return translated if inner is None else ump.with_bounds(translated, _bounds_stated_by(inner))
 
 
-def _record_of_original(context: Speaking, original: Original) -> Record:
+def _create_record_of_original(context: UmpSpeaker, original: Original) -> Record:
     """Return the record of the document that another one is the complete view of."""
     record = port_of(original.document.standard).record(original.document)
     if record is None:
@@ -163,8 +177,8 @@ def _record_of_original(context: Speaking, original: Original) -> Record:
     return record if original.bounds is None else ump.with_bounds(record, original.bounds)
 
 
-def _inside_grain(context: Speaking, grain: Grain, tenant: str) -> Record | None:
-    """A record of this owner that a grain carries."""
+def _record_in_grain(context: UmpSpeaker, grain: Grain, tenant: str) -> Record | None:
+    """Return the record of this owner that a grain carries; None if there is none, or it is not valid."""
     from memoranda.standards.oms import mapping as oms_mapping
 
     inner = oms_mapping.unwrap(grain)
@@ -177,13 +191,13 @@ def _inside_grain(context: Speaking, grain: Grain, tenant: str) -> Record | None
 
 
 def _valid_record(inner: Document, version: UmpVersion) -> Record | None:
-    """Return a record that someone put into a grain, if it is complete and its signature holds."""
+    """Return a record that somebody put into a grain, if it is complete and its signature is valid."""
     is_record = ump.owns(inner) and is_valid_record(inner.native, version)
     return load_record(inner.native) if is_record else None
 
 
 def _is_view_of(grain: Grain, record: Record) -> bool:
-    """Whether a grain says just what the view of a record says, but for who signed it."""
+    """Return True if a grain is exactly the view of a record, apart from its author."""
     from memoranda.standards.oms import mapping as oms_mapping
 
     inner = oms_mapping.unwrap(grain)
@@ -197,23 +211,23 @@ def _unsigned(grain: Grain) -> dict[str, Any]:
     return {name: value for name, value in grain.fields.items() if name != "author_did"}
 
 
-def _bounds_of(record: Record) -> Bounds:
-    """What a record binds whatever carries it to."""
-    read, consent = ump.project(record), record.get("consent", {})
-    at, cut = read.scope, consent.get("redact", ())
+def _bounds_stated_by(record: Record) -> Bounds:
+    """Return the restrictions that a record puts on any document that carries it."""
+    projection, consent = ump.project(record), record.get("consent", {})
+    scope, redacted = projection.scope, consent.get("redact", ())
     return Bounds(
-        user=at.user,
-        agent=at.agent,
-        session=at.session,
-        visibility=at.visibility,
-        exportable=read.exportable,
-        expires=read.expires,
-        redact=tuple(cut),
+        user=scope.user,
+        agent=scope.agent,
+        session=scope.session,
+        visibility=scope.visibility,
+        exportable=projection.exportable,
+        expires=projection.expires,
+        redact=tuple(redacted),
     )
 
 
 def tombstone_record(context: Context, version: Version) -> Record:
-    """What an erased version still says: its tombstone, or, when it cannot be read, only that it was."""
+    """Return the tombstone of an erased version; if it is unreadable, a record that states only the erasure."""
     if version.state.erased and version.document.native:
         return load_record(version.document.native)
     created = format_instant(version.state.recorded)
@@ -231,47 +245,52 @@ def tombstone_record(context: Context, version: Version) -> Record:
     return signature.sign(tombstone_record, context.operator)
 
 
-def holds(version: Version) -> bool:
-    """Whether the document is still what was accepted (UMP L3, OMS Level 1: integrity is verified on read)."""
+def is_intact(version: Version) -> bool:
+    """Return True if the document is still the one that was accepted (UMP L3, OMS Level 1: integrity is verified on
+    read).
+    """
     if version.state.erased or version.is_sealed:
-        # Its signature held when it was accepted, and not a byte has changed since.
+        # Its signature was verified when it was accepted, and the sealed bytes have not changed since.
         return True
-    return verifies(version)
+    return verify_document(version)
 
 
-def verifies(version: Version) -> bool:
-    """Whether the document's own signature or address holds, whatever the store says."""
+def verify_document(version: Version) -> bool:
+    """Return True if the document's own signature or address is valid, whatever the store states."""
     return port_of(version.document.standard).verifies(version.document)
 
 
-def unless_damaged(version: Version, work: Callable[[], T]) -> T | None:
-    """What `work` makes of a version, or None: a damaged document must not keep anyone from the others."""
+def run_unless_damaged(version: Version, work: Callable[[], T]) -> T | None:
+    """Return the result of `work` on a version; None if the document is damaged, so that others can still be read."""
     try:
         return work()
     except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
-        if holds(version):
+        if is_intact(version):
             raise
         return None
 
 
-def show(context: Context, access: Access, record: Record) -> Record:
-    """The record as this caller may see it (UMP §2.7: redact before a visibility boundary is crossed)."""
+def redact_for_caller(context: Context, access: Access, record: Record) -> Record:
+    """Return a record as the caller may see it (UMP §2.7: redact before a visibility boundary is crossed)."""
     if access.sees_unredacted(record["scope"]["owner"]):
         return record
-    return redacted(record, context.operator)
+    return redact_record(record, context.operator)
 
 
-def redacted(record: Record, operator: SigningKey) -> Record:
-    """A copy without what its consent says to strip; signed anew, because the old signature covers the whole."""
-    shown, changed = rules.redact(record)
-    return signature.sign(shown, operator) if changed else record
+def redact_record(record: Record, operator: SigningKey) -> Record:
+    """Return a record without the fields that its consent strips, signed again if any were."""
+    redacted, changed = rules.redact(record)
+    return signature.sign(redacted, operator) if changed else record
 
 
-def _overlay(record: Record, state: State, version: UmpVersion, now: Instant) -> Record:
-    shown = record
+def _overlay_state(record: Record, state: State, version: UmpVersion, now: Instant) -> Record:
+    """Return a record with its state in the store; the same object if that adds nothing."""
+    overlaid = record
     successor = state.successor_names.get(UMP, "")
     if successor and successor not in record.get("superseded_by", ()):
-        shown = rules.close(shown, valid_to=_closing(record, state), successor_id=successor)
+        overlaid = rules.close(
+            overlaid, valid_to=_closing_time(record, state), successor_id=successor
+        )
     has_ended = state.expires is not None and state.expires <= now
     if (state.tombstoned is not None or has_ended) and record.get("lifecycle", {}).get(
         "status"
@@ -281,20 +300,21 @@ def _overlay(record: Record, state: State, version: UmpVersion, now: Instant) ->
             if state.tombstoned is not None
             else _earlier(state.valid_to, state.expires)
         )
-        shown = rules.tombstone(shown, at=format_instant(end if end is not None else now))
+        overlaid = rules.tombstone(overlaid, at=format_instant(end if end is not None else now))
     if has_ended:
-        # UMP §3.6: its retention demands erasure; what is not erased yet is not shown either.
-        shown = rules.erase(shown, reason=EXPIRED)
-    if shown.get("ump") != version:
+        # UMP §3.6: its retention period demands erasure; until then its content is not shown.
+        overlaid = rules.erase(overlaid, reason=EXPIRY_REASON)
+    if overlaid.get("ump") != version:
         # UMP 1.0 §8: a server MUST emit the version it advertises.
-        shown = {**shown, "ump": version}
-    return shown
+        overlaid = {**overlaid, "ump": version}
+    return overlaid
 
 
-def _closing(record: Record, state: State) -> str:
-    written = record["time"].get("valid_to")
-    if written is not None and state.valid_to == state.declared_valid_to:
-        return str(written)
+def _closing_time(record: Record, state: State) -> str:
+    """Return the end of validity of a superseded record, as its author wrote it if it is unchanged."""
+    stated = record["time"].get("valid_to")
+    if stated is not None and state.valid_to == state.declared_valid_to:
+        return str(stated)
     return (
         format_instant(state.valid_to)
         if state.valid_to is not None
@@ -303,61 +323,62 @@ def _closing(record: Record, state: State) -> str:
 
 
 def _earlier(one: Instant | None, other: Instant | None) -> Instant | None:
-    known = [instant for instant in (one, other) if instant is not None]
-    return min(known) if known else None
+    """Return the earlier of two instants, of which either may be missing."""
+    instants = [instant for instant in (one, other) if instant is not None]
+    return min(instants) if instants else None
 
 
 _STATE_FIELDS: Final = ("ump", "integrity", "superseded_by")
 
 
-def viewed(context: Speaking, record: Record) -> Document | None:
-    """The document that a record is the view of. One that says anything else is only what it says."""
+def find_viewed_document(context: UmpSpeaker, record: Record) -> Document | None:
+    """Return the document that a record is the view of; None for a record that states anything else."""
     inner = ump.unwrap(record)
     try:
         return inner if inner is not None and is_view(context, record, inner) else None
     except (MemorandaError, LookupError, TypeError, AttributeError, ValueError):
-        # Anybody may have put it there.
+        # Anybody may have put the document there.
         return None
 
 
-def is_view(context: Speaking, record: Record, inner: Document) -> bool:
-    """Whether a record says just what its view of a document says, but for what a store may say about it later."""
+def is_view(context: UmpSpeaker, record: Record, inner: Document) -> bool:
+    """Return True if a record equals its view of a document, apart from what a store may add later."""
     tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
-    shown = record_of(context, inner, tenant, space)
-    kept = bounds_of(record)
+    view = create_record(context, inner, tenant, space)
+    bounds = read_carried_bounds(record)
     return _without_state(
-        shown if kept is None else ump.with_bounds(shown, kept)
+        view if bounds is None else ump.with_bounds(view, bounds)
     ) == _without_state(record)
 
 
-def bounds_of(record: Record) -> Bounds | None:
-    """What earlier versions bind a document to, as the record around it tells. Raises StoreCorrupt."""
-    kept = state_of(record).get("bounds")
-    return None if kept is None else decode(dump(kept))
+def read_carried_bounds(record: Record) -> Bounds | None:
+    """Return the inherited restrictions that a record brings from another store. Raises StoreCorrupt."""
+    bounds = read_carried_state(record).get("bounds")
+    return None if bounds is None else decode(dump(bounds))
 
 
-def state_of(record: Record) -> Mapping[str, Any]:
-    """What another store knew of a record beside what it says. Raises InvalidInput."""
-    known = (record["body"].get("structured") or {}).get(STATE_KEY, {})
-    if not isinstance(known, dict):
+def read_carried_state(record: Record) -> Mapping[str, Any]:
+    """Return the state that another store attached to a record. Raises InvalidInput."""
+    state = (record["body"].get("structured") or {}).get(STATE_KEY, {})
+    if not isinstance(state, dict):
         raise InvalidInput(f"body.structured.{STATE_KEY} must be an object")
-    return known
+    return state
 
 
 def _without_state(record: Record) -> dict[str, Any]:
-    """A record without what a store may say about it later, and without the original inside."""
+    """Return a record without the fields that a store may add later, and without the document inside."""
     fields: Mapping[str, Any] = record
-    kept = {name: value for name, value in fields.items() if name not in _STATE_FIELDS}
-    body, lifecycle = kept["body"], dict(kept.get("lifecycle", {}))
+    remaining = {name: value for name, value in fields.items() if name not in _STATE_FIELDS}
+    body, lifecycle = remaining["body"], dict(remaining.get("lifecycle", {}))
     lifecycle.pop("status", None)
     carried = (NATIVE_KEY, STATE_KEY, CUT_KEY)
     structured = {
         name: value for name, value in (body.get("structured") or {}).items() if name not in carried
     }
-    time = {name: value for name, value in kept["time"].items() if name != "valid_to"}
+    time = {name: value for name, value in remaining["time"].items() if name != "valid_to"}
     bare = {name: value for name, value in body.items() if name != "structured"}
     return {
-        **kept,
+        **remaining,
         "body": {**bare, "structured": structured},
         "time": time,
         "lifecycle": lifecycle,

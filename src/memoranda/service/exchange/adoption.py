@@ -104,9 +104,9 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
             whole = check_complete(mine, version=self.context.ump_version)
         except InvalidInput:
             return mine
-        limited = {**whole, "scope": self.access.with_limits(scope_of(whole))}
+        limited = {**whole, "scope": self.access.narrow_scope(scope_of(whole))}
         screened = remember.screened(self.context, cast("Draft", limited))
-        told = authorship.attributed(self.access, screened, is_from_file=True)
+        told = authorship.attribute_draft(self.access, screened, is_from_file=True)
         return {**signature.seal(cast("Record", told), self.context.operator)}
 
     def memory(self, memory: dict[str, Any]) -> dict[str, Any]:

@@ -21,11 +21,11 @@ from memoranda.model.memory import OAMS, OMS, UMP, Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion
-from memoranda.service.core.protection import check_supersession, refuse_rewriting
-from memoranda.service.core.views import outline, scope_of
+from memoranda.service.core.protection import check_supersession, refuse_rewriting_archive
+from memoranda.service.core.views import outline_record, scope_of
 from memoranda.service.exchange.report import Form
 from memoranda.service.oams import memories
-from memoranda.service.oams.views import Place
+from memoranda.service.oams.views import Location
 from memoranda.service.oms.grains import SUPERSESSION_FIELDS
 from memoranda.service.retrieve import sees_everything
 from memoranda.service.ump.revise import handover
@@ -96,7 +96,9 @@ def claims(names: Iterable[Name]) -> Iterator[Name]:
 def find(snapshot: Snapshot, name: Name) -> Version | None:
     """Return the version that a name in a file stands for; what was adopted may have another name here."""
     standard, text = name
-    return snapshot.named(standard, text) or snapshot.named(standard + _ELSEWHERE, text)
+    return snapshot.find_by_name(standard, text) or snapshot.find_by_name(
+        standard + _ELSEWHERE, text
+    )
 
 
 def keep_name(unit: Unit, version: Version, name: Name) -> None:
@@ -120,8 +122,8 @@ def known_of(context: Context, new: NewVersion) -> Names:
     scope, document = new.projection.scope, new.document
     keys: tuple[Name, ...] = ()
     if not port_of(document.standard).has_local_names:
-        place = Place(namespace="", tenant=scope.tenant, space=scope.space)
-        keys = ((OAMS, memories.name_of(context, place, oams.key_of(document))),)
+        place = Location(namespace="", tenant=scope.tenant, space=scope.space)
+        keys = ((OAMS, memories.stored_name(context, place, oams.key_of(document))),)
     names = ((document.standard, document.name), *new.view_names)
     return Names(names=names, keys=keys, observed=new.projection.observed)
 
@@ -137,9 +139,9 @@ def find_all(snapshot: Snapshot, names: Sequence[Name]) -> dict[Name, Version]:
             wanted.setdefault(place, []).append((text, (standard, text)))
     ids: dict[Name, int] = {}
     for place, listed in wanted.items():
-        found = snapshot.version_ids(place, [text for text, _ in listed])
+        found = snapshot.find_version_ids(place, [text for text, _ in listed])
         ids |= {name: found[text] for text, name in listed if text in found}
-    versions = {each.version_id: each for each in snapshot.versions(sorted(set(ids.values())))}
+    versions = {each.version_id: each for each in snapshot.load_versions(sorted(set(ids.values())))}
     return {
         name: versions[version_id] for name, version_id in ids.items() if version_id in versions
     }
@@ -149,21 +151,21 @@ def may_supersede(context: Context, access: Access, version: Version) -> bool:
     """Return True if the caller may revise a version that a file says is superseded."""
     if sees_everything(access, version.tenant):
         return True
-    scope = scope_of(outline(context, version))
-    return scope["visibility"] in access.visibilities(version.tenant) and access.within(scope)
+    scope = scope_of(outline_record(context, version))
+    return scope["visibility"] in access.visibilities(version.tenant) and access.allows_scope(scope)
 
 
 def require_supersession(
     unit: Unit, prior: Version, fields: Mapping[str, Any], now: Instant
 ) -> None:
     """Raise MemorandaError unless a file may supersede what was here before: that stands under its policy."""
-    refuse_rewriting(prior)
+    refuse_rewriting_archive(prior)
     check_supersession(unit, prior, fields, now=now)
 
 
 def still_head(unit: Unit, waiting: Waiting) -> Version | None:
     """Return the version that waits for its successor, unless something followed it meanwhile."""
-    found = unit.versions([waiting.version_id])
+    found = unit.load_versions([waiting.version_id])
     return found[0] if found and found[0].state.is_head and not found[0].state.erased else None
 
 
@@ -190,7 +192,7 @@ def close(
     ends = None if told is None else told.valid_to
     if ends is None:
         ends = handover(prior, known if successor is None else successor.state.valid_from)
-    unit.close(prior, successor=successor, valid_to=ends, now=known)
+    unit.close_version(prior, successor=successor, valid_to=ends, now=known)
 
 
 def leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:
@@ -202,7 +204,7 @@ def leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:
             return True
         seen.add(at.version_id)
         following = at.state.successor_names.get(form)
-        at = unit.named(form, following) if following else None
+        at = unit.find_by_name(form, following) if following else None
     return False
 
 

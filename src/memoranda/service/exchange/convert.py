@@ -26,7 +26,12 @@ from memoranda.model import native
 from memoranda.model.instant import LATEST, Instant, format_instant
 from memoranda.model.memory import Document, Projection
 from memoranda.model.native import NATIVE_KEY, STATE_KEY
-from memoranda.service.core.views import bounds_of, is_view, project_document, record_of
+from memoranda.service.core.views import (
+    create_record,
+    is_view,
+    project_document,
+    read_carried_bounds,
+)
 from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import Report
 from memoranda.service.exchange.unwrap import index_of
@@ -122,7 +127,7 @@ class Conversion(msgspec.Struct, kw_only=True):
     def _behind_record(
         self, record: Record, inner: Document, tenant: str, space: str
     ) -> Carried | None:
-        if bounds_of(record) is not None or not is_view(self, record, inner):
+        if read_carried_bounds(record) is not None or not is_view(self, record, inner):
             return None
         successors, index = record.get("superseded_by") or (), index_of(record)
         if successors:
@@ -292,7 +297,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         if port.original(document, carried.tenant, ump_version=self.ump_version) is None:
             return ump.from_projection(self._read(carried), document, version=self.ump_version)
         # A memory that holds another document is shown as that is.
-        shown = record_of(self, document, carried.tenant, carried.space)
+        shown = create_record(self, document, carried.tenant, carried.space)
         return (
             shown
             if ump.unwrap(shown) == document

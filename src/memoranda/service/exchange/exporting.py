@@ -23,9 +23,17 @@ from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.lifecycle import with_elsewhere
+from memoranda.service.core.lifecycle import with_remote_successor
 from memoranda.service.core.lookup import find_visible
-from memoranda.service.core.views import holds, outline, project, redacted, root_of, scope_of, view
+from memoranda.service.core.views import (
+    find_first_version,
+    is_intact,
+    outline_record,
+    project,
+    redact_record,
+    scope_of,
+    view_record,
+)
 from memoranda.service.exchange.report import Report
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
@@ -80,7 +88,9 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         with self.context.engine.read(self.tenant) as snapshot:
             page = read_page(snapshot, everything, after=after, limit=limit, now=self.now)
             leaving = [
-                with_elsewhere(snapshot, each) for each in page if self.may_leave(snapshot, each)
+                with_remote_successor(snapshot, each)
+                for each in page
+                if self.may_leave(snapshot, each)
             ]
             if not self.history:
                 self._note_earlier(snapshot, leaving)
@@ -90,7 +100,9 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
     def _note_earlier(self, snapshot: Snapshot, leaving: Sequence[Version]) -> None:
         for version in leaving:
             if version.version_id != version.memory_id:
-                self.earlier[version.version_id] = snapshot.names_before(version, MAX_SUPERSEDED)
+                self.earlier[version.version_id] = snapshot.list_earlier_names(
+                    version, MAX_SUPERSEDED
+                )
 
     def superseded(self, version: Version, *standards: str) -> list[str]:
         """Return the names, in some standards, of the earlier versions that do not come along."""
@@ -112,21 +124,23 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         """
         if version.version_id == version.memory_id or oams.owns(version.document):
             return version
-        root = root_of(snapshot, version)
+        root = find_first_version(snapshot, version)
         port = port_of(root.document.standard)
-        if not holds(root) or not port.names_line:
+        if not is_intact(root) or not port.names_line:
             return version
         reference = port.reference(root.document)
         if reference is None:
-            name = outline(self.context, version)["id"]
+            name = outline_record(self.context, version)["id"]
             self.report.warn(
                 name,
                 f"{root.document.name}, its id in {port.name}, stays behind with its first version",
             )
             return version
-        place = memories.place_of(self.access, parse_namespace(reference[0]), tenant=self.tenant)
-        made = oams_views.as_memory(self.context, snapshot, version, place)
-        name = memories.name_of(self.context, place, made["key"])
+        place = memories.locate_namespace(
+            self.access, parse_namespace(reference[0]), tenant=self.tenant
+        )
+        made = oams_views.to_memory(self.context, snapshot, version, place)
+        name = memories.stored_name(self.context, place, made["key"])
         document = Document(
             standard=oams.STANDARD, media_type=oams.MEDIA_TYPE, name=name, native=dump(made)
         )
@@ -139,7 +153,7 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if not self.history and (state.superseded_by or state.closed is not None):
             return False
-        if not holds(version):
+        if not is_intact(version):
             self.report.refuse(
                 "", version.document.name, StoreCorrupt("damaged; run 'memoranda verify'")
             )
@@ -147,15 +161,15 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         if self._is_free(version):
             self.free.add(version.version_id)
             return True
-        record = outline(self.context, version)
+        record = outline_record(self.context, version)
         scope = scope_of(record)
         if scope["visibility"] not in self.access.visibilities(
             self.tenant
-        ) or not self.access.within(scope):
+        ) or not self.access.allows_scope(scope):
             return False
         if not may_read_personal(self.context, self.access, snapshot, version):
             return False
-        why = compliance.why_it_stays(self.context.presets_in(snapshot), version)
+        why = compliance.find_export_refusal(self.context.presets_in(snapshot), version)
         if why is None and record.get("consent", {}).get("exportable") is False:
             why = "its consent keeps it here"
         if why is not None:
@@ -167,11 +181,14 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         document = version.document
         if not self.is_owner or port_of(document.standard).states_consent:
             return False
-        return not (is_binding(version.bounds) or compliance.may_declare(document.native))
+        return not (is_binding(version.bounds) or compliance.may_declare_domain(document.native))
 
     def is_whole(self, version: Version) -> bool:
         """Whether it may leave uncut (UMP §2.7): a form that cannot be cut refuses it by name."""
-        if version.version_id in self.free or not rules.redact(outline(self.context, version))[1]:
+        if (
+            version.version_id in self.free
+            or not rules.redact(outline_record(self.context, version))[1]
+        ):
             return True
         error = Unsupported(
             "its consent cuts it when it leaves, and this form only holds what is whole"
@@ -215,8 +232,8 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         """What UMP calls it here, whatever it leaves as."""
         with self.context.engine.read(self.tenant) as snapshot:
             return (
-                snapshot.names_of(version.version_id).get(ump.STANDARD)
-                or outline(self.context, version)["id"]
+                snapshot.load_names(version.version_id).get(ump.STANDARD)
+                or outline_record(self.context, version)["id"]
             )
 
     def finish(self, op: str, what: str, scope: dict[str, str]) -> None:
@@ -308,8 +325,8 @@ def _named(leaving: _Leaving, names: Sequence[str], project: str | None) -> Iter
 
 def _leaving_record(leaving: _Leaving, version: Version, *, carry: bool) -> Record:
     context = leaving.context
-    record = view(context, version, leaving.now)
-    cut = redacted(record, context.operator)
+    record = view_record(context, version, leaving.now)
+    cut = redact_record(record, context.operator)
     document = version.document
     if cut is not record:
         known = {
@@ -379,7 +396,7 @@ def export_grains(
     for page in leaving.pages(space):
         whole = [each for each in page if leaving.is_whole(each) and leaving.is_bound(each)]
         for version, (delivery, index) in zip(
-            whole, grain_views.delivered(context, whole), strict=True
+            whole, grain_views.deliver(context, whole), strict=True
         ):
             leaving.report.exported += 1
             yield delivery, leaving.index_of(version, index)
@@ -404,7 +421,7 @@ def export_grains_page(
     whole = [each for each in versions if leaving.is_whole(each) and leaving.is_bound(each)]
     leaving.report.exported = len(whole)
     leaving.finish("oms.export", "grains", asked)
-    delivered = zip(whole, grain_views.delivered(context, whole), strict=True)
+    delivered = zip(whole, grain_views.deliver(context, whole), strict=True)
     found = [
         (delivery, leaving.index_of(version, index)) for version, (delivery, index) in delivered
     ]
@@ -416,7 +433,7 @@ def export_memories_page(
 ) -> tuple[list[tuple[bytes, Memory]], int | None, Report]:
     """A page of what may leave of a namespace as OAMS, after which version the next begins, and what stays behind."""
     leaving = _leaving(context, access, None, None, history=False)
-    place = memories.place_of(access, namespace)
+    place = memories.locate_namespace(access, namespace)
     versions, following = leaving.page(place.space, after, SENT_LIMIT)
     lines = _lines(leaving, place, _as_memories(leaving, place, versions))
     leaving.report.exported = len(lines)
@@ -426,7 +443,7 @@ def export_memories_page(
 
 def _as_memories(
     leaving: _Leaving,
-    place: oams_views.Place,
+    place: oams_views.Location,
     versions: Sequence[Version],
     *,
     for_others: bool = False,
@@ -457,7 +474,7 @@ def export_memories(
     leaving = _leaving(context, access, None, report, history=False)
     open_names = _open_namespaces(context, access) if namespaces is None else ()
     listed = [parse_namespace(name) for name in open_names] if namespaces is None else namespaces
-    for place in [memories.place_of(access, each) for each in listed]:
+    for place in [memories.locate_namespace(access, each) for each in listed]:
         for page in leaving.pages(place.space):
             versions = _as_memories(leaving, place, page, for_others=for_others)
             lines = _lines(leaving, place, versions)
@@ -471,7 +488,7 @@ def export_memories(
 
 
 def _lines(
-    leaving: _Leaving, place: oams_views.Place, versions: Sequence[Version]
+    leaving: _Leaving, place: oams_views.Location, versions: Sequence[Version]
 ) -> list[tuple[bytes, Memory]]:
     lines: list[tuple[bytes, Memory]] = []
     with leaving.context.engine.read(place.tenant) as snapshot:
@@ -479,7 +496,7 @@ def _lines(
             if oams.owns(version.document):
                 lines.append((version.document.native, load_memory(version.document.native)))
             else:
-                made = oams_views.as_memory(leaving.context, snapshot, version, place)
+                made = oams_views.to_memory(leaving.context, snapshot, version, place)
                 lines.append((dump(made), made))
     return lines
 
@@ -492,13 +509,13 @@ def namespaces(context: Context, access: Access) -> list[str]:
 def _open_namespaces(context: Context, access: Access) -> list[str]:
     tenant = access.default_tenant
     with context.engine.read(tenant) as snapshot:
-        found = [namespace_of(space, tenant) for space in snapshot.spaces()]
+        found = [namespace_of(space, tenant) for space in snapshot.list_spaces()]
     return sorted(name for name in found if _is_open(access, name))
 
 
 def _is_open(access: Access, name: str) -> bool:
     try:
-        memories.place_of(access, parse_namespace(name))
+        memories.locate_namespace(access, parse_namespace(name))
     except MemorandaError:
         return False
     return True

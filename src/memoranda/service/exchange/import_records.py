@@ -37,13 +37,13 @@ class Imported:
 
     def note(self, unit: Unit, first: int, now: Instant) -> None:
         """Put on record that the versions after one were written by this import, in the unit that writes them."""
-        last = unit.last_version()
+        last = unit.find_last_version()
         if last == first:
             return
         if not self.id:
             # By time, and by chance where two begin at once.
             self.id = f"{now:015d}-{secrets.token_hex(3)}"
-        held = unit.item(_IMPORTS, self.id)
+        held = unit.load_item(_IMPORTS, self.id)
         ranges: list[list[int]] = [] if held is None else json_text.parse(held)["ranges"]
         if ranges and ranges[-1][1] == first:
             ranges[-1][1] = last
@@ -52,14 +52,14 @@ class Imported:
         document = {"what": self.label, "at": now, "ranges": ranges}
         unit.put_item(_IMPORTS, self.id, json_text.dump(document))
         if held is None:
-            for name in sorted(unit.items(_IMPORTS))[:-IMPORTS_LIMIT]:
+            for name in sorted(unit.load_items(_IMPORTS))[:-IMPORTS_LIMIT]:
                 unit.delete_item(_IMPORTS, name)
 
 
 def resumed(context: Context, access: Access, name: str) -> Imported:
     """An import that goes on. Raises NotFound if it was taken back meanwhile, or is on record no more."""
     with context.engine.read(access.default_tenant) as snapshot:
-        held = snapshot.item(_IMPORTS, name)
+        held = snapshot.load_item(_IMPORTS, name)
     if held is None:
         raise NotFound(f"there is no import {name}")
     return Imported(json_text.parse(held)["what"], name)
@@ -82,7 +82,7 @@ class UndoneImport(msgspec.Struct, frozen=True, kw_only=True):
 def imports(context: Context, access: Access) -> list[dict[str, Any]]:
     """The imports that can be taken back, the last first."""
     with context.engine.read(access.default_tenant) as snapshot:
-        kept = snapshot.items(_IMPORTS)
+        kept = snapshot.load_items(_IMPORTS)
     found = []
     for name in sorted(kept, reverse=True):
         told = json_text.parse(kept[name])
@@ -111,7 +111,7 @@ def undo_import(
     """
     tenant = access.default_tenant
     with context.engine.read(tenant) as snapshot:
-        kept = {name: json_text.parse(held) for name, held in snapshot.items(_IMPORTS).items()}
+        kept = {name: json_text.parse(held) for name, held in snapshot.load_items(_IMPORTS).items()}
     chosen = name or max(kept, default=None)
     if chosen is None or chosen not in kept:
         raise NotFound(
@@ -142,12 +142,14 @@ class _Undoing:
     def _some(self, numbers: range) -> None:
         with self._context.engine.read(self._access.default_tenant) as snapshot:
             found = [
-                each for each in snapshot.versions(list(numbers)) if not each.state.is_forgotten
+                each
+                for each in snapshot.load_versions(list(numbers))
+                if not each.state.is_forgotten
             ]
             changed = [each for each in found if not each.state.is_head]
             # What the import changed itself is among what it wrote, too.
             self.counts["left"] += sum(
-                not self._is_own(snapshot.history_ids(each.memory_id)[-1]) for each in changed
+                not self._is_own(snapshot.list_history_ids(each.memory_id)[-1]) for each in changed
             )
         for version in found:
             if version.state.erased or not version.state.is_head:
@@ -172,9 +174,9 @@ def _end(unit: Unit, name: str, restored: list[tuple[str, int]]) -> None:
     written = [
         (version.version_id, before)
         for each, before in restored
-        if (version := unit.named(UMP, each))
+        if (version := unit.find_by_name(UMP, each))
     ]
-    for other, held in unit.items(_IMPORTS).items() if written else ():
+    for other, held in unit.load_items(_IMPORTS).items() if written else ():
         told = json_text.parse(held)
         ranges = told["ranges"]
         ours = [

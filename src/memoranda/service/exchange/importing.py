@@ -28,8 +28,8 @@ from memoranda.model.memory import Version
 from memoranda.service.core import cascade
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.lifecycle import note_elsewhere
-from memoranda.service.core.protection import check_supersession, policy_fields
+from memoranda.service.core.lifecycle import note_remote_successor
+from memoranda.service.core.protection import check_supersession, read_policy_fields
 from memoranda.service.exchange import adoption, ancestry, unwrap
 from memoranda.service.exchange.adoption import Adoption, Renaming
 from memoranda.service.exchange.ancestry import Name, Waiting, find_all
@@ -45,7 +45,7 @@ from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit
-from memoranda.storage.engine.database import Begun
+from memoranda.storage.engine.database import PendingWrite
 
 # Written in one unit: large enough to be fast, small enough that others get their turn.
 BATCH_LIMIT: Final = 500
@@ -169,7 +169,7 @@ class Before(msgspec.Struct, frozen=True):
     # The memories that those of the batch supersede, by name, as they were.
     predecessors: dict[Name, Version]
     facts: set[str]
-    heads: memories.Heads
+    heads: memories.HeadLookup
 
     @classmethod
     def of(cls, context: Context, snapshot: Snapshot, batch: Sequence[Ready]) -> Before:
@@ -179,11 +179,11 @@ class Before(msgspec.Struct, frozen=True):
         superseded = [name for ready in batch for name in ready.predecessors]
         facts = [fact for ready in batch if (fact := fact_of(ready))]
         return cls(
-            snapshot.change_seq(),
-            snapshot.known_names(names),
+            snapshot.find_last_change(),
+            snapshot.filter_known_names(names),
             find_all(snapshot, superseded) if superseded else {},
-            snapshot.known_facts(facts) if facts else set(),
-            memories.Heads(context, snapshot, given),
+            snapshot.filter_known_facts(facts) if facts else set(),
+            memories.HeadLookup(context, snapshot, given),
         )
 
     def stays_superseded(self, ready: Ready) -> bool:
@@ -208,10 +208,10 @@ class Before(msgspec.Struct, frozen=True):
 
     def again(self, context: Context, unit: Unit, batch: Sequence[Ready]) -> Before:
         """The same when the writer's turn has come: looked up anew only if anything was written since."""
-        if unit.change_seq() != self.seq:
+        if unit.find_last_change() != self.seq:
             return Before.of(context, unit, batch)
         return replace(
-            self, names=set(self.names), facts=set(self.facts), heads=self.heads.in_unit(unit)
+            self, names=set(self.names), facts=set(self.facts), heads=self.heads.for_unit(unit)
         )
 
     def news(self, ready: Ready) -> News:
@@ -249,7 +249,7 @@ class _Written(msgspec.Struct):
     links: _Links
     outcomes: list[Outcome | MemorandaError] = msgspec.field(default_factory=list)
     # Of the delegations to whoever wrote grains of it.
-    ends: authority.Ends = msgspec.field(default_factory=dict)
+    ends: authority.DelegationEnds = msgspec.field(default_factory=dict)
     # What was written, but could not take the place of what it says it supersedes.
     unlinked: list[tuple[Item, MemorandaError]] = msgspec.field(default_factory=list)
 
@@ -289,7 +289,7 @@ class _Import:
         # Told to whoever brings more, instead of being warned of.
         self.waiting: list[tuple[str, str]] | None = None
         # The batch that is on its way to the disk.
-        self._begun: tuple[_Batch, Begun[_Written]] | None = None
+        self._begun: tuple[_Batch, PendingWrite[_Written]] | None = None
 
     def move(self, adopt: bool, into: Namespace | None, restore: bool) -> None:
         """Set where memories go, whose they become, and whether those that were forgotten come back."""
@@ -311,7 +311,7 @@ class _Import:
                 self._settle()
             self._finish()
             if not self._is_dry:
-                cascade.finish(self._context, self._tenant)
+                cascade.erase_withdrawn(self._context, self._tenant)
 
     def _write_all(self, items: Iterable[Item]) -> None:
         """Write batch after batch: each goes to the disk while the next is made ready."""
@@ -397,7 +397,7 @@ class _Import:
                 )
                 if seen.settled is not None and item.form == oms.STANDARD:
                     # A view may bring a document one name more.
-                    is_named = snapshot.named(oms.STANDARD, ready.known_as) is not None
+                    is_named = snapshot.find_by_name(oms.STANDARD, ready.known_as) is not None
                     seen = seen if is_named else replace(seen, settled=None)
                 found.append((item, seen))
             return found, before
@@ -406,7 +406,7 @@ class _Import:
         """Write a batch after the one before it; what is not waited for is its commit."""
         self._settle()
         seen, before = self._foreseen(batch)
-        begun = self._context.engine.begin(
+        begun = self._context.engine.start_write(
             batch[0][1].tenant, lambda unit: self._unit(unit, seen, before)
         )
         # Whoever interrupts the wait still has it counted.
@@ -420,7 +420,7 @@ class _Import:
         (batch, begun), self._begun = self._begun, None
         try:
             written = begun.result()
-            self._context.engine.tidy()
+            self._context.engine.merge_large_segments()
         except _Foreseen as foreseen:
             written = foreseen.written
         self._links = written.links
@@ -447,11 +447,11 @@ class _Import:
 
     def _unit(self, unit: Unit, batch: _Batch, before: Before) -> _Written:
         """Write a batch. It may be run again if another piece of the transaction fails, so it changes nothing here."""
-        now, first = self._context.clock(), unit.last_version()
+        now, first = self._context.clock(), unit.find_last_version()
         written = _Written(dict(self._links))
-        moved = unit.changed_memories(before.seq)
+        moved = unit.list_changed_memories(before.seq)
         known = before.again(self._context, unit, [ready for _, ready in batch])
-        known.heads.look_up(
+        known.heads.prefetch(
             [ready.given for _, ready in batch if ready.given is not None and not ready.settled],
             now,
         )
@@ -479,7 +479,7 @@ class _Import:
         form, tenant = batch[0][0].form, batch[0][1].tenant
         count = sum(not isinstance(each, MemorandaError) for each in written.outcomes)
         scope, said = {"owner": tenant}, f"{count} taken in, {len(created)} created"
-        unit.record(
+        unit.record_audit(
             audit_entry(
                 self._access, _OPS[form], now=now, targets=tuple(created), scope=scope, result=said
             )
@@ -493,9 +493,9 @@ class _Import:
     def _follow(self, unit: Unit, ready: Ready, known: Before, now: Instant) -> Outcome:
         """Write an OAMS memory after the head of its key, if there is one."""
         assert ready.given is not None
-        prior, may_follow = known.heads.with_leave(ready.given)
+        prior, may_follow = known.heads.head_and_permission(ready.given)
         if prior is None and not self.restores:
-            forgotten = known.heads.forgotten(ready.given)
+            forgotten = known.heads.time_forgotten(ready.given)
             if (
                 forgotten is not None
                 and parse_instant(ready.given.memory["updated_at"]) <= forgotten
@@ -503,7 +503,7 @@ class _Import:
                 return "forgotten"
         outcome = ready.write(unit, prior, now, News(may_follow=may_follow))
         if outcome == "created" and (later := self._later(unit, ready, known)) is not None:
-            version = unit.named(ready.standard, ready.name)
+            version = unit.find_by_name(ready.standard, ready.name)
             if (
                 version is not None
                 and version.state.is_head
@@ -524,7 +524,7 @@ class _Import:
             return True
         if (ready.standard, ready.name) not in known.names:
             return known.went_with_predecessor(ready)
-        version = unit.named(ready.standard, ready.name)
+        version = unit.find_by_name(ready.standard, ready.name)
         if version is None or not version.state.is_forgotten:
             return False
         # Only a memory under a key can have been written anew elsewhere.
@@ -614,7 +614,7 @@ class _Import:
         """Return the version that came before a memory and supersedes it."""
         for name in ready.claims:
             if name in known.names and name != (ready.standard, ready.name):
-                found = unit.named(*name)
+                found = unit.find_by_name(*name)
                 # Who asks for what was forgotten asks for it as it was.
                 if found is not None and not (self.restores and found.state.is_forgotten):
                     return found
@@ -676,7 +676,7 @@ class _Import:
             and not ancestry.leads_to(unit, form, successor, prior)
         ):
             if not waiting.is_fresh:
-                check_supersession(unit, prior, policy_fields(successor), now=now)
+                check_supersession(unit, prior, read_policy_fields(successor), now=now)
             ancestry.close(unit, prior, successor, now, waiting)
         return True
 
@@ -722,7 +722,7 @@ class _Import:
                 refused.append((waiting.where, error))
                 continue
             ancestry.close(unit, prior, None, now, waiting)
-            note_elsewhere(unit, prior, waiting.names)
+            note_remote_successor(unit, prior, waiting.names)
         return refused, missing
 
 
@@ -735,7 +735,7 @@ def _keep_names(unit: Unit, version: Version, ready: Ready) -> None:
 
 
 def _check_authority(
-    unit: Unit, ready: Ready, prior: Version | None, now: Instant, ends: authority.Ends
+    unit: Unit, ready: Ready, prior: Version | None, now: Instant, ends: authority.DelegationEnds
 ) -> None:
     made = Instant(int(ready.fields["created_at"]))
     is_superseded = ready.successor is not None or ready.index.system_valid_to is not None
@@ -744,8 +744,8 @@ def _check_authority(
         ready.fields,
         ready.signer,
         now=now,
-        made=made,
+        written_at=made,
         prior=prior,
         is_superseded=is_superseded,
-        ends=ends,
+        known_ends=ends,
     )

@@ -31,15 +31,25 @@ from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
 from memoranda.service.core.lifecycle import append_next
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.secret_screening import refuse_secrets
-from memoranda.service.core.views import bounds_of, is_view, project_document, state_of
+from memoranda.service.core.views import (
+    is_view,
+    project_document,
+    read_carried_bounds,
+    read_carried_state,
+)
 from memoranda.service.exchange import ancestry
 from memoranda.service.exchange.adoption import MAX_NATIVE_BYTES, Adoption
 from memoranda.service.exchange.ancestry import Name, Names
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
-from memoranda.service.oms.grains import admitted
-from memoranda.service.oms.views import Given, Opened, address_inside, open_given
+from memoranda.service.oms.grains import admit
+from memoranda.service.oms.views import (
+    GrainInput,
+    OpenedGrain,
+    find_embedding_address,
+    open_grain_input,
+)
 from memoranda.service.ump import remember
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import metadata_of, same_content
@@ -77,7 +87,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     write: Callable[[Unit, Version | None, Instant, News], Outcome]
     # An OAMS memory that is looked up by its key together with the others of its batch.
-    given: memories.Given | None = None
+    given: memories.AcceptedMemory | None = None
     # A record as it was accepted.
     accepted: remember.Accepted | None = None
     # What comes of it as long as this memory does not change: there is nothing to write.
@@ -190,7 +200,7 @@ def _original_of_record(
     if not is_view(context, record, inner):
         return None
     tenant = record["scope"]["owner"] if adoption is None else adoption.tenant
-    space, kept = record["scope"].get("project", ""), bounds_of(record)
+    space, kept = record["scope"].get("project", ""), read_carried_bounds(record)
     ready = _ready_document(context, access, inner, tenant, space, now, kept, adoption)
     if ready.tenant != tenant:
         return None
@@ -200,14 +210,14 @@ def _original_of_record(
 
 def index_of(record: Record) -> IndexState:
     """What another store knew of a record beside what it says. Raises InvalidInput for what none says."""
-    known, where = state_of(record), f"body.structured.{STATE_KEY}"
+    known, where = read_carried_state(record), f"body.structured.{STATE_KEY}"
     verdict, closed = known.get("verification", UNVERIFIED), known.get("closed")
     if verdict not in grains.VERIFICATIONS:
         raise InvalidInput(f"{where}.verification must be one of {', '.join(grains.VERIFICATIONS)}")
     if closed is not None and (type(closed) is not int or not 0 <= closed <= LATEST):
         raise InvalidInput(f"{where}.closed must be an instant in milliseconds")
     try:
-        bounds_of(record)
+        read_carried_bounds(record)
     except StoreCorrupt:
         raise InvalidInput(f"{where}.bounds is not what binds a memory") from None
     try:
@@ -248,7 +258,7 @@ def ready_grain(
     adoption: Adoption | None = None,
 ) -> Ready:
     """Return a grain, or the document that it is the view of, ready to be written."""
-    opened = open_given(context, delivery)
+    opened = open_grain_input(context, delivery)
     inner = oms.unwrap(opened.grain)
     if inner is not None:
         ready = _or_none(
@@ -263,17 +273,17 @@ def ready_grain(
 
 
 def put_grain(
-    context: Context, access: Access, given: Given, *, owner: str | None = None
-) -> grains.Stored:
+    context: Context, access: Access, given: GrainInput, *, owner: str | None = None
+) -> grains.GrainResult:
     """Add a grain, or the document that it is the view of, which is then known by this address too.
 
     The same grain again is no news, unless it was forgotten: then it is there again. Refuses what would replace another
     (use `supersede`).
     """
     if _may_hold_another(given):
-        tenant, now = grains.tenant_of(access, owner), context.clock()
+        tenant, now = grains.resolve_tenant(access, owner), context.clock()
         ready = ready_grain(
-            context, access, open_given(context, given).delivery, DEFAULT, tenant, now
+            context, access, open_grain_input(context, given).delivery, DEFAULT, tenant, now
         )
         if not port_of(ready.standard).has_own_fields:
             return context.engine.write(
@@ -288,9 +298,9 @@ def _may_hold_another(given: object) -> bool:
     return isinstance(given, Mapping) and NATIVE_KEY in str(given.get("context", ""))
 
 
-def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> grains.Stored:
+def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> grains.GrainResult:
     address = ready.known_as
-    known = unit.known_names([(ready.standard, ready.name)])
+    known = unit.filter_known_names([(ready.standard, ready.name)])
     outcome = ready.write(unit, None, now, News(name=not known))
     version = version_of(unit, ready)
     if version is not None:
@@ -298,17 +308,23 @@ def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> gra
     result: Final = (
         "created" if outcome == "created" else "superseded" if outcome == "updated" else "exists"
     )
-    unit.record(grains.audited(access, "put", now, (address,), unit.tenant, "", result))
-    return grains.Stored(address=address, result=result)
+    unit.record_audit(
+        grains.build_audit_entry(access, "put", now, (address,), unit.tenant, "", result)
+    )
+    return grains.GrainResult(address=address, result=result)
 
 
 def version_of(unit: Unit, ready: Ready) -> Version | None:
     """The version that a memory was written as, or was there as."""
-    version = unit.named(ready.standard, ready.name)
+    version = unit.find_by_name(ready.standard, ready.name)
     if version is None or ready.native is None or version.document.native == ready.native:
         return version
     return next(
-        (each for each in unit.history(version.memory_id) if each.document.native == ready.native),
+        (
+            each
+            for each in unit.iterate_history(version.memory_id)
+            if each.document.native == ready.native
+        ),
         None,
     )
 
@@ -316,19 +332,19 @@ def version_of(unit: Unit, ready: Ready) -> Version | None:
 def _grain(
     context: Context,
     access: Access,
-    opened: Opened,
+    opened: OpenedGrain,
     tenant: str,
     index: IndexState = DEFAULT,
     kept: Bounds | None = None,
 ) -> Ready:
-    grain, new = opened.grain, admitted(context, access, opened, tenant, is_from_file=True)
+    grain, new = opened.grain, admit(context, access, opened, tenant, is_from_file=True)
     new = _tightened(context, new, kept)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
-        known = None if new_here.name else unit.named(oms.STANDARD, grain.address)
+        known = None if new_here.name else unit.find_by_name(oms.STANDARD, grain.address)
         if known is not None and not known.state.is_forgotten:
             return "known"
-        version = grains.append(context, unit, new, now, prior=prior)
+        version = grains.append_grain(context, unit, new, now, prior=prior)
         unit.announce("created", version, now=now)
         return "created"
 
@@ -357,7 +373,7 @@ def _grain(
 def _original_of_grain(
     context: Context,
     access: Access,
-    opened: Opened,
+    opened: OpenedGrain,
     inner: Document,
     tenant: str,
     now: Instant,
@@ -376,7 +392,7 @@ def _original_of_grain(
     ready = _ready_document(context, access, inner, tenant, space, now, original.bounds, adoption)
     if ready.tenant != tenant:
         return None
-    ready = replace(ready, alias=address_inside(context, mine, tenant))
+    ready = replace(ready, alias=find_embedding_address(context, mine, tenant))
     if adoption is None:
         return ready
     # The grain itself may be here, brought by somebody who did not adopt it.
@@ -419,15 +435,17 @@ def ready_memory(
     return _memory(context, given)
 
 
-def _memory(context: Context, given: memories.Given) -> Ready:
+def _memory(context: Context, given: memories.AcceptedMemory) -> Ready:
     def write(unit: Unit, prior: Version | None, now: Instant, new: News) -> Outcome:
         if prior is not None and is_stale(prior, given):
             return "known"
-        result = memories.follow(context, unit, given, prior, now, is_allowed=new.may_follow).result
+        result = memories.write_next(
+            context, unit, given, prior, now, is_allowed=new.may_follow
+        ).result
         return "known" if result == "unchanged" else "created" if result == "created" else "updated"
 
     return Ready(
-        tenant=given.place.tenant,
+        tenant=given.location.tenant,
         standard=oams.STANDARD,
         name=given.new.document.name,
         known=ancestry.known_of(context, given.new),
@@ -439,29 +457,29 @@ def _memory(context: Context, given: memories.Given) -> Ready:
 
 
 def foreseen(
-    context: Context, snapshot: Snapshot, ready: Ready, heads: memories.Heads, now: Instant
+    context: Context, snapshot: Snapshot, ready: Ready, heads: memories.HeadLookup, now: Instant
 ) -> Ready:
     """A memory with what it comes to if what is there now still is when the writer's turn comes."""
     if ready.accepted is not None:
         return _foreseen_record(context, snapshot, ready, ready.accepted, now)
     if ready.given is None and ready.native is None:
-        known = snapshot.named(ready.standard, ready.name)
+        known = snapshot.find_by_name(ready.standard, ready.name)
         return (
             ready
             if known is None or known.state.is_forgotten
             else replace(ready, settled=(known.memory_id, "known"))
         )
     given = ready.given
-    prior = None if given is None else heads.of(given)
+    prior = None if given is None else heads.head_of(given)
     if given is None or prior is None or is_stale(prior, given):
         return ready
     try:
-        given = memories.foresee(context, snapshot, given, prior, now)
+        given = memories.prepare_next(context, snapshot, given, prior, now)
     except MemorandaError:
         # Refused when it is written, if it still is to be.
         return ready
     foreseen = _memory(context, given)
-    is_settled = given.after is not None and given.after[1] is None and given.bearer is None
+    is_settled = given.prepared is not None and given.prepared[1] is None and given.bearer is None
     return replace(foreseen, settled=(prior.memory_id, "known")) if is_settled else foreseen
 
 
@@ -481,7 +499,7 @@ def _foreseen_record(
     )
 
 
-def is_stale(prior: Version, given: memories.Given) -> bool:
+def is_stale(prior: Version, given: memories.AcceptedMemory) -> bool:
     """Bringing an old bundle in again must not undo what happened since, whichever standard did it."""
     return parse_instant(given.memory["updated_at"]) < prior.state.updated
 
@@ -489,12 +507,12 @@ def is_stale(prior: Version, given: memories.Given) -> bool:
 def _original_of_memory(
     context: Context,
     access: Access,
-    given: memories.Given,
+    given: memories.AcceptedMemory,
     inner: Document,
     now: Instant,
     adoption: Adoption | None,
 ) -> Ready | None:
-    place, memory = given.place, given.memory
+    place, memory = given.location, given.memory
     own = project_document(context, inner, place.tenant, place.space)
     # A memory that has a key, a creation or a source of its own keeps them, with the document inside.
     for kept in (
@@ -577,7 +595,7 @@ def _record_inside(context: Context, access: Access, inside: _Inside, now: Insta
     # A record that says more than a grain can travels whole, and may itself be the view of a document.
     record = load_record(inside.document.native)
     within = ump.unwrap(record)
-    if within is not None and bounds_of(record) is not None:
+    if within is not None and read_carried_bounds(record) is not None:
         original = _or_none(
             lambda: _original_of_record(context, access, record, within, now, inside.adoption)
         )
@@ -588,7 +606,7 @@ def _record_inside(context: Context, access: Access, inside: _Inside, now: Insta
 
 def _grain_inside(context: Context, access: Access, inside: _Inside, _: Instant) -> Ready:
     inner = inside.document
-    opened = open_given(context, inner.native)
+    opened = open_grain_input(context, inner.native)
     if (opened.grain.address, opened.delivery) != (inner.name, inner.native):
         raise InvalidInput("not the grain that it is named after")
     return _grain(context, access, opened, inside.tenant, kept=inside.bounds)
@@ -604,19 +622,22 @@ def _memory_inside(context: Context, access: Access, inside: _Inside, _: Instant
     ):
         raise InvalidInput("not the memory that it is named after")
     given = replace(given, new=_tightened(context, given.new, inside.bounds))
-    place, key = given.place, given.memory["key"]
-    name = memories.name_of(context, place, key)
+    place, key = given.location, given.memory["key"]
+    name = memories.stored_name(context, place, key)
 
     def write(unit: Unit, prior: Version | None, now: Instant, _: News) -> Outcome:
-        known = unit.named(oams.STANDARD, name) or memories.find(
+        known = unit.find_by_name(oams.STANDARD, name) or memories.find_head(
             context, unit, place, key, or_retracted=True
         )
         if known is not None and known.state.is_forgotten:
             known = None
         if known is not None:
-            if any(each.document.native == inner.native for each in unit.history(known.memory_id)):
+            if any(
+                each.document.native == inner.native
+                for each in unit.iterate_history(known.memory_id)
+            ):
                 return "known"
-            if same_content(oams_views.show(context, unit, known, place).memory, given.memory):
+            if same_content(oams_views.render(context, unit, known, place).memory, given.memory):
                 # The head, as it leaves without its history.
                 return "known"
             if prior is None and is_stale(known, given):
@@ -624,8 +645,8 @@ def _memory_inside(context: Context, access: Access, inside: _Inside, _: Instant
         head = known or prior
         if head is not None and prior is None:
             check_supersession(unit, head, {}, now=now)
-        memories.refuse_sooner_end(given, head)
-        memories.append(context, unit, given.new, head, now, closes=prior is None)
+        memories.refuse_earlier_expiry(given, head)
+        memories.append_memory(context, unit, given.new, head, now, closes=prior is None)
         return "created" if head is None or prior is not None else "updated"
 
     return Ready(
@@ -651,7 +672,7 @@ def _ready_by_port(context: Context, access: Access, inside: _Inside, _: Instant
     new = _tightened(context, prepare(context, inner, projection), inside.bounds)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
-        known = None if new_here.name else unit.named(inner.standard, inner.name)
+        known = None if new_here.name else unit.find_by_name(inner.standard, inner.name)
         if known is not None and not known.state.is_forgotten:
             return "known"
         version = (

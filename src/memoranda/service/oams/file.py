@@ -1,6 +1,6 @@
-"""RECALL over a JSONL file that is a store (OAMS, section 1): the weights of the store, without one.
+"""RECALL over a JSONL file that serves as a store (OAMS, section 1), ranked with the weights of the real store.
 
-The file is read once more; what is kept of it are the counts of the memories that have a word of the query at all.
+The file is read once per query. Only the word counts of memories that hold a word of the query are kept in memory.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from memoranda.standards.oams.memory import Memory, to_response
 from memoranda.standards.oams.namespace import Namespace, parse_namespace
 from memoranda.standards.oams.requests import RecallRequest
 
-# (namespace, key, updated, words in all, how often each word of the query): small, as every line may be one.
+# (namespace, key, update time, number of words, count of each query word). Small, as every line may match.
 _Match = tuple[str, str, Instant, int, tuple[int, ...]]
 
-_LISTED = 10
+# Namespaces that a message lists.
+_LISTED_NAMESPACES = 10
 
 
 def only_namespace(store: JsonlStore) -> Namespace:
-    """The namespace that is meant when none is named. Raises InvalidInput unless there is exactly one.
+    """Return the only namespace of a file. Raises NamespaceNotFound and InvalidInput unless there is exactly one.
 
     Section 4: by default RECALL is scoped to a single namespace; more of them are opt-in.
     """
@@ -35,34 +36,34 @@ def only_namespace(store: JsonlStore) -> Namespace:
     if not names:
         raise NamespaceNotFound("the file has no memories")
     if len(names) > 1:
-        more = ", …" if len(names) > _LISTED else ""
+        more = ", …" if len(names) > _LISTED_NAMESPACES else ""
         raise InvalidInput(
-            f"the file has {len(names)} namespaces; name one of {', '.join(names[:_LISTED])}{more}"
+            f"the file has {len(names)} namespaces; name one of {', '.join(names[:_LISTED_NAMESPACES])}{more}"
         )
     return parse_namespace(names[0])
 
 
 def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memory]:
-    """The best memories of a file for a query, each with its score."""
-    asked = request.namespaces or (only_namespace(store),)
-    if len({each.owner for each in asked}) > 1:
-        # Section 4: MUST refuse what spans owners unless the caller presents consent; a file cannot tell of any.
+    """Return the best memories of a file for a query, with their scores."""
+    namespaces = request.namespaces or (only_namespace(store),)
+    if len({namespace.owner for namespace in namespaces}) > 1:
+        # Section 4: MUST refuse a query across owners without consent, and a file holds no consents.
         raise CrossNamespace(
             "a query that spans owners needs the consent of each; ask for one owner at a time"
         )
-    if missing := [each for each in map(str, asked) if each not in store.namespaces]:
+    if missing := [name for name in map(str, namespaces) if name not in store.namespaces]:
         raise NamespaceNotFound(f"the file has no namespace {missing[0]!a}")
-    wanted = tuple(word.terms for word in asked_words(request.query) if not word.is_optional)
+    terms = tuple(word.terms for word in asked_words(request.query) if not word.is_optional)
     is_newest = not request.query.strip()
-    named = request.replace_fields(namespace=None, namespace_list=list(asked))
-    matches, weights, mean = _matches(store, named, wanted, everything=is_newest)
+    narrowed = request.replace_fields(namespace=None, namespace_list=list(namespaces))
+    matches, weights, mean = _matches(store, narrowed, terms, takes_all=is_newest)
     relevance = _relevance(matches, weights, mean)
     best = max(relevance, default=0.0) or 1.0
     scored = (
-        (score_of(found / best, match[2], now), match)
-        for found, match in zip(relevance, matches, strict=True)
+        (score_of(relevance_of / best, match[2], now), match)
+        for relevance_of, match in zip(relevance, matches, strict=True)
     )
-    top = heapq.nsmallest(request.k, scored, key=lambda each: (-each[0], each[1][1], each[1][0]))
+    top = heapq.nsmallest(request.k, scored, key=lambda hit: (-hit[0], hit[1][1], hit[1][0]))
     return [
         to_response(store.get(parse_namespace(namespace), key), score=score)
         for score, (namespace, key, *_) in top
@@ -72,56 +73,68 @@ def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memo
 def _matches(
     store: JsonlStore,
     request: RecallRequest,
-    wanted: tuple[tuple[str, ...], ...],
+    terms: tuple[tuple[str, ...], ...],
     *,
-    everything: bool,
+    takes_all: bool,
 ) -> tuple[list[_Match], list[float], float]:
-    """What may be in the answer; what each word of the query weighs; how many words a memory has on average."""
+    """Return the matching memories, the weight of each query word, and the mean number of words per memory."""
     matches: list[_Match] = []
-    names = {str(each): str(each) for each in request.namespaces}
-    holders, exact = [0] * len(wanted), exact_terms(request.query)
+    names = {str(namespace): str(namespace) for namespace in request.namespaces}
+    holders, exact = [0] * len(terms), exact_terms(request.query)
     total = length = 0
     for memory in store.find_candidates(request):
         text = memory["value"] or memory["key"]
         stems = keywords(text)
         total += 1
         length += len(stems)
-        counts = tuple(sum(map(stems.count, spellings)) for spellings in wanted)
+        counts = tuple(sum(map(stems.count, spellings)) for spellings in terms)
         if exact.rejects(text):
             continue
         if any(counts):
-            holders = [held + bool(count) for held, count in zip(holders, counts, strict=True)]
-        elif not (everything or exact.is_exclusive):
+            holders = [
+                holder_count + bool(count)
+                for holder_count, count in zip(holders, counts, strict=True)
+            ]
+        elif not (takes_all or exact.is_exclusive):
             continue
         updated = parse_instant(memory["updated_at"])
         matches.append((names[memory["namespace"]], memory["key"], updated, len(stems), counts))
-    weights = [math.log(1.0 + (total - held + 0.5) / (held + 0.5)) for held in holders]
+    weights = [
+        math.log(1.0 + (total - holder_count + 0.5) / (holder_count + 0.5))
+        for holder_count in holders
+    ]
     return matches, weights, max(1.0, length / max(1, total))
 
 
 def _relevance(matches: Sequence[_Match], weights: Sequence[float], mean: float) -> list[float]:
-    """As the store ranks what is in no session: nothing stands beside anything, and each is a talk by itself."""
+    """Return the score of each match, as the store ranks memories that belong to no session."""
     text, window = (_shares(matches, weights, mean, b) for b in (B, WINDOW_B))
-    found = []
-    for match, one, two in zip(matches, text, window, strict=True):
-        topic = WORDS_ONLY.session * (one + two) / RETRIEVER_COUNT
+    scores = []
+    for match, text_share, window_share in zip(matches, text, window, strict=True):
+        topic = WORDS_ONLY.session * (text_share + window_share) / RETRIEVER_COUNT
         length = WORDS_ONLY.length * math.log1p(match[3]) if any(match[4]) else 0.0
-        every = WORDS_ONLY.every if len(match[4]) > 1 and all(match[4]) else 0.0
-        found.append(WORDS_ONLY.text * one + WORDS_ONLY.window * two + every + topic + length)
-    return found
+        all_words = WORDS_ONLY.every if len(match[4]) > 1 and all(match[4]) else 0.0
+        scores.append(
+            WORDS_ONLY.text * text_share
+            + WORDS_ONLY.window * window_share
+            + all_words
+            + topic
+            + length
+        )
+    return scores
 
 
 def _shares(
     matches: Sequence[_Match], weights: Sequence[float], mean: float, b: float
 ) -> list[float]:
-    """BM25 of each, as a share of the best."""
-    found = []
+    """Return the BM25 score of each match, as a share of the best one."""
+    scores = []
     for *_, length, counts in matches:
         spread = K1 * (1.0 - b + b * length / mean)
         parts = (
             weight * count * (K1 + 1.0) / (count + spread)
             for weight, count in zip(weights, counts, strict=True)
         )
-        found.append(sum(parts))
-    best = max(found, default=0.0) or 1.0
-    return [each / best for each in found]
+        scores.append(sum(parts))
+    best = max(scores, default=0.0) or 1.0
+    return [score / best for score in scores]

@@ -1,8 +1,12 @@
-"""OAMS 0.1 over the one store: five operations, namespaces as access control, and consent of both owners.
+"""The operations STORE, BATCH_STORE, GET and FORGET of OAMS 0.1, with namespaces as access control.
 
-A memory under a key is a memory of the store: every STORE with other content is its next version, and its name stands
-for whatever is its head, also when another standard revised it. Memories of other standards appear in the namespace
-of their space, under the name of their first version.
+A memory under a key is a memory of the store: each STORE with different content appends a version, and the key names
+the head, also after a revision through another standard. Memories of other standards appear in the namespace of their
+space, under the name of their first version.
+
+A write has three steps, of which only the last needs the writer: `accept` checks a memory and builds its first version,
+`prepare_next` compares it with the head and builds the next version, `write_next` appends what was prepared, or builds
+it again if the head has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from memoranda.errors import (
     MemoryNotFound,
     NamespaceNotFound,
     StoreCorrupt,
+    VersionMismatch,
 )
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version
@@ -32,21 +37,20 @@ from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
-from memoranda.service.core.lifecycle import append_next, following
-from memoranda.service.core.lineage import forget_derived
-from memoranda.service.core.protection import check_supersession, refuse_held
-from memoranda.service.core.secret_screening import screened_fields
-from memoranda.service.core.views import holds, project
-from memoranda.service.oams.guards import check_condition
+from memoranda.service.core.lifecycle import append_next, inherit_bounds
+from memoranda.service.core.lineage import remove_derived_of
+from memoranda.service.core.protection import check_supersession, refuse_on_hold
+from memoranda.service.core.secret_screening import screen_fields
+from memoranda.service.core.views import is_intact, project
 from memoranda.service.oams.views import (
-    Place,
-    Shown,
-    etag_of,
-    foreign_head,
-    foreign_standard,
+    Location,
+    TaggedMemory,
+    compute_etag,
+    find_foreign_head,
     may_see,
-    present,
-    show,
+    render,
+    render_for_reader,
+    standard_of_key,
 )
 from memoranda.service.retrieve import sees_everything
 from memoranda.service.ump.revise import handover, tombstone
@@ -63,51 +67,54 @@ from memoranda.standards.oams.namespace import (
 from memoranda.standards.oams.port import original_of, project_memory, rules_of_memory
 from memoranda.storage.engine.contract import Snapshot, Unit
 
-# Where a memory may say anything at all.
-_SAID: Final[tuple[str, ...]] = ("value", "tags", "metadata", "source_id")
+# Fields with free text, which may hold a secret.
+_SCREENED_FIELDS: Final[tuple[str, ...]] = ("value", "tags", "metadata", "source_id")
+# Memories per BATCH_STORE, which is one transaction: more would hold the writer too long.
 BATCH_LIMIT: Final = 10_000
 
 
-class Stored(Shown, frozen=True, kw_only=True):
-    """What became of a memory."""
+class StoreResult(TaggedMemory, frozen=True, kw_only=True):
+    """The outcome of a STORE: the memory, and `created`, `updated` or `unchanged`."""
 
     result: str
     warnings: tuple[str, ...] = ()
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory that passed every check and knows its place."""
+class AcceptedMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory that passed every check, with its location and the version to write."""
 
-    place: Place
+    location: Location
     memory: Memory
     warnings: tuple[str, ...]
-    # Made before the writer's turn: what is written when nothing is there before it, and what is answered then.
+    # The first version, and its result: used if there is no memory under the key.
     new: NewVersion
-    stored: Stored
-    # The same for when this version is there before it; None: that says the same already.
-    after: tuple[Version, NewVersion | None, Stored] | None = None
-    # The caller, if there is anything that it may not see; what it may not see it does not write over.
+    stored: StoreResult
+    # The head that was compared, the version to append (None: no change), and the result.
+    prepared: tuple[Version, NewVersion | None, StoreResult] | None = None
+    # The caller, if it may not see all memories: it must not overwrite a memory that it cannot see.
     bearer: Access | None = None
-    # Whether the caller may erase: an end that comes sooner does so, with every earlier wording.
+    # True if the caller may erase. An earlier expiry erases a memory, with all of its versions.
     may_erase: bool = True
 
 
-def place_of(access: Access, namespace: Namespace, *, tenant: str | None = None) -> Place:
-    """Where a namespace is, if the caller may go there. Raises CrossNamespace."""
-    whose = tenant or access.default_tenant
-    space = space_of(namespace, whose)
+def locate_namespace(
+    access: Access, namespace: Namespace, *, tenant: str | None = None
+) -> Location:
+    """Return the location of a namespace. Raises CrossNamespace if it is out of the caller's reach."""
+    owner = tenant or access.default_tenant
+    space = space_of(namespace, owner)
     try:
-        access.require_reach(whose)
-        # What a token says of agents and visibility is asked of each memory.
-        access.require_scope({**access.limits, "owner": whose, "project": space or None})
+        access.require_reach(owner)
+        # Limits of a token on agents and visibility are checked per memory.
+        access.require_scope({**access.limits, "owner": owner, "project": space or None})
     except ForbiddenScope as error:
         raise CrossNamespace(error.message) from None
-    user = "" if namespace.owner == owner_hash(whose) else namespace.owner
-    return Place(namespace=str(namespace), user=user, tenant=whose, space=space)
+    user = "" if namespace.owner == owner_hash(owner) else namespace.owner
+    return Location(namespace=str(namespace), user=user, tenant=owner, space=space)
 
 
-def namespace_named(_: Context, access: Access, name: str | None = None) -> Namespace:
-    """The namespace that a name stands for: whole, or a scope of the caller's own; without one, where the caller is."""
+def resolve_namespace(_: Context, access: Access, name: str | None = None) -> Namespace:
+    """Return the namespace of a full name, or of a scope of the caller's own; without a name, the default one."""
     own = access.default_tenant
     if name is not None:
         return parse_namespace(name if ":" in name else f"{owner_hash(own)}:{name}")
@@ -126,101 +133,116 @@ def store(
     *,
     if_match: str | None = None,
     if_absent: bool = False,
-) -> Stored:
-    """Write one memory: a new one, the next version of one, or nothing when it says what is there already."""
+) -> StoreResult:
+    """Write a new memory, or the next version of one; nothing if the content is unchanged."""
     now = context.clock()
-    given = accept(context, access, value, now=now)
-    place, key = given.place, given.memory["key"]
+    accepted = accept(context, access, value, now=now)
+    location, key = accepted.location, accepted.memory["key"]
 
-    def write(unit: Unit, given: Given, prior: Version | None) -> Stored:
-        stored = follow(context, unit, given, prior, now, if_match=if_match, if_absent=if_absent)
-        unit.record(audited(access, "store", now, place, (stored.etag,), stored.result))
-        return stored
-
-    def write_if_new(unit: Unit) -> Stored | None:
-        is_there = find(context, unit, place, key, or_retracted=True) is not None
-        return None if is_there else write(unit, given, None)
-
-    stored = context.engine.write(place.tenant, write_if_new)
-    if stored is None:
-        # What follows a version is compared and made outside the writer's turn.
-        with context.engine.read(place.tenant) as snapshot:
-            prior = find(context, snapshot, place, key, or_retracted=True)
-            foreseen = foresee(context, snapshot, given, prior, now)
-        stored = context.engine.write(
-            place.tenant,
-            lambda unit: write(unit, foreseen, find(context, unit, place, key, or_retracted=True)),
+    def write(unit: Unit, accepted: AcceptedMemory, prior: Version | None) -> StoreResult:
+        result = write_next(
+            context, unit, accepted, prior, now, if_match=if_match, if_absent=if_absent
         )
-    finish_withdrawals(context, [given])
-    return stored
+        unit.record_audit(
+            build_audit_entry(access, "store", now, location, (result.etag,), result.result)
+        )
+        return result
+
+    def write_if_new(unit: Unit) -> StoreResult | None:
+        has_head = find_head(context, unit, location, key, or_retracted=True) is not None
+        return None if has_head else write(unit, accepted, None)
+
+    result = context.engine.write(location.tenant, write_if_new)
+    if result is None:
+        # The next version is compared and built before the writer is needed.
+        with context.engine.read(location.tenant) as snapshot:
+            prior = find_head(context, snapshot, location, key, or_retracted=True)
+            prepared = prepare_next(context, snapshot, accepted, prior, now)
+        result = context.engine.write(
+            location.tenant,
+            lambda unit: write(
+                unit, prepared, find_head(context, unit, location, key, or_retracted=True)
+            ),
+        )
+    finish_withdrawals(context, [accepted])
+    return result
 
 
-def finish_withdrawals(context: Context, given: Sequence[Given]) -> None:
-    """Let go what rested on consents that were withdrawn: a memory may be the view of a grain that withdraws one."""
-    if any(NATIVE_KEY in memory.metadata_of(each.memory) for each in given):
-        cascade.finish(context, given[0].place.tenant)
+def finish_withdrawals(context: Context, batch: Sequence[AcceptedMemory]) -> None:
+    """Erase what rested on a withdrawn consent, if a memory is the view of a grain that withdraws one."""
+    if any(NATIVE_KEY in memory.metadata_of(accepted.memory) for accepted in batch):
+        cascade.erase_withdrawn(context, batch[0].location.tenant)
 
 
-def batch_store(context: Context, access: Access, values: Sequence[object]) -> list[Stored]:
-    """Write many memories, all or none."""
+def batch_store(context: Context, access: Access, values: Sequence[object]) -> list[StoreResult]:
+    """Write many memories in one transaction: all or none."""
     if not 1 <= len(values) <= BATCH_LIMIT:
         raise InvalidInput(f"memories: a batch has from 1 to {BATCH_LIMIT} memories")
     now = context.clock()
-    given: list[Given] = []
+    accepted: list[AcceptedMemory] = []
     for number, value in enumerate(values):
         try:
-            given.append(accept(context, access, value, now=now))
+            accepted.append(accept(context, access, value, now=now))
         except InvalidInput as error:
             raise type(error)(f"memories[{number}]: {error.message}") from None
 
-    with context.engine.read(given[0].place.tenant) as snapshot:
-        there, seq = _all_unchanged(context, snapshot, given), snapshot.change_seq()
+    with context.engine.read(accepted[0].location.tenant) as snapshot:
+        unchanged, seq = _find_unchanged(context, snapshot, accepted), snapshot.find_last_change()
 
-    def work(unit: Unit) -> list[Stored]:
-        heads, moved = Heads(context, unit, given), unit.changed_memories(seq)
-        stored = [
-            there[number][1]
-            if number in there and there[number][0] not in moved
-            else follow(context, unit, each, heads.of(each), now)
-            for number, each in enumerate(given)
+    def work(unit: Unit) -> list[StoreResult]:
+        heads, changed_memories = (
+            HeadLookup(context, unit, accepted),
+            unit.list_changed_memories(seq),
+        )
+        results = [
+            unchanged[number][1]
+            if number in unchanged and unchanged[number][0] not in changed_memories
+            else write_next(context, unit, item, heads.head_of(item), now)
+            for number, item in enumerate(accepted)
         ]
-        changed = sum(each.result != "unchanged" for each in stored)
-        unit.record(
-            audited(
+        written_count = sum(result.result != "unchanged" for result in results)
+        unit.record_audit(
+            build_audit_entry(
                 access,
                 "batch_store",
                 now,
-                given[0].place,
+                accepted[0].location,
                 (),
-                f"{changed} of {len(stored)} written",
+                f"{written_count} of {len(results)} written",
             )
         )
-        return stored
+        return results
 
-    stored = context.engine.write(given[0].place.tenant, work)
-    finish_withdrawals(context, given)
+    stored = context.engine.write(accepted[0].location.tenant, work)
+    finish_withdrawals(context, accepted)
     return stored
 
 
-def _all_unchanged(
-    context: Context, snapshot: Snapshot, given: Sequence[Given]
-) -> dict[int, tuple[int, Stored]]:
-    """Which of many say what is there already, each with its memory_id: read before the writer's turn."""
-    found: dict[int, tuple[int, Stored]] = {}
-    heads, times = (
-        Heads(context, snapshot, given),
-        Counter((each.place.space, each.memory["key"]) for each in given),
+def _find_unchanged(
+    context: Context, snapshot: Snapshot, batch: Sequence[AcceptedMemory]
+) -> dict[int, tuple[int, StoreResult]]:
+    """Return the memory id and the result of each memory whose content is stored already, by position.
+
+    It is read before the writer is needed, and holds as long as the memory is unchanged.
+    """
+    results: dict[int, tuple[int, StoreResult]] = {}
+    heads, key_counts = (
+        HeadLookup(context, snapshot, batch),
+        Counter((accepted.location.space, accepted.memory["key"]) for accepted in batch),
     )
-    for number, each in enumerate(given):
-        if each.bearer is not None or times[each.place.space, each.memory["key"]] > 1:
+    for number, accepted in enumerate(batch):
+        if (
+            accepted.bearer is not None
+            or key_counts[accepted.location.space, accepted.memory["key"]] > 1
+        ):
             continue
-        prior = heads.of(each)
+        prior = heads.head_of(accepted)
         if prior is None or _is_retracted(prior):
             continue
-        current = show(context, snapshot, prior, each.place)
-        if _says(current, each.memory, mapping.drop_original(each.memory)):
-            found[number] = prior.memory_id, _unchanged(current, each)
-    return found
+        current = render(context, snapshot, prior, accepted.location)
+        if _has_content(current, accepted.memory, mapping.drop_original(accepted.memory)):
+            results[number] = prior.memory_id, _unchanged_result(current, accepted)
+    return results
 
 
 def accept(
@@ -232,108 +254,117 @@ def accept(
     raw: bytes | None = None,
     complete: bool = False,
     is_checked: bool = False,
-) -> Given:
-    """Everything that can be decided without the store; `is_checked` if the rules of OAMS were asked already."""
+) -> AcceptedMemory:
+    """Check a memory, and build its first version, without reading the store.
+
+    `raw`: its bytes in a file. `complete`: it has all fields, as in an export. `is_checked`: the rules of OAMS were
+    applied already. Raises InvalidInput, CrossNamespace, and errors of the compliance rules.
+    """
     checked, warnings = (value, ()) if is_checked else memory.check(value, complete=complete)
-    spoken = {name: said for name, said in checked.items() if name in _SAID}
-    passed = screened_fields(context, spoken)
-    if passed is not spoken:
-        checked = {**checked, **passed}
+    screened = {name: value for name, value in checked.items() if name in _SCREENED_FIELDS}
+    replaced = screen_fields(context, screened)
+    if replaced is not screened:
+        checked = {**checked, **replaced}
     namespace = parse_namespace(checked["namespace"])
-    place = place_of(access, namespace)
-    if is_foreign_namespace(namespace, place.tenant):
-        # Section 4: a namespace is an access envelope; what is written into another's would be read by nobody.
+    location = locate_namespace(access, namespace)
+    if is_foreign_namespace(namespace, location.tenant):
+        # Section 4: a namespace is an access envelope; nobody could read a memory written into a foreign one.
         raise CrossNamespace("namespace: under the owner hash of another tenant")
     metadata = memory.metadata_of(checked)
-    # What an owner brings from a file is what it was: its bytes are compared with those here, its author is a claim.
+    # An owner's import keeps its bytes, which are compared with those in the store; its author is a claim.
     is_written = access.is_peer or not complete
     if (
         is_written
-        and (said := authorship.attributed_metadata(access, metadata, mapping.ACTOR_KEY))
+        and (rules := authorship.attribute_metadata(access, metadata, mapping.ACTOR_KEY))
         is not metadata
     ):
-        checked = {**checked, "metadata": said}
-    is_limited = not sees_everything(access, place.tenant)
+        checked = {**checked, "metadata": rules}
+    is_limited = not sees_everything(access, location.tenant)
     if is_limited:
-        _require_scope(access, place, checked)
-    if presets := context.presets_of(place.tenant):
-        said = rules_of_memory(checked, user=place.user)
-        is_encrypted = context.encrypts_users and (context.encrypts_all or bool(said["user_id"]))
-        compliance.check_write(presets, said, is_encrypted=is_encrypted)
+        _require_scope(access, location, checked)
+    if presets := context.presets_of(location.tenant):
+        rules = rules_of_memory(checked, user=location.user)
+        is_encrypted = context.encrypts_users and (context.encrypts_all or bool(rules["user_id"]))
+        compliance.check_write(presets, rules, is_encrypted=is_encrypted)
     fresh = memory.assign_times(checked, context.clock() if now is None else now, None)
-    # Bytes that say more than what is kept are not kept.
-    new = new_version(context, place, fresh, raw if fresh is value else None)
+    # The original bytes are kept only if the fields are complete and unchanged.
+    new = build_version(context, location, fresh, raw if fresh is value else None)
     new = new if is_written else authorship.with_writer(context, access, new, is_from_file=True)
-    return Given(
-        place=place,
+    return AcceptedMemory(
+        location=location,
         memory=checked,
         warnings=tuple(warnings),
         new=new,
-        stored=as_stored(fresh, new, "created", tuple(warnings)),
+        stored=build_result(fresh, new, "created", tuple(warnings)),
         bearer=access if is_limited else None,
-        may_erase=access.may_erase(place.tenant),
+        may_erase=access.may_erase(location.tenant),
     )
 
 
-def as_stored(
+def build_result(
     fresh: Memory, new: NewVersion, result: str, warnings: tuple[str, ...] = ()
-) -> Stored:
-    """What is answered when a memory is written."""
-    return Stored(
+) -> StoreResult:
+    """Return the result of writing a version."""
+    return StoreResult(
         memory=memory.to_response(fresh),
-        etag=etag_of(new.document),
+        etag=compute_etag(new.document),
         result=result,
         warnings=warnings,
     )
 
 
-def _reads_as(projection: Projection) -> tuple[str, str]:
-    """What its words are made from."""
+def _indexed_text(projection: Projection) -> tuple[str, str]:
+    """Return the parts of a projection from which the word index is built."""
     return projection.text, projection.language
 
 
-def new_version(
+def build_version(
     context: Context,
-    place: Place,
+    location: Location,
     fresh: Memory,
     raw: bytes | None = None,
     like: NewVersion | None = None,
 ) -> NewVersion:
-    """A complete memory as it is written: `raw`, if it came in that form; `like` may have the words of its text."""
-    name, native = name_of(context, place, fresh["key"]), dump(fresh) if raw is None else raw
+    """Return the version of a complete memory.
+
+    `raw`: its bytes, if it came as bytes. `like`: a version whose index entry is reused if the text is the same.
+    """
+    name, native = stored_name(context, location, fresh["key"]), dump(fresh) if raw is None else raw
     document = Document(
         standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native
     )
-    projection = project_memory(fresh, place.tenant, ump_version=context.ump_version)
-    is_like = like is not None and _reads_as(like.projection) == _reads_as(projection)
-    indexed = like.indexed if like is not None and is_like else None
+    projection = project_memory(fresh, location.tenant, ump_version=context.ump_version)
+    has_same_text = like is not None and _indexed_text(like.projection) == _indexed_text(projection)
+    indexed = like.indexed if like is not None and has_same_text else None
     return prepare(context, document, projection, indexed=indexed)
 
 
-def _following(
+def _build_next(
     context: Context,
-    given: Given,
+    accepted: AcceptedMemory,
     wanted: Memory,
     prior: Version | None,
     current: Memory | None,
     now: Instant,
-) -> tuple[NewVersion, Stored]:
-    """Return the version that follows the prior one, if there is one, and the answer. Raises InvalidInput."""
+) -> tuple[NewVersion, StoreResult]:
+    """Return the version that follows the prior one, and its result. Raises InvalidInput."""
     if prior is not None and current is not None and not mapping.owns(prior.document):
         mapping.require_complete(project(context, prior), current, wanted)
     fresh = memory.assign_times(wanted, now, current)
-    new = new_version(context, given.place, fresh, like=given.new)
-    if (told := given.new.projection.bounds) is not None:
-        new = with_bounds(context, new, told)
-    return new, as_stored(fresh, new, "created" if current is None else "updated", given.warnings)
+    new = build_version(context, accepted.location, fresh, like=accepted.new)
+    if (bounds := accepted.new.projection.bounds) is not None:
+        new = with_bounds(context, new, bounds)
+    return new, build_result(
+        fresh, new, "created" if current is None else "updated", accepted.warnings
+    )
 
 
-def _require_scope(access: Access, place: Place, given: Memory) -> None:
-    """A narrowed token writes only what it reaches itself."""
+def _require_scope(access: Access, location: Location, accepted: Memory) -> None:
+    """Raise CrossNamespace unless the scope of a memory lies within the limits of a token."""
     scope = {
-        "owner": place.tenant,
-        "project": place.space or None,
-        "visibility": mapping.visibility_of(given),
+        "owner": location.tenant,
+        "project": location.space or None,
+        "visibility": mapping.visibility_of(accepted),
     }
     try:
         access.require_scope(scope)
@@ -341,110 +372,127 @@ def _require_scope(access: Access, place: Place, given: Memory) -> None:
         raise CrossNamespace(error.message) from None
 
 
-def foresee(
-    context: Context, snapshot: Snapshot, given: Given, prior: Version | None, now: Instant
-) -> Given:
-    """The same with the version that is written if what is there now still is when the writer's turn comes."""
+def prepare_next(
+    context: Context,
+    snapshot: Snapshot,
+    accepted: AcceptedMemory,
+    prior: Version | None,
+    now: Instant,
+) -> AcceptedMemory:
+    """Return the memory with the version to write, if the prior version is still the head at the time of writing."""
     if prior is None:
-        return given
+        return accepted
     current, wanted = (
-        show(context, snapshot, prior, given.place),
-        mapping.drop_original(given.memory),
+        render(context, snapshot, prior, accepted.location),
+        mapping.drop_original(accepted.memory),
     )
-    if not _is_retracted(prior) and _says(current, given.memory, wanted):
-        return replace(given, after=(prior, None, _unchanged(current, given)))
-    new, stored = _following(context, given, wanted, prior, current.memory, now)
-    new = following(context, prior, _timed(new, prior, now), by_owner=_is_owners(given))
-    return replace(given, after=(prior, new, stored))
+    if not _is_retracted(prior) and _has_content(current, accepted.memory, wanted):
+        return replace(accepted, prepared=(prior, None, _unchanged_result(current, accepted)))
+    new, stored = _build_next(context, accepted, wanted, prior, current.memory, now)
+    new = inherit_bounds(
+        context, prior, _adjust_times(new, prior, now), by_owner=_is_written_by_owner(accepted)
+    )
+    return replace(accepted, prepared=(prior, new, stored))
 
 
-def _says(current: Shown, *said: Memory) -> bool:
-    return any(memory.same_content(current.memory, each) for each in said)
+def _has_content(current: TaggedMemory, *candidates: Memory) -> bool:
+    """Return True if the current version has the content of any of these."""
+    return any(memory.same_content(current.memory, candidate) for candidate in candidates)
 
 
-def _unchanged(current: Shown, given: Given) -> Stored:
-    return Stored(
-        memory=current.memory, etag=current.etag, result="unchanged", warnings=given.warnings
+def _unchanged_result(current: TaggedMemory, accepted: AcceptedMemory) -> StoreResult:
+    return StoreResult(
+        memory=current.memory, etag=current.etag, result="unchanged", warnings=accepted.warnings
     )
 
 
-def _timed(new: NewVersion, prior: Version | None, now: Instant) -> NewVersion:
-    timed = _in_time(new.projection, prior, now)
+def _adjust_times(new: NewVersion, prior: Version | None, now: Instant) -> NewVersion:
+    timed = _adjust_projection_times(new.projection, prior, now)
     return new if timed is new.projection else replace(new, projection=timed)
 
 
-def _is_owners(given: Given) -> bool:
-    return given.bearer is None or not given.bearer.is_peer
+def _is_written_by_owner(accepted: AcceptedMemory) -> bool:
+    return accepted.bearer is None or not accepted.bearer.is_peer
 
 
-class Heads:
-    """The heads of many memories, most of which are not there yet: that is asked for all at once."""
+class HeadLookup:
+    """The heads of many memories. One query finds which keys exist; most of a batch do not."""
 
-    def __init__(self, context: Context, unit: Snapshot, given: Sequence[Given]) -> None:
+    def __init__(self, context: Context, unit: Snapshot, batch: Sequence[AcceptedMemory]) -> None:
         self._context, self._unit = context, unit
-        keys = {(each.place.space, each.memory["key"]): each for each in given}
-        asked = [(name, pair) for name, each in keys.items() for pair in _names(each)]
-        known = unit.known_names([pair for _, pair in asked])
-        self._known = {name for name, pair in asked if pair in known}
-        self._there = set(self._known)
-        self._found: dict[tuple[str, str], tuple[Version, bool]] = {}
+        keys = {(accepted.location.space, accepted.memory["key"]): accepted for accepted in batch}
+        candidates = [
+            (name, pair) for name, accepted in keys.items() for pair in _possible_names(accepted)
+        ]
+        existing = unit.filter_known_names([pair for _, pair in candidates])
+        self._existing = {name for name, pair in candidates if pair in existing}
+        self._there = set(self._existing)
+        self._prefetched: dict[tuple[str, str], tuple[Version, bool]] = {}
         self._used: set[int] = set()
 
-    def in_unit(self, unit: Snapshot) -> Heads:
-        """The same in a unit of work before which nothing was written since."""
+    def for_unit(self, unit: Snapshot) -> HeadLookup:
+        """Return a copy for a unit of work, valid if nothing was written since the look-up."""
         heads = copy(self)
-        heads._unit, heads._there = unit, set(self._known)
-        heads._found, heads._used = {}, set()
+        heads._unit, heads._there = unit, set(self._existing)
+        heads._prefetched, heads._used = {}, set()
         return heads
 
-    def look_up(self, given: Sequence[Given], now: Instant) -> None:
-        """Find those that are there, and ask whether they may be superseded, before anything is written.
+    def prefetch(self, batch: Sequence[AcceptedMemory], now: Instant) -> None:
+        """Find the existing heads, and whether they may be superseded, before anything is written.
 
-        A query in between would send what waits to be written row by row.
+        A query between two writes would flush the insert buffer and lose the batching.
         """
-        for each in given:
-            name = (each.place.space, each.memory["key"])
-            if name not in self._known or name in self._found or each.after is None:
+        for accepted in batch:
+            name = (accepted.location.space, accepted.memory["key"])
+            if name not in self._existing or name in self._prefetched or accepted.prepared is None:
                 continue
-            prior = find(
-                self._context, self._unit, each.place, each.memory["key"], or_retracted=True
+            prior = find_head(
+                self._context,
+                self._unit,
+                accepted.location,
+                accepted.memory["key"],
+                or_retracted=True,
             )
-            if prior is not None and prior == each.after[0]:
-                self._found[name] = prior, _may_be_superseded(self._unit, prior, now)
+            if prior is not None and prior == accepted.prepared[0]:
+                self._prefetched[name] = prior, _is_superseding_allowed(self._unit, prior, now)
 
-    def of(self, given: Given) -> Version | None:
-        """The head of one of them; from then on it is there."""
-        return self.with_leave(given)[0]
+    def head_of(self, accepted: AcceptedMemory) -> Version | None:
+        """Return the head of a memory; the key counts as existing from then on."""
+        return self.head_and_permission(accepted)[0]
 
-    def with_leave(self, given: Given) -> tuple[Version | None, bool]:
-        """The same, with whether it is known that it may be superseded."""
-        name = (given.place.space, given.memory["key"])
+    def head_and_permission(self, accepted: AcceptedMemory) -> tuple[Version | None, bool]:
+        """Return the head of a memory, and True if it is known that it may be superseded."""
+        name = (accepted.location.space, accepted.memory["key"])
         if name not in self._there:
             self._there.add(name)
             return None, False
-        found = self._found.pop(name, None)
-        if found is None or found[0].memory_id in self._used:
-            # It may have been written meanwhile.
-            return find(
-                self._context, self._unit, given.place, given.memory["key"], or_retracted=True
+        prefetched = self._prefetched.pop(name, None)
+        if prefetched is None or prefetched[0].memory_id in self._used:
+            # This batch may have written it meanwhile.
+            return find_head(
+                self._context,
+                self._unit,
+                accepted.location,
+                accepted.memory["key"],
+                or_retracted=True,
             ), False
-        self._used.add(found[0].memory_id)
-        return found
+        self._used.add(prefetched[0].memory_id)
+        return prefetched
 
-    def forgotten(self, given: Given) -> Instant | None:
-        """When what this names was forgotten, if it was and nothing has taken its place."""
-        if (given.place.space, given.memory["key"]) not in self._known:
+    def time_forgotten(self, accepted: AcceptedMemory) -> Instant | None:
+        """Return the time at which the memory under this key was forgotten; None unless its head is a tombstone."""
+        if (accepted.location.space, accepted.memory["key"]) not in self._existing:
             return None
-        for standard, name in _names(given):
-            version = self._unit.named(standard, name)
-            if version is not None and version.state.space == given.place.space:
-                head = self._unit.newest(version.memory_id)
+        for standard, name in _possible_names(accepted):
+            version = self._unit.find_by_name(standard, name)
+            if version is not None and version.state.space == accepted.location.space:
+                head = self._unit.load_newest(version.memory_id)
                 if head.state.is_forgotten:
                     return head.state.tombstoned
         return None
 
 
-def _may_be_superseded(unit: Snapshot, prior: Version, now: Instant) -> bool:
+def _is_superseding_allowed(unit: Snapshot, prior: Version, now: Instant) -> bool:
     try:
         check_supersession(unit, prior, {}, now=now)
     except MemorandaError:
@@ -452,78 +500,94 @@ def _may_be_superseded(unit: Snapshot, prior: Version, now: Instant) -> bool:
     return True
 
 
-def _names(given: Given) -> list[tuple[str, str]]:
-    """What the key of a memory may be the name of."""
-    key = given.memory["key"]
-    return [(mapping.STANDARD, given.new.document.name), (foreign_standard(key), key)]
+def _possible_names(accepted: AcceptedMemory) -> list[tuple[str, str]]:
+    """Return the names, with their standards, that a key may stand for."""
+    key = accepted.memory["key"]
+    return [(mapping.STANDARD, accepted.new.document.name), (standard_of_key(key), key)]
 
 
-def follow(
+def write_next(
     context: Context,
     unit: Unit,
-    given: Given,
+    accepted: AcceptedMemory,
     prior: Version | None,
     now: Instant,
     *,
     if_match: str | None = None,
     if_absent: bool = False,
     is_allowed: bool = False,
-) -> Stored:
-    """Write what follows the head that was found, or is the first of its memory; `is_allowed`: that was asked."""
-    place, wanted = given.place, given.memory
+) -> StoreResult:
+    """Append the next version to the head, or the first version of a memory.
+
+    `is_allowed`: superseding the head was checked already. Raises VersionMismatch, CrossNamespace, and the errors of
+    the supersession policy.
+    """
+    location, wanted = accepted.location, accepted.memory
     if (
         prior is not None
-        and given.bearer is not None
-        and not may_see(context, given.bearer, unit, prior)
+        and accepted.bearer is not None
+        and not may_see(context, accepted.bearer, unit, prior)
     ):
-        raise CrossNamespace("what is kept under this key is not for this credential")
-    is_free = if_match is None and not if_absent
-    if is_free and prior is not None and given.after is not None and given.after[0] == prior:
-        # Compared and made before the writer's turn.
-        _, foreseen, stored = given.after
-        if foreseen is not None:
+        raise CrossNamespace("this credential may not see the memory under this key")
+    is_unconditional = if_match is None and not if_absent
+    if (
+        is_unconditional
+        and prior is not None
+        and accepted.prepared is not None
+        and accepted.prepared[0] == prior
+    ):
+        # The prepared version is still valid.
+        _, prepared, result = accepted.prepared
+        if prepared is not None:
             if not is_allowed:
                 check_supersession(unit, prior, {}, now=now)
-            _write(context, unit, given, foreseen, prior, now)
-        return stored
-    current = None if prior is None else show(context, unit, prior, place)
-    is_there = prior is not None and not _is_retracted(prior)
-    check_condition(current.etag if current is not None and is_there else None, if_match, if_absent)
+            _append_accepted(context, unit, accepted, prepared, prior, now)
+        return result
+    current = None if prior is None else render(context, unit, prior, location)
+    has_current = prior is not None and not _is_retracted(prior)
+    _check_condition(
+        current.etag if current is not None and has_current else None, if_match, if_absent
+    )
     if prior is not None and current is not None:
         wanted = mapping.drop_original(wanted)
-        if is_there and _says(current, given.memory, wanted):
-            return _unchanged(current, given)
+        if has_current and _has_content(current, accepted.memory, wanted):
+            return _unchanged_result(current, accepted)
         check_supersession(unit, prior, {}, now=now)
-    elif _is_taken(context, unit, given):
+    elif _is_original_known(context, unit, accepted):
         wanted = mapping.drop_original(wanted)
-    new, stored = given.new, given.stored
-    if current is not None or wanted is not given.memory:
-        new, stored = _following(
-            context, given, wanted, prior, None if current is None else current.memory, now
+    new, result = accepted.new, accepted.stored
+    if current is not None or wanted is not accepted.memory:
+        new, result = _build_next(
+            context, accepted, wanted, prior, None if current is None else current.memory, now
         )
-    _write(context, unit, given, new, prior, now)
-    return stored
+    _append_accepted(context, unit, accepted, new, prior, now)
+    return result
 
 
-def _write(
-    context: Context, unit: Unit, given: Given, new: NewVersion, prior: Version | None, now: Instant
+def _append_accepted(
+    context: Context,
+    unit: Unit,
+    accepted: AcceptedMemory,
+    new: NewVersion,
+    prior: Version | None,
+    now: Instant,
 ) -> None:
-    refuse_sooner_end(given, prior)
-    append(context, unit, new, prior, now, by_owner=_is_owners(given))
+    refuse_earlier_expiry(accepted, prior)
+    append_memory(context, unit, new, prior, now, by_owner=_is_written_by_owner(accepted))
 
 
-def refuse_sooner_end(given: Given, prior: Version | None) -> None:
-    """Raise CrossNamespace if what is kept would be erased by an end that only its owner may set (UMP §3.6)."""
-    ends = given.new.projection.expires
-    if given.may_erase or prior is None or ends is None:
+def refuse_earlier_expiry(accepted: AcceptedMemory, prior: Version | None) -> None:
+    """Raise CrossNamespace if the memory would expire earlier, and so be erased, without the grant to (UMP §3.6)."""
+    expires = accepted.new.projection.expires
+    if accepted.may_erase or prior is None or expires is None:
         return
-    if prior.state.expires is None or ends < prior.state.expires:
+    if prior.state.expires is None or expires < prior.state.expires:
         raise CrossNamespace(
-            "an end would erase what is kept here; this credential does not grant 'erase'"
+            "an earlier expiry would erase the stored memory; this credential does not grant 'erase'"
         )
 
 
-def append(
+def append_memory(
     context: Context,
     unit: Unit,
     new: NewVersion,
@@ -533,11 +597,11 @@ def append(
     by_owner: bool = True,
     closes: bool = True,
 ) -> Version:
-    """Write a version that is new or follows the prior one; `closes` says that this is what ends the prior one."""
-    new = _timed(new, prior, now)
+    """Append a version, as the first or after the prior one; `closes`: it ends the validity of the prior one."""
+    new = _adjust_times(new, prior, now)
     projection = new.projection
     cascade.check_basis(context, unit, new.document, projection, now)
-    cascade.note(unit, projection)
+    cascade.note_withdrawal(unit, projection)
     if prior is None:
         version = new.append(unit, now=now, follow_head=True)
     else:
@@ -545,18 +609,20 @@ def append(
             context, unit, prior, new, now=now, by_owner=by_owner, follow_head=True
         )
     if prior is not None and closes:
-        unit.close(
+        unit.close_version(
             prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now
         )
     unit.announce("created" if prior is None else "revised", version, now=now)
     return version
 
 
-def _in_time(projection: Projection, prior: Version | None, now: Instant) -> Projection:
-    """A new version is true from when it was written; what it was made from, until then.
+def _adjust_projection_times(
+    projection: Projection, prior: Version | None, now: Instant
+) -> Projection:
+    """Return the projection with a validity that starts now at the latest, and a creation before its update.
 
-    A clock that is ahead does not keep it from being true now. Lists go by the last update, also if that is said to be
-    before the creation.
+    The version is valid from its own time, and the prior one until then. If the client's clock is ahead, it is valid
+    from now.
     """
     starts = (
         projection.valid_from if prior is None else max(projection.valid_from, projection.observed)
@@ -567,40 +633,48 @@ def _in_time(projection: Projection, prior: Version | None, now: Instant) -> Pro
     return replace(projection, valid_from=starts, created=created)
 
 
-def _is_taken(context: Context, unit: Unit, given: Given) -> bool:
-    """Whether a new memory is the view of a document that is here itself, or was: that one keeps its name.
+def _is_original_known(context: Context, unit: Unit, accepted: AcceptedMemory) -> bool:
+    """Return True if a new memory is the view of a document that is stored under its own name already.
 
-    But the very same memory, forgotten and then brought again, is what it was.
+    A document that was forgotten and comes back with the same bytes is no such case.
     """
-    if NATIVE_KEY not in memory.metadata_of(given.memory):
+    if NATIVE_KEY not in memory.metadata_of(accepted.memory):
         return False
-    original = original_of(given.memory, given.place.tenant, ump_version=context.ump_version)
-    known = (
-        None if original is None else unit.named(original.document.standard, original.document.name)
+    original = original_of(
+        accepted.memory, accepted.location.tenant, ump_version=context.ump_version
     )
-    if known is None or known.state.erased:
+    stored = (
+        None
+        if original is None
+        else unit.find_by_name(original.document.standard, original.document.name)
+    )
+    if stored is None or stored.state.erased:
         return False
-    return not (known.state.is_forgotten and known.document.native == given.new.document.native)
+    return not (
+        stored.state.is_forgotten and stored.document.native == accepted.new.document.native
+    )
 
 
 # --- read ----------------------------------------------------------------------------------------------------
 
 
-def get(context: Context, access: Access, namespace: Namespace, key: str) -> Shown:
-    """One memory by its key."""
-    now, place = context.clock(), place_of(access, namespace)
-    with context.engine.read(place.tenant) as snapshot:
-        require_namespace(snapshot, place)
-        version = find(context, snapshot, place, key)
+def get(context: Context, access: Access, namespace: Namespace, key: str) -> TaggedMemory:
+    """Return the memory under a key. Raises MemoryNotFound, NamespaceNotFound and StoreCorrupt."""
+    now, location = context.clock(), locate_namespace(access, namespace)
+    with context.engine.read(location.tenant) as snapshot:
+        require_namespace(snapshot, location)
+        version = find_head(context, snapshot, location, key)
         if version is None or not may_see(context, access, snapshot, version):
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
-        if not holds(version):
+        if not is_intact(version):
             raise StoreCorrupt(
-                "the stored memory is not what was accepted any more; run 'memoranda verify'"
+                "the stored memory was changed outside of Memoranda; run 'memoranda verify'"
             )
-        found = present(context, snapshot, version, place)
-    context.audit_read(place.tenant, audited(access, "get", now, place, (found.etag,), "ok"))
-    return found
+        answer = render_for_reader(context, snapshot, version, location)
+    context.audit_read(
+        location.tenant, build_audit_entry(access, "get", now, location, (answer.etag,), "ok")
+    )
+    return answer
 
 
 # --- forget --------------------------------------------------------------------------------------------------
@@ -609,51 +683,61 @@ def get(context: Context, access: Access, namespace: Namespace, key: str) -> Sho
 def forget(
     context: Context, access: Access, namespace: Namespace, key: str, *, if_match: str | None = None
 ) -> None:
-    """Take a memory out of every answer; it stays on record (FORGET)."""
-    now, place = context.clock(), place_of(access, namespace)
+    """Forget a memory softly: nobody finds it any more, and it can be restored (FORGET)."""
+    now, location = context.clock(), locate_namespace(access, namespace)
 
     def work(unit: Unit) -> None:
-        require_namespace(unit, place)
-        version = find(context, unit, place, key)
+        require_namespace(unit, location)
+        version = find_head(context, unit, location, key)
         if version is None or not may_see(context, access, unit, version):
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
-        check_condition(show(context, unit, version, place).etag, if_match, if_absent=False)
+        _check_condition(render(context, unit, version, location).etag, if_match, if_absent=False)
         check_supersession(unit, version, {}, now=now)
-        for each in unit.protecting(version.memory_id):
-            refuse_held(each)
+        for protected in unit.iterate_protecting(version.memory_id):
+            refuse_on_hold(protected)
         tombstone(unit, version, now, whole=True)
         unit.announce("tombstoned", version, now=now)
-        forget_derived(unit, version.memory_id, now=now)
-        unit.record(
-            audited(access, "forget", now, place, (etag_of(version.document),), "tombstoned")
+        remove_derived_of(unit, version.memory_id, now=now)
+        unit.record_audit(
+            build_audit_entry(
+                access, "forget", now, location, (compute_etag(version.document),), "tombstoned"
+            )
         )
 
-    context.engine.write(place.tenant, work)
+    context.engine.write(location.tenant, work)
 
 
 # --- finding and showing -------------------------------------------------------------------------------------
 
 
-def find(
-    context: Context, snapshot: Snapshot, place: Place, key: str, *, or_retracted: bool = False
+def find_head(
+    context: Context,
+    snapshot: Snapshot,
+    location: Location,
+    key: str,
+    *,
+    or_retracted: bool = False,
 ) -> Version | None:
-    """The head of the memory under a key, unless it was forgotten or retracted, has expired or never was."""
+    """Return the head of the memory under a key; None if it is missing, forgotten, expired or retracted.
+
+    `or_retracted`: return a retracted one, too.
+    """
     now = context.clock()
-    version = snapshot.named(mapping.STANDARD, name_of(context, place, key))
-    if version is None or not _is_there(version, place, now):
-        version = foreign_head(snapshot, place, key)
-    if version is None or not _is_there(version, place, now):
+    version = snapshot.find_by_name(mapping.STANDARD, stored_name(context, location, key))
+    if version is None or not _is_in_use(version, location, now):
+        version = find_foreign_head(snapshot, location, key)
+    if version is None or not _is_in_use(version, location, now):
         return None
     return version if or_retracted or not _is_retracted(version) else None
 
 
-def _is_there(version: Version, place: Place, now: Instant) -> bool:
+def _is_in_use(version: Version, location: Location, now: Instant) -> bool:
     state = version.state
     if (
         not state.is_head
         or state.is_forgotten
         or state.closed is not None
-        or state.space != place.space
+        or state.space != location.space
     ):
         return False
     return state.expires is None or state.expires > now
@@ -663,26 +747,42 @@ def _is_retracted(version: Version) -> bool:
     return version.state.verification == "retracted"
 
 
-def require_namespace(snapshot: Snapshot, place: Place) -> None:
-    if not snapshot.has_space(place.space):
-        raise NamespaceNotFound(f"nothing was ever stored in {place.namespace}")
+def _check_condition(etag: str | None, if_match: str | None, if_absent: bool) -> None:
+    """Raise VersionMismatch unless the current version is the one that the caller has seen."""
+    if if_absent and etag is not None:
+        raise VersionMismatch("a memory is stored under this key already")
+    if if_match is None:
+        return
+    if etag is None or (if_match != "*" and etag not in _entity_tags(if_match)):
+        raise VersionMismatch("the memory has changed since; read it again")
 
 
-def name_of(context: Context, place: Place, key: str) -> str:
-    """The name of a memory in the store: keys may say as much as values, so only a fingerprint is kept."""
-    return context.engine.fingerprint(place.tenant, f"oams\x00{place.space}\x00{key}")
+def _entity_tags(if_match: str) -> list[str]:
+    """Return the entity tags of an `If-Match` header."""
+    return [tag.strip().removeprefix("W/").strip('"') for tag in if_match.split(",")]
 
 
-def audited(
+def require_namespace(snapshot: Snapshot, location: Location) -> None:
+    """Raise NamespaceNotFound if nothing was ever stored in a namespace."""
+    if not snapshot.has_space(location.space):
+        raise NamespaceNotFound(f"nothing was ever stored in {location.namespace}")
+
+
+def stored_name(context: Context, location: Location, key: str) -> str:
+    """Return the stored name of a key: a keyed fingerprint, because a key may be as private as a value."""
+    return context.engine.fingerprint(location.tenant, f"oams\x00{location.space}\x00{key}")
+
+
+def build_audit_entry(
     access: Access,
     op: str,
     now: Instant,
-    place: Place,
+    location: Location,
     targets: tuple[str, ...],
     result: str,
     meta: Mapping[str, object] | None = None,
 ) -> Any:
-    scope = {"owner": place.tenant, **({"project": place.space} if place.space else {})}
+    scope = {"owner": location.tenant, **({"project": location.space} if location.space else {})}
     return audit_entry(
         access, f"oams.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta
     )

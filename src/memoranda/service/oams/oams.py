@@ -10,7 +10,7 @@ from memoranda.service.oams import recall as retrieval
 
 
 class Oams(Verbs[Caller]):
-    """The five operations of OAMS, consolidation, and moving bundles in and out."""
+    """The five operations of OAMS, consolidation, and the export of bundles."""
 
     store = Verb(memories.store, "write")
     batch_store = Verb(memories.batch_store, "write")
@@ -18,13 +18,13 @@ class Oams(Verbs[Caller]):
     list_memories = Verb(retrieval.list_memories, "read")
     get = Verb(memories.get, "read")
     forget = Verb(memories.forget, "write")
-    namespace = Verb(memories.namespace_named)
+    namespace = Verb(memories.resolve_namespace)
     namespaces = Verb(exporting.namespaces, "read")
     export = Verb(exporting.export_memories, "export")
     export_page = Verb(exporting.export_memories_page, "export")
 
     consolidate = Verb(dreams.consolidate, "read")
     refuse = Verb(dreams.refuse, "read", "write")
-    dream = Verb(dreams.requested, "read")
+    dream = Verb(dreams.run_request, "read")
     dream_runs = Verb(runs.runs, "read")
     undo = Verb(runs.undo, "write", "derive")

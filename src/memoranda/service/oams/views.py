@@ -1,4 +1,8 @@
-"""Versions as OAMS memories: the native one, or the view of what another standard wrote."""
+"""Versions as OAMS memories: the stored memory itself, or the view of a document of another standard.
+
+A view keeps what the memory has through all its versions: the key and the creation time of its first version, and the
+source and the metadata that OAMS stated last (`_keep_origin_fields`).
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,8 @@ from memoranda.model.memory import Document, Version
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.views import holds, project, root_of, unless_damaged
-from memoranda.service.oms.views import is_listed
+from memoranda.service.core.views import find_first_version, is_intact, project, run_unless_damaged
+from memoranda.service.oms.views import is_visible
 from memoranda.service.retrieve import sees_everything
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.memory import Memory
@@ -26,143 +30,154 @@ from memoranda.standards.ump import mapping as ump
 from memoranda.storage.engine.contract import Snapshot
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A namespace, and where in the store it is."""
+class Location(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A namespace, and its position in the store: a tenant and a space."""
 
     namespace: str
     tenant: str
     space: str
-    # Whom a claimed namespace belongs to.
+    # The owner hash in the name of a claimed namespace; empty in the tenant's own.
     user: str = ""
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory as the API answers, and the tag of this very version."""
+class TaggedMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory as the API answers, and the entity tag of this version."""
 
     memory: Memory
     etag: str
 
 
-def show(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Shown:
-    """A version as a memory of OAMS, as the API shows it."""
-    return Shown(
-        memory=memory.to_response(as_memory(context, snapshot, version, place)),
-        etag=etag_of(version.document),
+def render(
+    context: Context, snapshot: Snapshot, version: Version, location: Location
+) -> TaggedMemory:
+    """Return a version as the API shows it."""
+    return TaggedMemory(
+        memory=memory.to_response(to_memory(context, snapshot, version, location)),
+        etag=compute_etag(version.document),
     )
 
 
-def present(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Shown:
-    """The same for readers: whom the memory names as its author without proof is marked as a claim."""
-    found = show(context, snapshot, version, place)
+def render_for_reader(
+    context: Context, snapshot: Snapshot, version: Version, location: Location
+) -> TaggedMemory:
+    """Return a version as the API shows it; an author who was not verified is marked as claimed."""
+    answer = render(context, snapshot, version, location)
     if version.bounds is None or not version.bounds.writer:
-        return found
-    said = authorship.marked(version, memory.metadata_of(found.memory), mapping.ACTOR_KEY)
-    return replace(found, memory={**found.memory, "metadata": said})
+        return answer
+    metadata = authorship.metadata_with_writer(
+        version, memory.metadata_of(answer.memory), mapping.ACTOR_KEY
+    )
+    return replace(answer, memory={**answer.memory, "metadata": metadata})
 
 
-def as_memory(context: Context, snapshot: Snapshot, version: Version, place: Place) -> Memory:
-    """A version as a memory of OAMS: itself, or the view of what another standard wrote."""
+def to_memory(context: Context, snapshot: Snapshot, version: Version, location: Location) -> Memory:
+    """Return a version as an OAMS memory: itself, or the view of a document of another standard."""
     if mapping.owns(version.document):
         return load_memory(version.document.native)
-    made = mapping.from_projection(
-        project(context, version), version.document, namespace=place.namespace
+    view = mapping.from_projection(
+        project(context, version), version.document, namespace=location.namespace
     )
-    made |= {
-        "key": key_in(snapshot, version, place),
+    view |= {
+        "key": key_of_version(snapshot, version, location),
         "updated_at": format_instant(version.state.updated),
     }
-    return _rooted(context, snapshot, version, made)
+    return _keep_origin_fields(context, snapshot, version, view)
 
 
-def seen(
-    context: Context, access: Access, snapshot: Snapshot, version: Version, place: Place
-) -> Shown | None:
-    """The same for lists: without what is damaged or not for this caller."""
+def render_visible(
+    context: Context, access: Access, snapshot: Snapshot, version: Version, location: Location
+) -> TaggedMemory | None:
+    """Return a version as a list shows it; None if it is damaged, erased, or hidden from this caller."""
     if (
         version.state.erased
-        or not holds(version)
+        or not is_intact(version)
         or not may_see(context, access, snapshot, version)
     ):
         return None
-    return unless_damaged(version, lambda: present(context, snapshot, version, place))
+    return run_unless_damaged(
+        version, lambda: render_for_reader(context, snapshot, version, location)
+    )
 
 
-def _rooted(context: Context, snapshot: Snapshot, version: Version, made: Memory) -> Memory:
-    """A memory keeps its creation, and the source and the metadata that were last told, whoever revises it."""
+def _keep_origin_fields(
+    context: Context, snapshot: Snapshot, version: Version, view: Memory
+) -> Memory:
+    """Add creation, source and metadata of the earlier versions, which a revision through another standard omits."""
     root = _root(snapshot, version)
     if root is version:
-        return made
+        return view
     if mapping.owns(root.document):
-        made["created_at"] = load_memory(root.document.native)["created_at"]
+        view["created_at"] = load_memory(root.document.native)["created_at"]
     else:
-        made["created_at"] = format_instant(project(context, root).created)
-    last = _last_told(snapshot, version)
-    if last is not None:
-        # Section 5: the source of a memory is preserved as it is.
-        made.pop("source_id", None)
-        if "source_id" in last:
-            made["source_id"] = last["source_id"]
-        told = {
+        view["created_at"] = format_instant(project(context, root).created)
+    native = _last_native_memory(snapshot, version)
+    if native is not None:
+        # Section 5: the source of a memory is preserved unchanged.
+        view.pop("source_id", None)
+        if "source_id" in native:
+            view["source_id"] = native["source_id"]
+        own_metadata = {
             name: value
-            for name, value in memory.metadata_of(last).items()
+            for name, value in memory.metadata_of(native).items()
             if not name.startswith("memoranda:")
         }
-        made["metadata"] = {**told, **memory.metadata_of(made)}
-    return made
+        view["metadata"] = {**own_metadata, **memory.metadata_of(view)}
+    return view
 
 
-def _last_told(snapshot: Snapshot, version: Version) -> Memory | None:
-    """What OAMS itself said last of a memory."""
+def _last_native_memory(snapshot: Snapshot, version: Version) -> Memory | None:
+    """Return the newest version of a memory that OAMS wrote; None if there is no earlier one."""
     if version.version_id == version.memory_id:
         return None
-    there = (
-        each.document.native
-        for each in snapshot.history(version.memory_id, newest_first=True)
-        if mapping.owns(each.document) and not each.state.erased and holds(each)
+    documents = (
+        earlier.document.native
+        for earlier in snapshot.iterate_history(version.memory_id, newest_first=True)
+        if mapping.owns(earlier.document) and not earlier.state.erased and is_intact(earlier)
     )
-    return next(map(load_memory, there), None)
+    return next(map(load_memory, documents), None)
 
 
 def may_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
-    """Whether the caller may see it, and see it whole."""
-    return sees_everything(access, version.tenant) or is_listed(context, access, snapshot, version)
+    """Return True if the caller may see a version, with all of its fields."""
+    return sees_everything(access, version.tenant) or is_visible(context, access, snapshot, version)
 
 
-def key_in(snapshot: Snapshot, version: Version, place: Place) -> str:
-    """A memory keeps the key it had first, unless it came from another namespace: there it is another's."""
+def key_of_version(snapshot: Snapshot, version: Version, location: Location) -> str:
+    """Return the key of a memory: the key of its first version, unless that belongs to another namespace."""
     root = _root(snapshot, version)
     if not mapping.owns(root.document) or root.state.erased:
         return mapping.key_of(root.document)
     return (
         str(load(root.document.native)["key"])
-        if root.state.space == place.space
+        if root.state.space == location.space
         else version.document.name
     )
 
 
 def _root(snapshot: Snapshot, version: Version) -> Version:
-    root = root_of(snapshot, version)
-    return root if holds(root) else version
+    """Return the first version of a memory, or the given one if the first is erased."""
+    root = find_first_version(snapshot, version)
+    return root if is_intact(root) else version
 
 
-def etag_of(document: Document) -> str:
-    """The tag of a very version: what it says, and as what."""
+def compute_etag(document: Document) -> str:
+    """Return the entity tag of a version, a hash of its standard, name and bytes."""
     return hashlib.sha256(
         f"{document.standard}\x00{document.name}\x00".encode() + document.native
     ).hexdigest()[:32]
 
 
-def foreign_head(snapshot: Snapshot, place: Place, key: str) -> Version | None:
-    """The head of a memory of another standard, by the key under which it is shown."""
-    named = snapshot.named(foreign_standard(key), key)
-    if named is None:
+def find_foreign_head(snapshot: Snapshot, location: Location, key: str) -> Version | None:
+    """Return the head of a memory of another standard, by the key under which OAMS shows it."""
+    version = snapshot.find_by_name(standard_of_key(key), key)
+    if version is None:
         return None
-    head = snapshot.newest(named.memory_id)
-    return head if key_in(snapshot, head, place) == key else None
+    head = snapshot.load_newest(version.memory_id)
+    return head if key_of_version(snapshot, head, location) == key else None
 
 
-def foreign_standard(key: str) -> str:
-    """The one other standard that may have given a memory this name."""
+def standard_of_key(key: str) -> str:
+    """Return the other standard whose names have the form of a key."""
     if key.startswith("urn:ump:"):
         return ump.STANDARD
     return oms.STANDARD if len(key) == ADDRESS_CHARS else openwop.STANDARD

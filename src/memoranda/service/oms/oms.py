@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoranda.service.core.consent import consent_for
+from memoranda.service.core.consent import find_consent
 from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
 from memoranda.service.exchange import exporting, unwrap
@@ -30,7 +30,7 @@ class Grains(Verbs[Caller]):
     set_hold = Verb(grains.set_hold, "write")
     erase = Verb(grains.erase, "write")
     erase_user = Verb(grains.erase_user, "write")
-    consent = Verb(consent_for, "read")
+    consent = Verb(find_consent, "read")
     export = Verb(exporting.export_grains, "export")
     export_page = Verb(exporting.export_grains_page, "export")
 

@@ -5,8 +5,8 @@ writes an archive of them within a token budget, the same bytes for the same sou
 duplicates, and entries that a later one contradicts. Compaction and consolidation can be undone (`ref_entries.undo`).
 
 All three read one ref of one tenant in a snapshot, prepare the result outside of the writer's turn, and write it in a
-unit of work that raises Conflict if the entries changed meanwhile; `try_again` then repeats the operation. Results pass
-the same redaction as a fresh put (SR-1 carry-forward), and each operation is logged in a run of the host's own.
+unit of work that raises Conflict if the entries changed meanwhile; `retry_on_conflict` then repeats the operation.
+Results pass the same redaction as a fresh put (SR-1 carry-forward), and each operation is logged in a run of our own.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from memoranda.errors import Conflict, InvalidInput, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, parse_instant
 from memoranda.model.memory import Version
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, try_again
-from memoranda.service.core.lineage import note_replaced, source_name
-from memoranda.service.core.views import holds
+from memoranda.service.core.context import Context, retry_on_conflict
+from memoranda.service.core.lineage import get_source_name, note_replaced
+from memoranda.service.core.views import is_intact
 from memoranda.service.openwop import memory, runs, workspace
 from memoranda.service.openwop.ref_entries import (
     EntryVersion,
@@ -129,7 +129,7 @@ def compact(context: Context, access: Access, ref: str) -> Compacted:
     hold, the newest stay. Raises InvalidInput if there is nothing to compact.
     """
     space = require_space(access, ref)
-    return try_again(lambda: _compact(context, access, ref, space))
+    return retry_on_conflict(lambda: _compact(context, access, ref, space))
 
 
 def _compact(context: Context, access: Access, ref: str, space: str) -> Compacted:
@@ -252,7 +252,7 @@ def distill(
         distillation = prepare(context, access, request)
         return context.engine.write(access.default_tenant, distillation.write)
 
-    return try_again(attempt)
+    return retry_on_conflict(attempt)
 
 
 def _check_budget(requested: int | None) -> int:
@@ -285,7 +285,7 @@ def prepare(context: Context, access: Access, request: DistillRequest) -> Distil
     """Read the sources and distil them. Raises TokenBudgetExceededError."""
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
-        seq = snapshot.change_seq()
+        seq = snapshot.find_last_change()
         entries_by_id = _load_candidates(context, snapshot, request, now)
         run = None if request.run_id is None else runs.load(snapshot, request.run_id)
     if run is not None:
@@ -298,7 +298,7 @@ def prepare(context: Context, access: Access, request: DistillRequest) -> Distil
     with context.engine.read(tenant) as snapshot:
         sources = []
         if request.given is None:
-            sources = [source_name(snapshot, entries_by_id[note.name][0]) for note in chosen]
+            sources = [get_source_name(snapshot, entries_by_id[note.name][0]) for note in chosen]
     run_id = runs.new_run_id()
     tag = f"{ARCHIVE_TAG}sha256:{checksum}"
     tags = (tag, *build_provenance_tags(run_id, sources))
@@ -400,16 +400,16 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
     def _require_unchanged(self, unit: Unit) -> None:
         if unit.count_live(self.rests_on) < len(self.rests_on):
             raise Conflict("the entries changed while they were distilled; try again")
-        changed_ids = unit.changed_in_space(self.request.space, self.change_seq)
+        changed_ids = unit.list_changed_in_space(self.request.space, self.change_seq)
         if len(changed_ids) > _CHANGES_LIMIT or any(
-            _is_archive_version(version) for version in unit.versions(changed_ids)
+            _is_archive_version(version) for version in unit.load_versions(changed_ids)
         ):
             # The index must list an archive that another distillation wrote in the meantime.
             raise Conflict("the archives changed meanwhile; try again")
 
 
 def _is_archive_version(version: Version) -> bool:
-    is_readable = not version.state.erased and holds(version)
+    is_readable = not version.state.erased and is_intact(version)
     return is_readable and port_of(version.document.standard).is_archive(version.document)
 
 
@@ -524,7 +524,7 @@ def consolidate(
     another time.
     """
     space = require_space(access, ref)
-    return try_again(lambda: _consolidate(context, access, ref, space, trigger))
+    return retry_on_conflict(lambda: _consolidate(context, access, ref, space, trigger))
 
 
 def _consolidate(
@@ -558,7 +558,7 @@ def _consolidate(
             note_replaced(unit, step["by"], (versions[step["id"]].version_id,))
         for name, count in strengthened.items():
             for _ in range(count):
-                unit.feedback(versions[name], "followed", "consolidation", now=now)
+                unit.add_feedback(versions[name], "followed", "consolidation", now=now)
         for name in sorted(in_doubt):
             unit.flag_for_review(versions[name], needs_review=True)
         run, logged = runs.host_run(

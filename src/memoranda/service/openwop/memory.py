@@ -38,16 +38,16 @@ from memoranda.model.selection import UPDATED, KeywordQuery, Selection, VisibleT
 from memoranda.retrieval.analysis import keywords, query_terms
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
-from memoranda.service.core.authorship import refuse_unnamed
+from memoranda.service.core.authorship import refuse_peer_without_author
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion
-from memoranda.service.core.lineage import forget_derived
+from memoranda.service.core.lineage import remove_derived_of
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.views import holds, project, root_of, unless_damaged
+from memoranda.service.core.views import find_first_version, is_intact, project, run_unless_damaged
 from memoranda.service.oams import memories
-from memoranda.service.oams.memories import name_of
-from memoranda.service.oams.views import Place, as_memory
-from memoranda.service.oms.views import is_listed
+from memoranda.service.oams.memories import stored_name
+from memoranda.service.oams.views import Location, to_memory
+from memoranda.service.oms.views import is_visible
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
 from memoranda.service.retrieve import PAGE_BYTES, asked_for, best, reach, walk
@@ -104,7 +104,7 @@ def list_entries(
     if space is None:
         return []
     if options.query is not None:
-        context.meaning.settle()
+        context.semantic_search.settle()
     with context.engine.read(tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
         entries = _collect(context, access, snapshot, space, options, run, now)[: options.limit]
@@ -170,7 +170,7 @@ def put_entry(
             runs.load_writing(context, unit, run_id)
             unit.add_run_write(run_id, version.version_id)
             _log_write(unit, run_id, ref, entry, now, node_id=clean_node, agent_id=clean_agent)
-        unit.record(_audit_entry(access, "put", space, now, (entry["id"],), "written"))
+        unit.record_audit(_audit_entry(access, "put", space, now, (entry["id"],), "written"))
         return entry
 
     return context.engine.write(tenant, work)
@@ -178,7 +178,7 @@ def put_entry(
 
 def _check_writable(access: Access, ref: str, drafts: Sequence[Draft], now: Instant) -> str:
     """Return the space of a ref in which the caller may write these entries. Raises InvalidInput."""
-    refuse_unnamed(access)
+    refuse_peer_without_author(access)
     space = space_of(access, ref, access.default_tenant)
     if space is None:
         raise InvalidInput("memoryRef: not one of this host")
@@ -205,7 +205,7 @@ def _prepare_replacement(
     A memory that is there gets a new version. It keeps its creation time and its other fields, and it expires no later
     than before (RFC 0004 §E). The function raises Conflict if the memory changes before it is called.
     """
-    place = Place(
+    place = Location(
         namespace=namespace_of(space, access.default_tenant),
         tenant=access.default_tenant,
         space=space,
@@ -213,22 +213,22 @@ def _prepare_replacement(
     key = check_key(entry_id)
 
     def find_prior(snapshot: Snapshot) -> Version | None:
-        return memories.find(context, snapshot, place, key, or_retracted=True)
+        return memories.find_head(context, snapshot, place, key, or_retracted=True)
 
     with context.engine.read(place.tenant) as snapshot:
         prior = find_prior(snapshot)
-        prior_memory = None if prior is None else as_memory(context, snapshot, prior, place)
+        prior_memory = None if prior is None else to_memory(context, snapshot, prior, place)
     # `accept` opens a snapshot of its own for the owner's rules; `write` notices a change in between.
     successor = _build_memory(place, key, draft, prior_memory)
     accepted = memories.accept(context, access, successor, now=now)
     with context.engine.read(place.tenant) as snapshot:
-        foreseen = memories.foresee(context, snapshot, accepted, prior, now)
+        foreseen = memories.prepare_next(context, snapshot, accepted, prior, now)
 
     def write(unit: Unit) -> tuple[Entry, Version]:
         head = find_prior(unit)
         if head != prior:
             raise Conflict("the entry was changed meanwhile; try again")
-        memories.follow(context, unit, foreseen, head, now)
+        memories.write_next(context, unit, foreseen, head, now)
         version = find_prior(unit)
         assert version is not None
         return show(context, unit, version), version
@@ -236,7 +236,7 @@ def _prepare_replacement(
     return write
 
 
-def _build_memory(place: Place, key: str, draft: Draft, prior: Memory | None) -> Unchecked:
+def _build_memory(place: Location, key: str, draft: Draft, prior: Memory | None) -> Unchecked:
     """Return the OAMS memory of a draft: the prior one with another value, tags and expiry."""
     fields: Unchecked = {**prior} if prior is not None else {}
     # The vector belongs to the earlier text.
@@ -272,7 +272,7 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
     def work(unit: Unit) -> list[Entry]:
         for new in prepared:
             append(unit, new, now)
-        unit.record(_audit_entry(access, "put", space, now, (), f"{len(prepared)} written"))
+        unit.record_audit(_audit_entry(access, "put", space, now, (), f"{len(prepared)} written"))
         return [new.entry for new in prepared]
 
     return context.engine.write(tenant, work)
@@ -365,7 +365,7 @@ def delete_entry(context: Context, access: Access, ref: str, entry_id: str) -> b
 
 def forget_version(access: Access, version_id: int, now: Instant, unit: Unit) -> bool:
     """Forget a version that was read before this unit of work. Return False if it has ended since."""
-    (version,) = unit.versions([version_id])
+    (version,) = unit.load_versions([version_id])
     if is_over(version.state, now):
         return False
     forget_entry(access, unit, version=version, now=now)
@@ -377,9 +377,11 @@ def forget_entry(access: Access, unit: Unit, *, version: Version, now: Instant) 
     check_supersession(unit, version, {}, now=now)
     tombstone(unit, version, now, whole=True)
     unit.announce("tombstoned", version, now=now)
-    forget_derived(unit, version.memory_id, now=now)
+    remove_derived_of(unit, version.memory_id, now=now)
     name = id_of(unit, version)
-    unit.record(_audit_entry(access, "delete", version.state.space, now, (name,), "tombstoned"))
+    unit.record_audit(
+        _audit_entry(access, "delete", version.state.space, now, (name,), "tombstoned")
+    )
 
 
 # --- listing, for everyone and for a run ---------------------------------------------------------------------
@@ -492,7 +494,9 @@ def _rank(
 ) -> list[Version]:
     """Return the versions that match the query, best first."""
     assert options.query is not None
-    retrievers = context.meaning.legs(asked_for(context, KeywordQuery(text=options.query)))
+    retrievers = context.semantic_search.create_retriever_queries(
+        asked_for(context, KeywordQuery(text=options.query))
+    )
     selection = _selection(context, access, snapshot, space, options, run)
     limit = _RANKED_FACTOR * options.limit
     ranking = best(snapshot, selection, retrievers, lambda version: version, limit=limit, now=now)
@@ -509,7 +513,7 @@ def _merge_ended(
     query_words = query_terms(query)
 
     def count_shared(version: Version) -> int:
-        projection = unless_damaged(version, lambda: project(context, version))
+        projection = run_unless_damaged(version, lambda: project(context, version))
         return 0 if projection is None else len(query_words.intersection(keywords(projection.text)))
 
     counted = (
@@ -527,17 +531,17 @@ def _merge_ended(
 
 def _ended_since(snapshot: Snapshot, space: str, run: Run) -> Iterator[tuple[Version, Instant]]:
     """Yield the versions that were replaced or forgotten after the run began, with their last update, latest first."""
-    ended = snapshot.ended_since(run.view, space)
+    ended = snapshot.list_ended_since(run.view, space)
     for first in range(0, len(ended), _SCAN_LIMIT):
         updates = dict(ended[first : first + _SCAN_LIMIT])
-        for version in snapshot.in_slices(list(updates)):
+        for version in snapshot.iterate_versions(list(updates)):
             yield version, updates[version.version_id]
 
 
 def _version_for_run(snapshot: Snapshot, memory_id: int, run: Run) -> Version | None:
     """Return the version of a memory that a run sees: its own write, else the one that was current when it began."""
-    own_ids = snapshot.run_writes(run.run_id)
-    for version in snapshot.history(memory_id, newest_first=True):
+    own_ids = snapshot.list_run_writes(run.run_id)
+    for version in snapshot.iterate_history(memory_id, newest_first=True):
         if version.version_id in own_ids:
             return version
         is_earlier = version.version_id <= run.version_seq
@@ -555,7 +559,7 @@ def _ended_before(snapshot: Snapshot, version: Version, run: Run) -> bool:
     if min(ends) != run.started:
         return min(ends) < run.started
     # Both happened in one millisecond; the change feed tells their order.
-    return version.memory_id not in snapshot.changed_memories(run.change_seq)
+    return version.memory_id not in snapshot.list_changed_memories(run.change_seq)
 
 
 def is_current(version: Version, run: Run | None, now: Instant) -> bool:
@@ -576,26 +580,26 @@ def is_shown(version: Version, run: Run | None, now: Instant) -> bool:
 def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Version | None:
     """Return the head of the memory with an entry id in a space, whichever standard wrote it; None if there is none."""
     if entry_id.startswith("urn:ump:"):
-        version = snapshot.named(ump.STANDARD, entry_id)
+        version = snapshot.find_by_name(ump.STANDARD, entry_id)
     elif entry_id.startswith(ID_PREFIX):
-        version = snapshot.named(mapping.STANDARD, entry_id)
+        version = snapshot.find_by_name(mapping.STANDARD, entry_id)
     elif len(entry_id) == ADDRESS_CHARS:
-        version = snapshot.named(oms.STANDARD, entry_id)
+        version = snapshot.find_by_name(oms.STANDARD, entry_id)
     else:
         version = None
     if version is None:
-        place = Place(namespace="", tenant=snapshot.tenant, space=space)
-        version = snapshot.named(oams.STANDARD, name_of(context, place, entry_id))
+        place = Location(namespace="", tenant=snapshot.tenant, space=space)
+        version = snapshot.find_by_name(oams.STANDARD, stored_name(context, place, entry_id))
     if version is None or version.state.space != space:
         return None
-    head = snapshot.newest(version.memory_id)
+    head = snapshot.load_newest(version.memory_id)
     # The name of a later version names that version only: the id of an entry is the name of its first.
-    return head if _id_of_root(root_of(snapshot, head)) == entry_id else None
+    return head if _id_of_root(find_first_version(snapshot, head)) == entry_id else None
 
 
 def id_of(snapshot: Snapshot, version: Version) -> str:
     """Return the id of the entry that a version is shown as."""
-    return _id_of_root(root_of(snapshot, version))
+    return _id_of_root(find_first_version(snapshot, version))
 
 
 def _id_of_root(root: Version) -> str:
@@ -610,11 +614,11 @@ def show_to(context: Context, access: Access, snapshot: Snapshot, version: Versi
     """Return a version as an entry; None if it is erased, damaged, or not visible to this caller."""
     if (
         version.state.erased
-        or not holds(version)
+        or not is_intact(version)
         or not may_see(context, access, snapshot, version)
     ):
         return None
-    return unless_damaged(version, lambda: show(context, snapshot, version))
+    return run_unless_damaged(version, lambda: show(context, snapshot, version))
 
 
 def load_entry(version: Version) -> Entry:
@@ -624,7 +628,7 @@ def load_entry(version: Version) -> Entry:
 
 def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
     """Return a version as an entry: its own document, or the projection of another standard's memory."""
-    root = root_of(snapshot, version)
+    root = find_first_version(snapshot, version)
     if mapping.owns(version.document) and root is version:
         return load_entry(version)
     projection = project(context, version)
@@ -632,7 +636,7 @@ def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
     tags = port_of(version.document.standard).written_tags(version.document)
     if tags is not None:
         projection = replace(projection, tags=tags)
-    if root is not version and holds(root):
+    if root is not version and is_intact(root):
         # MemoryEntry: createdAt never changes, and neither does the id, which is the first version's.
         projection = replace(projection, created=project(context, root).created)
     return mapping.from_projection(projection, _id_of_root(root))
@@ -641,13 +645,13 @@ def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
 def may_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
     """Return True if the caller may see a version completely; an entry cannot be shown in part."""
     is_unrestricted = access.sees_unredacted(version.tenant) and not access.is_narrowed
-    return is_unrestricted or is_listed(context, access, snapshot, version)
+    return is_unrestricted or is_visible(context, access, snapshot, version)
 
 
 def space_of(access: Access, ref: object, tenant: str) -> str | None:
     """Return the space of a ref; None if the ref is malformed, another tenant's, or outside of the caller's limits."""
     space = refs.resolve_ref(ref, tenant)
-    if space is None or not access.within(
+    if space is None or not access.allows_scope(
         {**access.limits, "owner": tenant, "project": space or None}
     ):
         return None

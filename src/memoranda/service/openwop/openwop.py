@@ -34,7 +34,7 @@ from memoranda.standards.openwop import capabilities, inventory
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, MAX_TAG_CHARS, Entry, ListOptions
 from memoranda.standards.openwop.events import MEMORY_TYPES, PROPOSAL_KINDS, Event
 from memoranda.standards.openwop.workspace import MAX_FILE_BYTES, MAX_FILES, MAX_VERSIONS
-from memoranda.storage.engine.contract import RunPlace, Unit
+from memoranda.storage.engine.contract import RunPosition, Unit
 
 # The only key of a variable that shows a memory.
 MEMORY_KEY: Final = "$memory"
@@ -84,7 +84,7 @@ def begin_run(
     now = context.clock()
 
     def work(unit: Unit) -> Run:
-        context.quotas_in(unit).spend_run(unit, now)
+        context.quotas_of(unit).count_run(unit, now)
         run = run_log.begin(
             unit,
             workflow_id=workflow_id,
@@ -94,7 +94,7 @@ def begin_run(
             tags=tags,
             metadata=metadata,
         )
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return run
 
     return context.engine.write(access.default_tenant, work)
@@ -127,9 +127,9 @@ def emit(
 
     def work(unit: Unit) -> Event:
         run_log.load_writing(context, unit, run_id)
-        context.quotas_in(unit).spend(unit, now)
+        context.quotas_of(unit).count_write(unit, now)
         event = run_log.emit(unit, run_id, type, clean_payload, now=now, node_id=clean_node_id)
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return event
 
     return context.engine.write(access.default_tenant, work)
@@ -158,7 +158,7 @@ def finish_run(
         )
         if clean_variables or clean_error:
             # A run that stores nothing more can end even when the quota is used up.
-            context.quotas_in(unit).check_kept(unit)
+            context.quotas_of(unit).check_bytes(unit)
         return ended
 
     ended = context.engine.write(access.default_tenant, work)
@@ -180,14 +180,14 @@ def runs(
     context: Context,
     access: Access,
     *,
-    before: Instant | RunPlace | None = None,
+    before: Instant | RunPosition | None = None,
     limit: int = MAX_RUNS,
 ) -> list[Run]:
     """Return the runs of the caller's tenant, latest start first, that began before an instant or a listed run."""
-    # Many runs may begin in one millisecond, so the next page starts after a run (RunPlace), not after an instant.
+    # Many runs may begin in one millisecond, so the next page starts after a run (RunPosition), not after an instant.
     position = (before, "") if isinstance(before, int) else before
     with context.engine.read(access.default_tenant) as reading:
-        stored_runs = reading.runs(before=position, limit=min(limit, MAX_RUNS))
+        stored_runs = reading.list_runs(before=position, limit=min(limit, MAX_RUNS))
         return [run_log.decode_run(stored) for stored in stored_runs]
 
 
@@ -343,7 +343,7 @@ class Openwop(Verbs[Caller]):
     claim = Verb(idempotency.claim)
     settle = Verb(idempotency.settle)
 
-    agents = Verb(agents, "read", whole=True)
+    agents = Verb(agents, "read", owner_wide=True)
 
     list_entries = Verb(memory.list_entries, "read")
     get_entry = Verb(memory.get_entry, "read")
@@ -352,54 +352,54 @@ class Openwop(Verbs[Caller]):
     delete_entry = Verb(memory.delete_entry, "write")
     forget = Verb(forget, "read", "write")
 
-    begin_run = Verb(begin_run, "write", whole=True)
+    begin_run = Verb(begin_run, "write", owner_wide=True)
     memory_of = Verb(memory_of, "read")
-    emit = Verb(emit, "write", whole=True)
-    finish_run = Verb(finish_run, "write", whole=True)
-    fork = Verb(run_log.fork, "write", whole=True)
-    run = Verb(run_log.get, "read", whole=True)
-    runs = Verb(runs, "read", whole=True)
-    snapshot = Verb(snapshot, "read", whole=True)
-    events = Verb(run_log.read_events, "read", whole=True)
-    all_events = Verb(run_log.read_all_events, "read", whole=True)
-    register_webhook = Verb(webhooks.register, "read", "write", whole=True)
-    registered_webhook = Verb(webhooks.registered, "read", "write", whole=True)
-    unregister_webhook = Verb(webhooks.unregister, "write", whole=True)
-    webhooks = Verb(webhooks.subscriptions, "read", whole=True)
-    resolve_secret = Verb(resolve_secret, "write", whole=True)
-    register_secret = Verb(register_secret, "write", whole=True)
+    emit = Verb(emit, "write", owner_wide=True)
+    finish_run = Verb(finish_run, "write", owner_wide=True)
+    fork = Verb(run_log.fork, "write", owner_wide=True)
+    run = Verb(run_log.get, "read", owner_wide=True)
+    runs = Verb(runs, "read", owner_wide=True)
+    snapshot = Verb(snapshot, "read", owner_wide=True)
+    events = Verb(run_log.read_events, "read", owner_wide=True)
+    all_events = Verb(run_log.read_all_events, "read", owner_wide=True)
+    register_webhook = Verb(webhooks.register, "read", "write", owner_wide=True)
+    registered_webhook = Verb(webhooks.registered, "read", "write", owner_wide=True)
+    unregister_webhook = Verb(webhooks.unregister, "write", owner_wide=True)
+    webhooks = Verb(webhooks.subscriptions, "read", owner_wide=True)
+    resolve_secret = Verb(resolve_secret, "write", owner_wide=True)
+    register_secret = Verb(register_secret, "write", owner_wide=True)
 
     compact = Verb(digests.compact, "read", "write")
     distill = Verb(digests.distill, "read", "write")
     consolidate = Verb(digests.consolidate, "read", "write")
-    undo_consolidation = Verb(ref_entries.undo, "write", whole=True)
-    schedules = Verb(timetable.schedules, "read", whole=True)
-    unschedule = Verb(timetable.unschedule, "write", whole=True)
+    undo_consolidation = Verb(ref_entries.undo, "write", owner_wide=True)
+    schedules = Verb(timetable.schedules, "read", owner_wide=True)
+    unschedule = Verb(timetable.unschedule, "write", owner_wide=True)
 
-    watch_commitments = Verb(timetable.watch, "write", whole=True)
+    watch_commitments = Verb(timetable.watch, "write", owner_wide=True)
     infer_commitments = Verb(promises.infer, "read", "write")
-    commitments = Verb(promises.listing, "read", whole=True)
-    cancel_commitment = Verb(promises.cancel, "write", whole=True)
-    snooze_commitment = Verb(promises.snooze, "write", whole=True)
-    fire_commitment = Verb(promises.fire_now, "write", whole=True)
-    schedule = Verb(timetable.schedule, "write", whole=True)
+    commitments = Verb(promises.listing, "read", owner_wide=True)
+    cancel_commitment = Verb(promises.cancel, "write", owner_wide=True)
+    snooze_commitment = Verb(promises.snooze, "write", owner_wide=True)
+    fire_commitment = Verb(promises.fire_now, "write", owner_wide=True)
+    schedule = Verb(timetable.schedule, "write", owner_wide=True)
 
-    synthesise_proposals = Verb(suggestions.synthesise_proposals, "read", "derive", whole=True)
-    propose = Verb(suggestions.propose, "derive", whole=True)
-    proposals = Verb(suggestions.listing, "read", whole=True)
-    proposal = Verb(suggestions.get, "read", whole=True)
-    revise_proposal = Verb(suggestions.revise, "read", "derive", whole=True)
-    reject_proposal = Verb(suggestions.reject, "read", "derive", whole=True)
-    archive_proposal = Verb(suggestions.archive, "read", "derive", whole=True)
+    synthesise_proposals = Verb(suggestions.synthesise_proposals, "read", "derive", owner_wide=True)
+    propose = Verb(suggestions.propose, "derive", owner_wide=True)
+    proposals = Verb(suggestions.listing, "read", owner_wide=True)
+    proposal = Verb(suggestions.get, "read", owner_wide=True)
+    revise_proposal = Verb(suggestions.revise, "read", "derive", owner_wide=True)
+    reject_proposal = Verb(suggestions.reject, "read", "derive", owner_wide=True)
+    archive_proposal = Verb(suggestions.archive, "read", "derive", owner_wide=True)
     # `apply` itself requires the right to activate, or an approval by someone who has it.
-    approve_proposal = Verb(suggestions.approve, suggestions.ACTIVATION, whole=True)
-    apply_proposal = Verb(suggestions.apply, whole=True)
-    installed = Verb(suggestions.installed, "read", whole=True)
+    approve_proposal = Verb(suggestions.approve, suggestions.ACTIVATION, owner_wide=True)
+    apply_proposal = Verb(suggestions.apply, owner_wide=True)
+    installed = Verb(suggestions.installed, "read", owner_wide=True)
 
-    file = Verb(workspace.file, "read", whole=True)
-    files = Verb(workspace.files, "read", whole=True)
-    write_file = Verb(workspace.write_file, "write", whole=True)
-    remove_file = Verb(workspace.remove_file, "write", whole=True)
+    file = Verb(workspace.file, "read", owner_wide=True)
+    files = Verb(workspace.files, "read", owner_wide=True)
+    write_file = Verb(workspace.write_file, "write", owner_wide=True)
+    remove_file = Verb(workspace.remove_file, "write", owner_wide=True)
 
     discovery = PublicVerb(discovery)
     tick = PublicVerb(timetable.tick)

@@ -18,7 +18,7 @@ from memoranda.encoding.bases import base32_encode
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry, try_again
+from memoranda.service.core.context import Context, audit_entry, retry_on_conflict
 from memoranda.service.openwop import runs as run_log
 from memoranda.standards.openwop import proposals
 from memoranda.standards.openwop.proposals import Proposal, Revision
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 def synthesise_proposals(context: Context, access: Access) -> list[Proposal]:
     """Look for habits in the recorded runs and propose what they suggest; only what is new."""
-    return try_again(lambda: _synthesise(context, access))
+    return retry_on_conflict(lambda: _synthesise(context, access))
 
 
 def _synthesise(context: Context, access: Access) -> list[Proposal]:
@@ -47,7 +47,7 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
 
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
-        kept, traces = snapshot.items(KIND), _traces(snapshot)
+        kept, traces = snapshot.load_items(KIND), _traces(snapshot)
     there = [json_text.parse(value) for value in kept.values()]
     known = {_fingerprint(each) for each in there}
     artifacts = [(each["id"], each["kind"], each["artifact"]) for each in there]
@@ -64,18 +64,18 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
         fresh = [
             draft
             for draft in drafts
-            if unit.once(f"habit {draft.kind} {draft.fingerprint}", now=now)
+            if unit.claim_once(f"habit {draft.kind} {draft.fingerprint}", now=now)
         ]
         made = [new for draft in fresh if (new := _propose(unit, draft, now)) is not None]
         _record(unit, access, "synthesise", now, f"{len(made)} proposals")
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return made
 
     return context.engine.write(tenant, work)
 
 
 def _require_unmoved(unit: Unit, kept: Mapping[str, bytes]) -> None:
-    if unit.items(KIND) != kept:
+    if unit.load_items(KIND) != kept:
         raise Conflict("other proposals were made or changed meanwhile; try again")
 
 
@@ -117,7 +117,7 @@ def propose(
 ) -> Proposal:
     """Propose something by hand."""
     draft = _ByHand(kind, artifact, title, rationale, source_run_ids)
-    return try_again(lambda: _propose_by_hand(context, access, draft))
+    return retry_on_conflict(lambda: _propose_by_hand(context, access, draft))
 
 
 class _ByHand(NamedTuple):
@@ -131,7 +131,7 @@ class _ByHand(NamedTuple):
 def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Proposal:
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
-        kept = snapshot.items(KIND)
+        kept = snapshot.load_items(KIND)
     said = _fingerprint_of(draft.kind, draft.artifact)
     there = (json_text.parse(value) for value in kept.values())
     made = proposals.build_proposal(
@@ -154,7 +154,7 @@ def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Propos
             unit, "proposal", now, (proposals.CREATED, proposals.build_created_payload(made))
         )
         _record(unit, access, "propose", now, made["id"])
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return made
 
     return context.engine.write(tenant, work)
@@ -186,7 +186,7 @@ def revise(context: Context, access: Access, proposal_id: str, revision: Revisio
         changed = proposals.revise(_load(unit, proposal_id), revision, now)
         proposals.check_safe(changed)
         moved = _moved(unit, access, "revise", changed, now)
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return moved
 
     return context.engine.write(access.default_tenant, work)
@@ -265,7 +265,7 @@ def apply(
             unit, "activation", now, (proposals.ACTIVATED, proposals.build_activated_payload(done))
         )
         moved = _moved(unit, access, "apply", done, now)
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return moved
 
     return context.engine.write(access.default_tenant, work)
@@ -274,14 +274,16 @@ def apply(
 def installed(context: Context, access: Access) -> dict[str, Any]:
     """The artifacts in force, by their refs: what a host loads. Proposals that are not applied are not among them."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return {ref: json_text.parse(value) for ref, value in snapshot.items(INSTALLED).items()}
+        return {
+            ref: json_text.parse(value) for ref, value in snapshot.load_items(INSTALLED).items()
+        }
 
 
 # --- inside --------------------------------------------------------------------------------------------------
 
 
 def _check_approval(unit: Unit, approval_id: str, current: Proposal) -> None:
-    kept = unit.item(APPROVALS, approval_id)
+    kept = unit.load_item(APPROVALS, approval_id)
     given = None if kept is None else json_text.parse(kept)
     if given is None or given["proposal"] != current["id"] or given["artifact"] != _digest(current):
         # What was revised since was not approved.
@@ -305,14 +307,14 @@ def _traces(snapshot: Snapshot) -> list[RunTrace]:
     from memoranda.consolidation.habits.habits import RunTrace
 
     found = []
-    for kept in snapshot.runs(before=None, limit=RUNS_LIMIT):
+    for kept in snapshot.list_runs(before=None, limit=RUNS_LIMIT):
         run = run_log.decode_run(kept)
         # A replay is the same run told again.
         if run.is_replay or run.workflow_id.startswith(run_log.HOST_WORKFLOW):
             continue
         logged = [
             json_text.parse(event)
-            for event in snapshot.run_events(run.run_id, after=-1, limit=1_000)
+            for event in snapshot.list_run_events(run.run_id, after=-1, limit=1_000)
         ]
         steps = tuple(_steps(logged))
         corrections = tuple(
@@ -348,11 +350,11 @@ def _steps(logged: list[dict[str, Any]]) -> list[ToolCall]:
 
 
 def _all(snapshot: Snapshot) -> list[Proposal]:
-    return [json_text.parse(value) for value in snapshot.items(KIND).values()]
+    return [json_text.parse(value) for value in snapshot.load_items(KIND).values()]
 
 
 def _load(snapshot: Snapshot, proposal_id: str) -> Proposal:
-    kept = snapshot.item(KIND, proposal_id)
+    kept = snapshot.load_item(KIND, proposal_id)
     if kept is None:
         raise NotFound("no such proposal")
     found: Proposal = json_text.parse(kept)
@@ -387,7 +389,7 @@ def _record(
     meta: Mapping[str, object] | None = None,
 ) -> None:
     scope = {"owner": access.default_tenant}
-    unit.record(
+    unit.record_audit(
         audit_entry(
             access, f"openwop.proposals.{op}", now=now, scope=scope, result=result, meta=meta
         )

@@ -25,8 +25,8 @@ from memoranda.model.selection import Selection
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.lineage import bring_back, is_by_a_pass, note_returned
-from memoranda.service.core.views import holds, project, unless_damaged
+from memoranda.service.core.lineage import is_written_by_run, note_restored, restore_replaced
+from memoranda.service.core.views import is_intact, project, run_unless_damaged
 from memoranda.service.openwop import memory
 from memoranda.service.openwop.runs import UNDO_RECORDS
 from memoranda.service.retrieve import walk
@@ -53,7 +53,7 @@ def require_space(access: Access, ref: str) -> str:
     if space:
         scope["project"] = space
     access.require_scope(scope)
-    if not access.sees_whole(tenant):
+    if not access.sees_whole_space(tenant):
         # The result would disclose the entries that the caller cannot see, and replace them.
         raise ForbiddenScope(
             "this operation reads the whole of a memoryRef, and this credential sees only a part of it"
@@ -86,10 +86,10 @@ def load_all_entries(
     for version in _current_versions(snapshot, space, now):
         if mapping.owns(version.document):
             entries.append((version, memory.load_entry(version)))
-        elif memory.is_shown(version, None, now) and not is_by_a_pass(version):
+        elif memory.is_shown(version, None, now) and not is_written_by_run(version):
             foreign.append(version)
     for version in foreign:
-        entry = unless_damaged(version, partial(_show_unrestricted, context, snapshot, version))
+        entry = run_unless_damaged(version, partial(_show_unrestricted, context, snapshot, version))
         if entry is not None and not is_archive(entry["tags"]):
             entries.append((version, entry))
     return entries
@@ -97,7 +97,7 @@ def load_all_entries(
 
 def _current_versions(snapshot: Snapshot, space: str, now: Instant) -> Iterator[Version]:
     hits = walk(snapshot, Selection(space=space, exportable=True), now=now)
-    return (version for version, _ in hits if holds(version))
+    return (version for version, _ in hits if is_intact(version))
 
 
 def _show_unrestricted(context: Context, snapshot: Snapshot, version: Version) -> Entry | None:
@@ -150,7 +150,7 @@ def build_provenance_tags(run_id: str, ids: Sequence[str]) -> list[str]:
 
 def require_unchanged(unit: Unit, version_ids: Sequence[int]) -> None:
     """Raise Conflict unless all versions that a run rests on are still current and free of legal holds."""
-    if unit.count_free(version_ids) < len(version_ids):
+    if unit.count_deletable(version_ids) < len(version_ids):
         raise Conflict("the entries changed while they were read; try again")
 
 
@@ -161,11 +161,13 @@ def undo(context: Context, access: Access, run_id: str) -> int:
     """
     now, tenant = context.clock(), access.default_tenant
     with context.engine.read(tenant) as snapshot:
-        stored = snapshot.item(UNDO_RECORDS, run_id)
+        stored = snapshot.load_item(UNDO_RECORDS, run_id)
         record = {"taken": []} if stored is None else json_text.parse(stored)
         names = {step[key] for step in record["taken"] for key in ("id", "by")}
-        version_ids = snapshot.version_ids(mapping.STANDARD, sorted(names))
-        compacted = snapshot.named(mapping.STANDARD, record["made"]) if "made" in record else None
+        version_ids = snapshot.find_version_ids(mapping.STANDARD, sorted(names))
+        compacted = (
+            snapshot.find_by_name(mapping.STANDARD, record["made"]) if "made" in record else None
+        )
     # Pairs of a replaced version and the one in its place; those of erased entries are left out.
     replaced = [
         (version_ids[step["id"]], version_ids[step["by"]])
@@ -174,7 +176,7 @@ def undo(context: Context, access: Access, run_id: str) -> int:
     ]
 
     def work(unit: Unit) -> int:
-        if stored is None or unit.item(UNDO_RECORDS, run_id) != stored:
+        if stored is None or unit.load_item(UNDO_RECORDS, run_id) != stored:
             raise NotFound("no consolidation of this run that could be undone")
         if compacted is None:
             count = unit.reopen_superseded(replaced, now=now)
@@ -182,9 +184,9 @@ def undo(context: Context, access: Access, run_id: str) -> int:
             require_unchanged(unit, [compacted.version_id])
             tombstone(unit, compacted, now)
             unit.announce("tombstoned", compacted, now=now)
-            count = bring_back(unit, compacted, (), now)
+            count = restore_replaced(unit, compacted, (), now)
         for step in record["taken"]:
-            note_returned(unit, step["by"], {version_id for version_id, _ in replaced})
+            note_restored(unit, step["by"], {version_id for version_id, _ in replaced})
         unit.delete_item(UNDO_RECORDS, run_id)
         audit_run(unit, access, "undo", record["space"], now, f"{count} restored")
         return count
@@ -195,4 +197,4 @@ def undo(context: Context, access: Access, run_id: str) -> int:
 def audit_run(unit: Unit, access: Access, op: str, space: str, now: Instant, result: str) -> None:
     """Write the audit entry of a run over a space."""
     scope = {"owner": access.default_tenant, **({"project": space} if space else {})}
-    unit.record(audit_entry(access, f"openwop.{op}", now=now, scope=scope, result=result))
+    unit.record_audit(audit_entry(access, f"openwop.{op}", now=now, scope=scope, result=result))

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import msgspec
 
 from memoranda.errors import Conflict, InvalidInput, NotFound, Unsupported
-from memoranda.service.core.limits import Shares
-from memoranda.service.core.secret_screening import notice
+from memoranda.service.core.limits import FairShares
+from memoranda.service.core.secret_screening import notify
 
 if TYPE_CHECKING:
     from memoranda.standards.openwop.entry import Draft
@@ -131,7 +131,7 @@ class Vault:
         self._resolvers = tuple(resolvers)
         self._runs: dict[RunKey, Secrets] = {}
         # How much of the memory each tenant takes with them.
-        self._sizes: Shares[RunKey] = Shares()
+        self._sizes: FairShares[RunKey] = FairShares()
         self._digests: dict[RunKey, set[str]] = {}
         self._lock = threading.Lock()
         self.policy = policy
@@ -174,7 +174,7 @@ class Vault:
     def _make_room(self, run: RunKey) -> None:
         """Forget the secrets of older runs where there are too many: they write nothing until they say them again."""
         tenant = run[0]
-        while self._sizes.of(tenant) > TENANT_CHARS_LIMIT and (
+        while self._sizes.weight_of(tenant) > TENANT_CHARS_LIMIT and (
             oldest := self._sizes.oldest_of(tenant)
         ) not in (
             None,
@@ -184,7 +184,7 @@ class Vault:
             self._forget(oldest)
         while (
             self._sizes.total > ALL_CHARS_LIMIT
-            and (other := self._sizes.take(lambda each: each != run)) is not None
+            and (other := self._sizes.evict(lambda each: each != run)) is not None
         ):
             self._forget(other)
 
@@ -256,5 +256,5 @@ class Vault:
 
         passed, found = screen(text, self.policy)
         if found:
-            notice(where, [each.kind for each in found], is_redacted=self.policy == "redact")
+            notify(where, [each.kind for each in found], is_redacted=self.policy == "redact")
         return passed

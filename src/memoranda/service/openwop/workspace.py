@@ -50,14 +50,14 @@ _REMOVED: Final = "workspace versions that were"
 # --- files in a unit of work ---------------------------------------------------------------------------------
 
 
-def read(
+def read_version(
     snapshot: Snapshot, path: str, version: int | None = None, *, run: Run | None = None
 ) -> WorkspaceFile | None:
     """Return a file as it is now, in a given version, or as a run sees it; None if there is none."""
     head = _current_version(snapshot, path) or 0
     numbers = stored_numbers(head) if version is None else (version,)
     for number in numbers:
-        item = snapshot.item(_VERSIONS + path, _version_key(number))
+        item = snapshot.load_item(_VERSIONS + path, _version_key(number))
         changed_at, file = (0, None) if item is None else _decode(item)
         if run is None or changed_at <= run.workspace_seq:
             return file
@@ -74,13 +74,13 @@ def list_heads(
 ) -> list[WorkspaceFile]:
     """Return all files whose path starts with a prefix, without content, as they are or as a run sees them."""
     heads = []
-    for path, item in snapshot.items(HEADS).items():
+    for path, item in snapshot.load_items(HEADS).items():
         if not path.startswith(prefix):
             continue
         changed_at, head = _decode(item)
         if run is None or changed_at <= run.workspace_seq:
             heads.append(_without_content(head))
-        elif (earlier := read(snapshot, path, run=run)) is not None:
+        elif (earlier := read_version(snapshot, path, run=run)) is not None:
             heads.append(_without_content(earlier))
     return heads
 
@@ -100,9 +100,9 @@ def write(
     check_path(path)
     check_content(content)
     current = _current_version(unit, path)
-    last = current or int(unit.item(_REMOVED, path) or b"0")
+    last = current or int(unit.load_item(_REMOVED, path) or b"0")
     version = next_version(current, last, if_match=if_match, if_none_match=if_none_match)
-    if current is None and len(unit.items(HEADS)) >= MAX_FILES:
+    if current is None and len(unit.load_items(HEADS)) >= MAX_FILES:
         raise WorkflowError(
             f"the workspace holds {MAX_FILES} files already; remove one first",
             openwop_code=WORKSPACE_TOO_LARGE,
@@ -150,13 +150,13 @@ def _without_content(file: WorkspaceFile) -> WorkspaceFile:
 
 def _next_change(unit: Unit) -> int:
     """Count a change of the workspace and return its number."""
-    number = int(unit.item(runs.WORKSPACE_CHANGES, "") or b"0") + 1
+    number = int(unit.load_item(runs.WORKSPACE_CHANGES, "") or b"0") + 1
     unit.put_item(runs.WORKSPACE_CHANGES, "", b"%d" % number)
     return number
 
 
 def _current_version(snapshot: Snapshot, path: str) -> int | None:
-    item = snapshot.item(HEADS, path)
+    item = snapshot.load_item(HEADS, path)
     return None if item is None else int(json_text.parse(item)["version"])
 
 
@@ -179,7 +179,7 @@ def file(
     """Return a workspace file as it is, in a given version, or as a run sees it. Raises NotFound."""
     with context.engine.read(access.default_tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
-        result = read(snapshot, path, version, run=run)
+        result = read_version(snapshot, path, version, run=run)
     if result is None:
         raise NotFound("no such workspace file")
     return result
@@ -213,7 +213,7 @@ def write_file(
     clean = secrets.redacted_text(content, key, "file")
 
     def work(unit: Unit) -> dict[str, Any]:
-        context.quotas_in(unit).spend(unit, now)
+        context.quotas_of(unit).count_write(unit, now)
         with _logging_run(context, unit, run_id, now) as log_id:
             result = write(
                 unit,
@@ -225,7 +225,7 @@ def write_file(
                 if_match=if_match,
                 if_none_match=if_none_match,
             )
-        context.quotas_in(unit).check_kept(unit)
+        context.quotas_of(unit).check_bytes(unit)
         return result
 
     return context.engine.write(access.default_tenant, work)
@@ -243,7 +243,7 @@ def remove_file(
     now = context.clock()
 
     def work(unit: Unit) -> bool:
-        if unit.item(HEADS, path) is None:
+        if unit.load_item(HEADS, path) is None:
             return False
         with _logging_run(context, unit, run_id, now) as log_id:
             remove(unit, path, now=now, run_id=log_id, if_match=if_match)
@@ -271,7 +271,7 @@ def list_archives(
     unit: Unit, run_id: str, ref: str, archives: Sequence[Entry], now: Instant
 ) -> WorkspaceFile:
     """Write the current archives of a ref into the index; the lists of other refs stay."""
-    index = _parse_index(read(unit, INDEX_PATH))
+    index = _parse_index(read_version(unit, INDEX_PATH))
     index["refs"][ref] = [
         {
             "id": entry["id"],
@@ -291,7 +291,7 @@ def unlist_archive(unit: Unit, version: Version, now: Instant, *, is_hard: bool)
     """
     if not port_of(version.document.standard).may_be_archive(version.document):
         return
-    file = read(unit, INDEX_PATH)
+    file = read_version(unit, INDEX_PATH)
     index, name = _parse_index(file), version.document.name
     remaining = {
         ref: [archive for archive in archives if not _has_id(archive, name)]

@@ -20,8 +20,15 @@ from memoranda.model.selection import Selection
 from memoranda.service.core import lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.lookup import ID_PREFIX, find_visible, sees, whole_name
-from memoranda.service.core.views import holds, project, scope_of, show, unless_damaged, view
+from memoranda.service.core.lookup import ID_PREFIX, can_see, find_visible, resolve_name
+from memoranda.service.core.views import (
+    is_intact,
+    project,
+    redact_for_caller,
+    run_unless_damaged,
+    scope_of,
+    view_record,
+)
 from memoranda.service.retrieve import reach, sees_everything
 from memoranda.service.ump.recall import recall
 from memoranda.standards.ump.capability import MAX_RECALL
@@ -64,14 +71,14 @@ def stats(context: Context, access: Access) -> Stats:
     with context.engine.read(tenant) as snapshot:
         kinds, projects = dict.fromkeys(_KINDS, 0), dict[str, int]()
         if sees_everything(access, tenant):
-            used = snapshot.usage()[1]
-            for (space, kind), count in snapshot.tally(now=now).items():
+            used = snapshot.measure_usage()[1]
+            for (space, kind), count in snapshot.count_by_space_and_kind(now=now).items():
                 kinds[kind] += count
                 projects[space] = projects.get(space, 0) + count
         else:
             used = None
             where = reach(context, access, snapshot, Selection(at=now))
-            spaces = snapshot.spaces() if where.space is None else [where.space]
+            spaces = snapshot.list_spaces() if where.space is None else [where.space]
             kinds = {
                 kind: snapshot.count(replace(where, kinds=(kind,)), now=now) for kind in _KINDS
             }
@@ -97,7 +104,7 @@ def projects(context: Context, access: Access) -> list[str]:
     if not sees_everything(access, access.default_tenant):
         return []
     with context.engine.read(access.default_tenant) as snapshot:
-        return [space for space in snapshot.spaces() if space]
+        return [space for space in snapshot.list_spaces() if space]
 
 
 def elsewhere(context: Context, access: Access, request: RecallRequest) -> Mapping[str, int]:
@@ -127,7 +134,7 @@ def elsewhere(context: Context, access: Access, request: RecallRequest) -> Mappi
 
 def seen_as(context: Context, access: Access, name: str) -> dict[str, Any]:
     """Return a memory in UMP, OMS, OAMS and openwop, as the caller would get it there; without those that lack it."""
-    now, name = context.clock(), whole_name(context, access, name)
+    now, name = context.clock(), resolve_name(context, access, name)
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
         views = _views_elsewhere(context, access, snapshot, version)
@@ -136,7 +143,7 @@ def seen_as(context: Context, access: Access, name: str) -> dict[str, Any]:
     )
     context.audit_read(version.tenant, entry)
     return {
-        "UMP": show(context, access, record),
+        "UMP": redact_for_caller(context, access, record),
         **{standard: shown for standard, shown in views.items() if shown is not None},
     }
 
@@ -151,13 +158,13 @@ def _views_elsewhere(
     from memoranda.standards.oams.namespace import namespace_of
 
     space = version.state.space
-    place = oams_views.Place(
+    place = oams_views.Location(
         namespace=namespace_of(space, version.tenant), tenant=version.tenant, space=space
     )
-    memory = oams_views.seen(context, access, snapshot, version, place)
-    is_grain = oms_views.is_listed(context, access, snapshot, version)
+    memory = oams_views.render_visible(context, access, snapshot, version, place)
+    is_grain = oms_views.is_visible(context, access, snapshot, version)
     return {
-        "OMS": oms_views.shown(context, version).document() if is_grain else None,
+        "OMS": oms_views.to_stored_grain(context, version).document() if is_grain else None,
         "OAMS": None if memory is None else memory.memory,
         "openwop": openwop.show_to(context, access, snapshot, version),
     }
@@ -168,7 +175,7 @@ def _views_elsewhere(
 
 def origins(context: Context, access: Access, name: str) -> Origins:
     """Return the sources of a memory and the memories made from it, whichever standard wrote them."""
-    now, name = context.clock(), whole_name(context, access, name)
+    now, name = context.clock(), resolve_name(context, access, name)
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
         # The document of an erased memory is a tombstone, which names no sources and cannot be read as its standard.
@@ -176,13 +183,14 @@ def origins(context: Context, access: Access, name: str) -> Origins:
             () if has_ended(version.state, now) else _sources(context, snapshot, version, record)
         )
         made = dict.fromkeys(
-            derived.memory_id for derived in lineage.made_from(snapshot, version.memory_id)
+            derived.memory_id
+            for derived in lineage.find_derived_versions(snapshot, version.memory_id)
         )
-        heads = (snapshot.newest(memory_id) for memory_id in made)
+        heads = (snapshot.load_newest(memory_id) for memory_id in made)
         result = Origins(
             sources=_show_visible(context, access, snapshot, sources, now),
             made=_show_visible(context, access, snapshot, heads, now),
-            going=len(lineage.going_with(snapshot, version.memory_id)),
+            going=len(lineage.find_memories_going_with(snapshot, version.memory_id)),
         )
     targets = tuple(shown["id"] for shown in (record, *result.sources, *result.made))
     entry = audit_entry(
@@ -220,15 +228,15 @@ def _find_source(
     from memoranda.standards.oms.mapping import ADDRESS_PREFIX
 
     if reference.startswith(ID_PREFIX):
-        return snapshot.named(UMP, reference)
+        return snapshot.find_by_name(UMP, reference)
     if reference.startswith(ADDRESS_PREFIX):
-        return snapshot.named(OMS, reference.removeprefix(ADDRESS_PREFIX))
+        return snapshot.find_by_name(OMS, reference.removeprefix(ADDRESS_PREFIX))
     space = version.state.space
     namespace, key = oams.parse_reference(reference, namespace_of(space, version.tenant))
-    place = views.Place(namespace=namespace, tenant=version.tenant, space=space)
+    place = views.Location(namespace=namespace, tenant=version.tenant, space=space)
     is_same_namespace = namespace == namespace_of(space, version.tenant)
-    memory = memories.find(context, snapshot, place, key) if is_same_namespace else None
-    return memory or snapshot.named(OPENWOP, reference)
+    memory = memories.find_head(context, snapshot, place, key) if is_same_namespace else None
+    return memory or snapshot.find_by_name(OPENWOP, reference)
 
 
 def _show_visible(
@@ -239,10 +247,15 @@ def _show_visible(
         version
         for version in versions
         if not version.state.is_forgotten
-        and holds(version)
-        and sees(context, access, snapshot, version)
+        and is_intact(version)
+        and can_see(context, access, snapshot, version)
     )
-    views = (unless_damaged(version, partial(view, context, version, now)) for version in visible)
+    views = (
+        run_unless_damaged(version, partial(view_record, context, version, now))
+        for version in visible
+    )
     return [
-        show(context, access, record) for record in islice(views, SHOWN_LIMIT) if record is not None
+        redact_for_caller(context, access, record)
+        for record in islice(views, SHOWN_LIMIT)
+        if record is not None
     ]

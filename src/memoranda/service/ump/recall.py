@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
@@ -23,9 +24,22 @@ from memoranda.retrieval.analysis import ExactTerms, exact_terms, normalised_tex
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.lookup import short_ids
-from memoranda.service.core.ranking import Question, Ranked, below_sources, order, rate, reweigh
-from memoranda.service.core.views import holds, project, show, unless_damaged, view
+from memoranda.service.core.lookup import shorten_ids
+from memoranda.service.core.ranking import (
+    RankedRecord,
+    RankingQuery,
+    apply_preferences,
+    place_below_sources,
+    rate_record,
+    sort_by_score,
+)
+from memoranda.service.core.views import (
+    is_intact,
+    project,
+    redact_for_caller,
+    run_unless_damaged,
+    view_record,
+)
 from memoranda.service.retrieve import ask, asked_for, candidates, reach, walk
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Record
@@ -44,10 +58,10 @@ _PARTS_BYTES = 32 * 1_048_576
 _RERANKED = 20
 
 
-def recall(context: Context, access: Access, request: RecallRequest) -> list[Ranked]:
+def recall(context: Context, access: Access, request: RecallRequest) -> list[RankedRecord]:
     """The best memories for a query, each with its signals."""
     now = context.clock()
-    asked_scope = access.with_limits(request.scope)
+    asked_scope = access.narrow_scope(request.scope)
     tenant = access.tenant_for(asked_scope.get("owner"))
     scope = {**asked_scope, "owner": tenant}
     access.require_scope(scope)
@@ -57,8 +71,8 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     with context.engine.read(tenant) as snapshot:
         where = reach(context, access, snapshot, asked)
         versions, matches = candidates(snapshot, where, legs, limit=wanted, now=now)
-        known = snapshot.audit_head()[0] > 0
-        question = Question(
+        known = snapshot.read_audit_head()[0] > 0
+        question = RankingQuery(
             weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now
         )
         if request.hints.rerank:
@@ -72,13 +86,13 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
             )
             while some := list(islice(parts, wanted)):
                 # However many there are, few are held.
-                rated = order([*rated, *some])[: 2 * wanted]
-        ranked = reweigh(order(rated), request.prefer, question)
+                rated = sort_by_score([*rated, *some])[: 2 * wanted]
+        ranked = apply_preferences(sort_by_score(rated), request.prefer, question)
         fit = (
             found
-            for found, version in below_sources(ranked, lambda pair: pair[1].document)
+            for found, version in place_below_sources(ranked, lambda pair: pair[1].document)
             # UMP §5.3: drop what does not verify. Only what will be shown is verified: it costs more than ranking.
-            if holds(version) and may_read_personal(context, access, snapshot, version)
+            if is_intact(version) and may_read_personal(context, access, snapshot, version)
         )
         best = list(islice(fit, request.limit))
     for chain in _chains(access, tenant, known, best):
@@ -86,7 +100,7 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     return [_shown(context, access, found) for found in best]
 
 
-def recall_bare(context: Context, access: Access, request: RecallRequest) -> list[Ranked]:
+def recall_bare(context: Context, access: Access, request: RecallRequest) -> list[RankedRecord]:
     """The same without the documents of other standards that records carry, for who has no use for their bytes."""
     return [
         replace(found, record=_bare(context, found.record))
@@ -127,7 +141,7 @@ def framed(
 
 
 def _short(context: Context, access: Access, records: Sequence[Record]) -> dict[str, str]:
-    return short_ids(context, access, [record["id"] for record in records])
+    return shorten_ids(context, access, [record["id"] for record in records])
 
 
 def _selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -> Selection:
@@ -173,7 +187,7 @@ def _reranked(context: Context, query: str, matches: Matches, versions: list[Ver
     read: dict[int, str] = {}
     for version in versions:
         if version.version_id in best and not version.state.erased:
-            found = unless_damaged(version, lambda version=version: project(context, version))  # type: ignore[misc]
+            found = run_unless_damaged(version, partial(project, context, version))
             if found is not None:
                 read[version.version_id] = found.text
     texts: dict[str, tuple[int, str]] = {}
@@ -181,7 +195,7 @@ def _reranked(context: Context, query: str, matches: Matches, versions: list[Ver
         if each.version_id in read:
             text = read[each.version_id]
             texts.setdefault(normalised_text(text), (each.version_id, text))
-    more = context.meaning.rate(query, dict(texts.values()))
+    more = context.semantic_search.rerank(query, dict(texts.values()))
     rated = (
         each._replace(lexical=each.lexical + more.get(each.version_id, 0.0))
         for each in matches.hits
@@ -190,21 +204,21 @@ def _reranked(context: Context, query: str, matches: Matches, versions: list[Ver
 
 
 def _rated(
-    context: Context, versions: list[Version], question: Question, matches: Matches
-) -> Iterator[tuple[Ranked, Version]]:
+    context: Context, versions: list[Version], question: RankingQuery, matches: Matches
+) -> Iterator[tuple[RankedRecord, Version]]:
     most = max((each.lexical for each in matches.hits), default=1.0) or 1.0
     relevance = {each.version_id: each.lexical / most for each in matches.hits}
     for version in versions:
 
-        def work(version: Version = version) -> Ranked:
+        def work(version: Version = version) -> RankedRecord:
             version_id = version.version_id
             found, nearness = relevance.get(version_id, 0.0), matches.nearness.get(version_id, 0.0)
-            record = view(context, version, question.now)
-            rated = rate(record, version.state, question, found, nearness, version.opened)
+            record = view_record(context, version, question.now)
+            rated = rate_record(record, version.state, question, found, nearness, version.opened)
             return replace(rated, reasons=matches.reasons.get(version_id))
 
         # A key that was destroyed erases also what the index does not know of yet.
-        rated = None if version.state.erased else unless_damaged(version, work)
+        rated = None if version.state.erased else run_unless_damaged(version, work)
         if rated is not None:
             yield rated, version
 
@@ -218,13 +232,13 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 def _rated_parts(
-    parts: Iterable[_Part], question: Question, exact: ExactTerms
-) -> Iterator[tuple[Ranked, Version]]:
+    parts: Iterable[_Part], question: RankingQuery, exact: ExactTerms
+) -> Iterator[tuple[RankedRecord, Version]]:
     for part in parts:
         if exact.rejects(part.shown["body"]["text"]):
             continue
         state = part.version.state._replace(observed=mapping.project(part.shown).observed)
-        rated = rate(part.shown, state, question)
+        rated = rate_record(part.shown, state, question)
         # As of everything else: what shares no word with a question that has some does not answer it.
         if rated.signals["similarity"] or not question.weights:
             yield replace(rated, record=part.whole), part.version
@@ -249,10 +263,10 @@ def _redacted(
             return
 
         def work(version: Version = version) -> _Part:
-            whole = view(context, version, now)
+            whole = view_record(context, version, now)
             return _Part(whole, rules.redact(whole)[0], version)
 
-        part = None if version.state.erased else unless_damaged(version, work)
+        part = None if version.state.erased else run_unless_damaged(version, work)
         if part is not None and _answers(part, asked, where):
             yield part
 
@@ -284,12 +298,12 @@ def _answers(part: _Part, asked: Selection, where: Selection) -> bool:
     )
 
 
-def _shown(context: Context, access: Access, found: Ranked) -> Ranked:
-    record = show(context, access, found.record)
+def _shown(context: Context, access: Access, found: RankedRecord) -> RankedRecord:
+    record = redact_for_caller(context, access, found.record)
     return found if record is found.record else replace(found, record=record)
 
 
-def _chains(access: Access, tenant: str, known: bool, best: list[Ranked]) -> tuple[str, ...]:
+def _chains(access: Access, tenant: str, known: bool, best: list[RankedRecord]) -> tuple[str, ...]:
     """Whose audit chains this recall goes into."""
     if access.reaches(tenant):
         return (tenant if known else access.default_tenant,)
@@ -304,7 +318,7 @@ def _audit(
     tenant: str,
     request: RecallRequest,
     scope: dict[str, str],
-    best: list[Ranked],
+    best: list[RankedRecord],
     now: Instant,
 ) -> None:
     entry = audit_entry(

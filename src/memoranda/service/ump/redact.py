@@ -16,9 +16,9 @@ from memoranda.errors import InvalidInput
 from memoranda.model.memory import Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.lookup import find_own, whole_name
-from memoranda.service.core.secret_screening import hidden, suspected, texts
-from memoranda.service.core.views import unless_damaged, view
+from memoranda.service.core.lookup import find_own, resolve_name
+from memoranda.service.core.secret_screening import detect_kinds, iterate_texts, redact_fields
+from memoranda.service.core.views import run_unless_damaged, view_record
 from memoranda.service.ump.remember import said
 from memoranda.service.ump.revise import forget, revise
 from memoranda.service.verify import versions
@@ -83,9 +83,9 @@ def orders_page(context: Context, access: Access, *, after: int = 0) -> SuspectP
 
 
 def _secret(record: Record, is_current: bool) -> Suspect | None:
-    if not (kinds := suspected(said(record))):
+    if not (kinds := detect_kinds(said(record))):
         return None
-    text = cast("Body", hidden(said(record))["body"])["text"]
+    text = cast("Body", redact_fields(said(record))["body"])["text"]
     return Suspect(id=record["id"], kinds=kinds, text=text, is_current=is_current)
 
 
@@ -93,12 +93,12 @@ def _order_in(context: Context, access: Access) -> Judge:
     from memoranda.encoding import injection
 
     with context.engine.read(access.default_tenant) as snapshot:
-        cleared = snapshot.items(_CLEARED)
+        cleared = snapshot.load_items(_CLEARED)
 
     def order(record: Record, is_current: bool) -> Suspect | None:
         if not is_current or record["id"] in cleared:
             return None
-        kinds = injection.find_instructions("\n".join(texts(said(record))))
+        kinds = injection.find_instructions("\n".join(iterate_texts(said(record))))
         return (
             Suspect(id=record["id"], kinds=kinds, text=record["body"]["text"], is_current=True)
             if kinds
@@ -133,7 +133,7 @@ def _page(context: Context, access: Access, judge: Judge, after: int) -> Suspect
 def _judged(context: Context, version: Version, judge: Judge) -> Suspect | None:
     if version.state.erased:
         return None
-    record = unless_damaged(version, lambda: view(context, version, context.clock()))
+    record = run_unless_damaged(version, lambda: view_record(context, version, context.clock()))
     return (
         None
         if record is None
@@ -143,13 +143,13 @@ def _judged(context: Context, version: Version, judge: Judge) -> Suspect | None:
 
 def allow_orders(context: Context, access: Access, name: str) -> None:
     """Say that a memory may read as it does: it is not listed again while it says the same."""
-    now, name = context.clock(), whole_name(context, access, name)
+    now, name = context.clock(), resolve_name(context, access, name)
     found = find_own(context, access, name, now)
     entry = audit_entry(access, "allow", now=now, targets=(name,), result="ok")
 
     def work(unit: Unit) -> None:
         unit.put_item(_CLEARED, name, b"")
-        unit.record(entry)
+        unit.record_audit(entry)
 
     context.engine.write(found.tenant, work)
 
@@ -183,11 +183,11 @@ def suspects_beside_page(context: Context, access: Access, *, after: int = 0) ->
     place, tenant = after, access.default_tenant
     for _ in range(_PAGE_EVENTS // _EVENTS_LIMIT):
         with context.engine.read(tenant) as snapshot:
-            page = snapshot.run_events_after(place, _EVENTS_LIMIT)
+            page = snapshot.list_run_events_after(place, _EVENTS_LIMIT)
         if not page:
             return BesidePage(suspects=found, next=None)
         for event in (parse(data) for _, data in page):
-            if kinds := suspected({"payload": event["payload"]}):
+            if kinds := detect_kinds({"payload": event["payload"]}):
                 where = f"log of {event['runId']}, event {event['sequence']}"
                 found.append(SuspectBeside(where=where, kinds=kinds))
         place = page[-1][0]
@@ -204,8 +204,8 @@ def _in_files(context: Context, access: Access) -> Iterator[SuspectBeside]:
     for path, last in heads.items():
         for number in workspace.stored_numbers(last):
             with context.engine.read(tenant) as snapshot:
-                kept = workspace.read(snapshot, path, number)
-            if kept is not None and (kinds := suspected({"content": kept["content"]})):
+                kept = workspace.read_version(snapshot, path, number)
+            if kept is not None and (kinds := detect_kinds({"content": kept["content"]})):
                 yield SuspectBeside(where=f"file {path}, version {number}", kinds=kinds)
 
 
@@ -214,23 +214,23 @@ def redact(context: Context, access: Access, name: str) -> str:
 
     What is not current any more is erased alone, and keeps its id. Only its owner may: it is an erasure.
     """
-    name = whole_name(context, access, name)
+    name = resolve_name(context, access, name)
     found = find_own(context, access, name, context.clock())
     access.require_erase(found.tenant)
     if found.state.erased:
         return name
-    shown = view(context, found, context.clock())
+    shown = view_record(context, found, context.clock())
     record: Record = rules.drop_original(shown)
-    if not suspected(said(record)):
+    if not detect_kinds(said(record)):
         raise InvalidInput("id: nothing in it looks like a secret")
     new = name
     if found.state.is_head and found.state.tombstoned is None:
-        if suspected({"provenance": record.get("provenance", {})}):
+        if detect_kinds({"provenance": record.get("provenance", {})}):
             raise InvalidInput(
                 "id: it stands in the provenance, which is not rewritten; erase it with forget --hard"
             )
         rules.require_complete(shown, ("body",))
-        body = hidden({"body": record["body"]})["body"]
+        body = redact_fields({"body": record["body"]})["body"]
         new = revise(context, access, ReviseRequest.parse({"id": name, "patch": {"body": body}})).id
     forget(context, access, ForgetRequest.parse({"id": name, "hard": True, "reason": REASON}))
     return new

@@ -19,9 +19,9 @@ from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare
-from memoranda.service.core.lifecycle import append_next, following
-from memoranda.service.core.secret_screening import refuse_secrets, screened_fields
-from memoranda.service.core.views import redacted, scope_of, view
+from memoranda.service.core.lifecycle import append_next, inherit_bounds
+from memoranda.service.core.secret_screening import refuse_secrets, screen_fields
+from memoranda.service.core.views import redact_record, scope_of, view_record
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
@@ -91,7 +91,7 @@ def accept(
     version = context.ump_version
     checked = records.check(draft, version=version)
     if access.is_narrowed and "integrity" not in checked:
-        checked = cast("Draft", {**checked, "scope": access.with_limits(scope_of(checked))})
+        checked = cast("Draft", {**checked, "scope": access.narrow_scope(scope_of(checked))})
     scope = scope_of(checked)
     access.require_reach(scope["owner"])
     access.require_scope(scope)
@@ -100,12 +100,12 @@ def accept(
         # Verified as it came: a default filled in now would break a signature that is good.
         if not signature.verify(record):
             raise SignatureInvalid("integrity: the signature does not match the record")
-        authorship.refuse_forged(
+        authorship.refuse_forged_author(
             access, record.get("provenance", {}).get("actor"), record["integrity"]["signer"]
         )
         refuse_secrets(context, said(record))
     else:
-        checked = authorship.attributed(
+        checked = authorship.attribute_draft(
             access, screened(context, checked), is_from_file=is_from_file
         )
         record = signature.seal(
@@ -126,7 +126,7 @@ def new_record(context: Context, record: Record, indexed: IndexedText | None = N
     """A signed record as it is written; `indexed` is what its text is found by, where that is known."""
     projection = mapping.project(record)
     if is_view(record):
-        projection = cascade.with_links(projection, record)
+        projection = cascade.with_consent_links(projection, record)
     return prepare(context, document_of(record), projection, indexed=indexed)
 
 
@@ -137,7 +137,7 @@ def is_view(record: Record) -> bool:
 
 def screened(context: Context, fields: Said) -> Said:
     """A draft, or a patch, with what it says as the policy for secrets lets it pass."""
-    return cast("Said", {**fields, **screened_fields(context, said(fields))})
+    return cast("Said", {**fields, **screen_fields(context, said(fields))})
 
 
 def said(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def remember(context: Context, access: Access, draft: object) -> Remembered:
             tenant, lambda unit: write(context, access, unit, accepted, now, foreseen)
         )
     if accepted.projection.withdraws:
-        cascade.finish(context, tenant)
+        cascade.erase_withdrawn(context, tenant)
     return remembered
 
 
@@ -173,7 +173,7 @@ def _write_if_new(
     if accepted.is_own:
         return write(context, access, unit, accepted, now)
     name = mapping.STANDARD, accepted.record["id"]
-    known, named = unit.same_or_named(accepted.projection.sameness, name, now)
+    known, named = unit.find_duplicate_or_named(accepted.projection.sameness, name, now)
     if known is not None:
         return known
     return write(context, access, unit, accepted, now, is_new=True, is_free=named is None)
@@ -198,7 +198,7 @@ def write(
         context, unit, accepted, now, foreseen=foreseen, is_new=is_new, is_free=is_free
     )
     scope, targets = scope_of(accepted.record), (remembered.id,)
-    unit.record(
+    unit.record_audit(
         audit_entry(
             access, "remember", now=now, targets=targets, scope=scope, result=remembered.result
         )
@@ -221,7 +221,7 @@ def put(
 
     `is_new` says that the same fact is known not to be there, `is_free` that its name is known to stand for nothing.
     """
-    cascade.note(unit, accepted.projection)
+    cascade.note_withdrawal(unit, accepted.projection)
     cascade.check_basis(context, unit, accepted.new.document, accepted.projection, now)
     if accepted.is_own:
         remembered = None if is_free else _repeat(context, unit, accepted, now)
@@ -242,7 +242,7 @@ def put(
 def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Remembered | None:
     """A name stands for one record only; the same record again is no news, unless it was forgotten."""
     record = accepted.record
-    known = unit.named(mapping.STANDARD, record["id"])
+    known = unit.find_by_name(mapping.STANDARD, record["id"])
     if known is None or known.state.is_forgotten:
         return None
     if not _is_same(context, known, record, now):
@@ -264,10 +264,10 @@ def _is_same(context: Context, known: Version, record: Record, now: Instant) -> 
         and load_record(document.native)["integrity"]["content_hash"] == stated
     ):
         return True
-    shown = view(context, known, now)
+    shown = view_record(context, known, now)
     return stated in (
         shown["integrity"]["content_hash"],
-        redacted(shown, context.operator)["integrity"]["content_hash"],
+        redact_record(shown, context.operator)["integrity"]["content_hash"],
     )
 
 
@@ -277,7 +277,7 @@ def is_repeated(
     """The version that a record with a name of its own only repeats: nothing is to be written while it is unchanged."""
     if not accepted.is_own or accepted.projection.basis or accepted.projection.withdraws:
         return None
-    known = snapshot.named(mapping.STANDARD, accepted.record["id"])
+    known = snapshot.find_by_name(mapping.STANDARD, accepted.record["id"])
     if (
         known is None
         or known.state.is_forgotten
@@ -291,7 +291,7 @@ def foresee(
     context: Context, snapshot: Snapshot, accepted: Accepted, now: Instant
 ) -> Merged | None:
     """What a draft and the same fact come to, if that is there now: joined and signed outside the writer's turn."""
-    known = None if accepted.is_own else snapshot.same(accepted.projection.sameness, now)
+    known = None if accepted.is_own else snapshot.find_duplicate(accepted.projection.sameness, now)
     return None if known is None else Merged(known, _joined(context, known, accepted, now))
 
 
@@ -318,9 +318,9 @@ def _is_later_edition(known: Version, accepted: Accepted) -> bool:
 def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Accepted:
     """Said again in the same millisecond after it was closed: the same content would get the same name."""
     record = accepted.record
-    if unit.named(mapping.STANDARD, record["id"]) is None:
+    if unit.find_by_name(mapping.STANDARD, record["id"]) is None:
         return accepted
-    while unit.named(mapping.STANDARD, record["id"]) is not None:
+    while unit.find_by_name(mapping.STANDARD, record["id"]) is not None:
         now = Instant(now + 1)
         completed = records.fill_defaults(accepted.draft, now=now, version=context.ump_version)
         if completed["time"] == record["time"]:  # the draft fixes every time itself
@@ -335,10 +335,10 @@ def _append(
     """Write a new memory, or the next version of one whose last version names this record as its successor."""
     record, new = accepted.record, accepted.new
     for predecessor_id in record.get("supersedes", ())[:1]:
-        prior = unit.named(mapping.STANDARD, predecessor_id)
+        prior = unit.find_by_name(mapping.STANDARD, predecessor_id)
         if prior is not None and prior.state.is_head and _names_successor(prior, record["id"]):
             version = append_next(context, unit, prior, new, now=now)
-            unit.close(prior, successor=version, valid_to=prior.state.valid_to, now=now)
+            unit.close_version(prior, successor=version, valid_to=prior.state.valid_to, now=now)
             return version
     return (
         new.append(unit, now=now)
@@ -376,7 +376,7 @@ def _joined(
     # The same fact in other capitals may have other words: `parseInstant` has parts, `PARSEINSTANT` has none.
     is_same_text = merged["body"]["text"] == accepted.record["body"]["text"]
     indexed = accepted.new.indexed if is_same_text else None
-    return following(
+    return inherit_bounds(
         context, known, new_record(context, signature.sign(merged, context.operator), indexed)
     )
 
@@ -385,7 +385,7 @@ def _merge(
     context: Context, unit: Unit, accepted: Accepted, now: Instant, foreseen: Merged | None
 ) -> Remembered | None:
     """Join the same fact if nothing of the newcomer is lost by it; the draft itself is kept as the cause."""
-    known = unit.same(accepted.projection.sameness, now)
+    known = unit.find_duplicate(accepted.projection.sameness, now)
     if known is None:
         return None
     # Made before the writer's turn, unless it changed since or was written in this very unit.
@@ -406,7 +406,8 @@ def _merge(
 def _refuse_name_of_another(context: Context, name: str, tenant: str) -> None:
     # Only for a credential that reaches all owners, who may know; others cannot tell whether a name is taken.
     if any(
-        other != tenant for other in context.engine.system.tenants_naming(mapping.STANDARD, name)
+        other != tenant
+        for other in context.engine.system.find_tenants_with_name(mapping.STANDARD, name)
     ):
         raise Conflict(f"id: {name} already names a record of another owner")
 

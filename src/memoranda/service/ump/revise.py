@@ -22,13 +22,13 @@ from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lifecycle import (
     append_next,
     erase_version,
-    following,
+    inherit_bounds,
     tombstone_version,
 )
-from memoranda.service.core.lineage import Going, forget_derived, going
-from memoranda.service.core.lookup import find_own, short_ids, whole_name
+from memoranda.service.core.lineage import ErasurePlan, plan_erasure, remove_derived_of
+from memoranda.service.core.lookup import find_own, resolve_name, shorten_ids
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.views import holds, outline, scope_of, view
+from memoranda.service.core.views import is_intact, outline_record, scope_of, view_record
 from memoranda.service.ump.remember import new_record, screened
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping, rules, signature
@@ -88,10 +88,12 @@ def change(
 
     UMP §3.5 replaces a body as a whole, so that a new wording alone would lose the data.
     """
-    now, name, changes = context.clock(), whole_name(context, access, name), dict(patch or {})
+    now, name, changes = context.clock(), resolve_name(context, access, name), dict(patch or {})
     if text is not None or structured is not None:
         body = dict(
-            rules.drop_original(view(context, find_own(context, access, name, now), now))["body"]
+            rules.drop_original(view_record(context, find_own(context, access, name, now), now))[
+                "body"
+            ]
         )
         said = {"text": text, "structured": None if structured is None else dict(structured)}
         changes["body"] = {
@@ -104,7 +106,7 @@ def change(
 def restore(context: Context, access: Access, name: str, earlier: Version) -> Revised:
     """Write a successor with the content of an earlier version of the same memory."""
     # As it was written: the state of a version says that it was superseded since.
-    record = outline(context, earlier)
+    record = outline_record(context, earlier)
     rules.require_complete(record, ("body", "relations"))
     content = screened(context, cast("Patch", rules.drop_original(record)))
 
@@ -119,7 +121,7 @@ def _supersede(context: Context, access: Access, request: ActRequest, make: Make
     """Write the successor that `make` makes of the current record, signed, in place of that."""
     now, request = context.clock(), _named(context, access, request)
     found = find_own(context, access, request.id, now)
-    actor, claimed = authorship.corrector(access, request.actor)
+    actor, claimed = authorship.resolve_corrector(access, request.actor)
 
     def succeed(record: Record) -> tuple[Record, NewVersion]:
         # What supported the owner's word does not support another's.
@@ -132,15 +134,15 @@ def _supersede(context: Context, access: Access, request: ActRequest, make: Make
     # Made before the writer's turn: what cannot be revised is told there, and what changed until then is made anew.
     foreseen = None
     if found.state.is_head and found.state.tombstoned is None:
-        sealed, new = succeed(view(context, found, now))
-        foreseen = sealed, following(context, found, new)
+        sealed, new = succeed(view_record(context, found, now))
+        foreseen = sealed, inherit_bounds(context, found, new)
 
     def work(unit: Unit) -> Revised:
         prior, record = _current(context, access, unit, request.id, now)
         _check_revisable(unit, prior, record, now)
         sealed, new = foreseen if foreseen is not None and prior == found else succeed(record)
         version = append_next(context, unit, prior, new, now=now)
-        unit.close(
+        unit.close_version(
             prior,
             successor=version,
             valid_to=handover(prior, parse_instant(sealed["time"]["valid_from"])),
@@ -157,7 +159,7 @@ def _supersede(context: Context, access: Access, request: ActRequest, make: Make
             meta={"supersedes": [request.id]},
             claimed=request.actor,
         )
-        unit.record(entry)
+        unit.record_audit(entry)
         return Revised(id=sealed["id"], supersedes=tuple(sealed["supersedes"]))
 
     return context.engine.write(found.tenant, work)
@@ -169,7 +171,7 @@ def _check_revisable(unit: Unit, prior: Version, record: Record, now: Instant) -
         raise Conflict(f"id: already superseded by {known}; revise that one")
     if record.get("lifecycle", {}).get("status") == "tombstoned":
         raise InvalidInput("id: a forgotten memory cannot be revised; remember it anew")
-    if not holds(prior):
+    if not is_intact(prior):
         raise SignatureInvalid(
             "the stored record does not match its signature; run 'memoranda verify'"
         )
@@ -184,7 +186,7 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
     tenant, gone = found.tenant, None
     if request.hard:
         access.require_erase(tenant)
-        gone = going(context, found, request.reason or "", now)
+        gone = plan_erasure(context, found, request.reason or "", now)
 
     def work(unit: Unit) -> Forgotten:
         version, record = _current(context, access, unit, request.id, now)
@@ -193,10 +195,10 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
             _erase(unit, version, gone, now)
         elif version.state.tombstoned is None:
             check_supersession(unit, version, {}, now=now)
-            forget_derived(unit, version.memory_id, now=now)
+            remove_derived_of(unit, version.memory_id, now=now)
             tombstone(unit, version, now)
             unit.announce("tombstoned", version, now=now)
-        unit.record(
+        unit.record_audit(
             audit_entry(
                 access,
                 "forget",
@@ -223,8 +225,8 @@ def feedback(context: Context, access: Access, request: FeedbackRequest) -> None
 
     def work(unit: Unit) -> None:
         version, record = _current(context, access, unit, request.id, now)
-        unit.feedback(version, request.outcome, request.session or "", now=now)
-        unit.record(
+        unit.add_feedback(version, request.outcome, request.session or "", now=now)
+        unit.record_audit(
             audit_entry(
                 access,
                 "feedback",
@@ -242,7 +244,7 @@ def feedback(context: Context, access: Access, request: FeedbackRequest) -> None
 
 def _named(context: Context, access: Access, request: Act) -> Act:
     """The request with the whole id."""
-    name = whole_name(context, access, request.id)
+    name = resolve_name(context, access, request.id)
     return request if name == request.id else request.replace_fields(id=name)
 
 
@@ -250,10 +252,10 @@ def _current(
     context: Context, access: Access, unit: Unit, name: str, now: Instant
 ) -> tuple[Version, Record]:
     """Look again inside the transaction: what was found before may have changed."""
-    version = unit.named(mapping.STANDARD, name)
+    version = unit.find_by_name(mapping.STANDARD, name)
     if version is None:
         raise NotFound(f"no memory {name}")
-    record = view(context, version, now)
+    record = view_record(context, version, now)
     access.require_scope(scope_of(record))
     return version, record
 
@@ -263,7 +265,7 @@ def tombstone(unit: Unit, version: Version, now: Instant, *, whole: bool = False
 
     `whole`: everything that its memory ever said.
     """
-    for each in unit.history(version.memory_id):
+    for each in unit.iterate_history(version.memory_id):
         is_meant = (
             each.document.name == version.document.name and each.version_id <= version.version_id
         )
@@ -272,10 +274,10 @@ def tombstone(unit: Unit, version: Version, now: Instant, *, whole: bool = False
             tombstone_version(unit, each, valid_to=_ended(each, now), now=now)
 
 
-def _erase(unit: Unit, version: Version, gone: Going, now: Instant) -> None:
+def _erase(unit: Unit, version: Version, gone: ErasurePlan, now: Instant) -> None:
     """Erase this version and every earlier one of its memory: an old wording gives away the new one."""
-    forget_derived(unit, version.memory_id, tombstones=gone.derived, now=now)
-    for earlier in unit.history(version.memory_id):
+    remove_derived_of(unit, version.memory_id, tombstones=gone.derived, now=now)
+    for earlier in unit.iterate_history(version.memory_id):
         if earlier.version_id > version.version_id or earlier.state.erased:
             continue
         erase_version(unit, earlier, gone.own)
@@ -318,7 +320,7 @@ def undo_last(context: Context, access: Access) -> UndoneChange:
     with context.engine.read(access.default_tenant) as snapshot:
         change = _last(snapshot)
         name = _name_of(snapshot, change.version)
-    short = short_ids(context, access, [name])[name]
+    short = shorten_ids(context, access, [name])[name]
     if change.type in ("created", "revised"):
         now, _ = take_back(context, access, change.version, change.version.version_id - 1)
         said = "removed" if change.type == "created" else "restored to its previous version"
@@ -339,7 +341,7 @@ def take_back(context: Context, access: Access, version: Version, start: int) ->
     now = context.clock()
     with context.engine.read(access.default_tenant) as snapshot:
         name = _name_of(snapshot, version)
-        chain = snapshot.history(version.memory_id, newest_first=True)
+        chain = snapshot.iterate_history(version.memory_id, newest_first=True)
         earlier = next(
             (each for each in chain if each.version_id <= start and not has_ended(each.state, now)),
             None,
@@ -353,11 +355,11 @@ def take_back(context: Context, access: Access, version: Version, start: int) ->
 
 
 def _name_of(snapshot: Snapshot, version: Version) -> str:
-    return snapshot.names_of(version.version_id).get(mapping.STANDARD, version.document.name)
+    return snapshot.load_names(version.version_id).get(mapping.STANDARD, version.document.name)
 
 
 def _last(snapshot: Snapshot) -> Change:
-    changes = snapshot.changes(snapshot.change_seq() - 1, 1)
+    changes = snapshot.list_changes(snapshot.find_last_change() - 1, 1)
     if not changes:
         raise NotFound("nothing was changed yet")
     return changes[0]

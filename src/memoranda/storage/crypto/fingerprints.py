@@ -160,14 +160,14 @@ def index_key(database: Database, cipher: Cipher) -> bytes:
     """The key of all fingerprints, made once by whichever process comes first; in the key ring if there is one."""
 
     def claim(connection: Connection, stored: bytes) -> bytes:
-        connection.run("meta_claim", {"name": "index_key", "value": stored})
-        row = connection.row("meta_get", {"name": "index_key"})
+        connection.execute("meta_claim", {"name": "index_key", "value": stored})
+        row = connection.query_one("meta_get", {"name": "index_key"})
         if row is None:
             raise StoreCorrupt("the store has lost its index key")
         return bytes(row[0])
 
-    with database.reading() as connection:
-        row = connection.row("meta_get", {"name": "index_key"})
+    with database.open_snapshot() as connection:
+        row = connection.query_one("meta_get", {"name": "index_key"})
     if row is not None:
         stored = bytes(row[0])
     else:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from memoranda.model.instant import Instant
-from memoranda.storage.engine.contract import RunPlace, RunView, Waiting
+from memoranda.storage.engine.contract import RunPosition, RunView, WaitingCommitment
 from memoranda.storage.engine.database import Connection, Row
 from memoranda.storage.engine.selection import FOREVER_MS
 
@@ -22,18 +22,18 @@ class BackgroundReads:
 
     def _rows(self, query: str, /, **params: Any) -> list[Row]:
         params["tenant_id"] = self._tenant_id
-        return self._connection.rows(query, params)
+        return self._connection.query(query, params)
 
-    def items(self, kind: str) -> dict[str, bytes]:
+    def load_items(self, kind: str) -> dict[str, bytes]:
         return dict(self._rows("items_get", kind=kind))
 
-    def item(self, kind: str, name: str) -> bytes | None:
+    def load_item(self, kind: str, name: str) -> bytes | None:
         return _only(self._rows("item_get", kind=kind, name=name))
 
-    def run(self, run_id: str) -> bytes | None:
+    def load_run(self, run_id: str) -> bytes | None:
         return _only(self._rows("run_get", run_id=run_id))
 
-    def runs(self, *, before: RunPlace | None, limit: int) -> list[bytes]:
+    def list_runs(self, *, before: RunPosition | None, limit: int) -> list[bytes]:
         at, run_id = before or (FOREVER_MS, "")
         return [
             document
@@ -42,39 +42,41 @@ class BackgroundReads:
             )
         ]
 
-    def run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:
+    def list_run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:
         return [
             event for (event,) in self._rows("run_events", run_id=run_id, after=after, limit=limit)
         ]
 
-    def runs_after(self, place: RunPlace, *, before: Instant, limit: int) -> list[RunPlace]:
+    def list_runs_after(
+        self, place: RunPosition, *, before: Instant, limit: int
+    ) -> list[RunPosition]:
         after_ms, after_run = place
         rows = self._rows(
             "runs_after", after_ms=after_ms, after_run=after_run, before_ms=before, limit=limit
         )
         return [(Instant(started), run_id) for started, run_id in rows]
 
-    def run_events_after(self, place: int, limit: int) -> list[tuple[int, bytes]]:
+    def list_run_events_after(self, place: int, limit: int) -> list[tuple[int, bytes]]:
         return [
             (number, event)
             for number, event in self._rows("run_events_after", after=place, limit=limit)
         ]
 
-    def last_run_event(self) -> int:
+    def find_last_run_event(self) -> int:
         found = self._rows("run_event_last")
         return int(found[0][0]) if found else 0
 
-    def run_event_count(self, run_id: str) -> int:
+    def count_run_events(self, run_id: str) -> int:
         ((count,),) = self._rows("run_event_count", run_id=run_id)
         return int(count)
 
-    def run_writes(self, run_id: str) -> frozenset[int]:
+    def list_run_writes(self, run_id: str) -> frozenset[int]:
         return frozenset(version_id for (version_id,) in self._rows("run_writes", run_id=run_id))
 
     def has_lost_writes(self, run_id: str) -> bool:
         return bool(self._rows("run_lost_writes", run_id=run_id))
 
-    def ended_since(self, view: RunView, space: str) -> list[tuple[int, Instant]]:
+    def list_ended_since(self, view: RunView, space: str) -> list[tuple[int, Instant]]:
         found = self._rows(
             "ended_since",
             run_id=view.run_id,
@@ -86,18 +88,18 @@ class BackgroundReads:
         )
         return [(version_id, Instant(updated)) for version_id, updated in found]
 
-    def changed_memories(self, after: int) -> frozenset[int]:
+    def list_changed_memories(self, after: int) -> frozenset[int]:
         return frozenset(memory_id for (memory_id,) in self._rows("changed_memories", after=after))
 
-    def changed_in_space(self, space: str, after: int) -> list[int]:
+    def list_changed_in_space(self, space: str, after: int) -> list[int]:
         return [
             version_id for (version_id,) in self._rows("changed_in_space", space=space, after=after)
         ]
 
-    def commitment(self, commitment_id: str) -> bytes | None:
+    def load_commitment(self, commitment_id: str) -> bytes | None:
         return _only(self._rows("commitment_get", commitment_id=commitment_id))
 
-    def commitments(self, space: str | None = None) -> list[bytes]:
+    def list_commitments(self, space: str | None = None) -> list[bytes]:
         found = (
             self._rows("commitments")
             if space is None
@@ -105,14 +107,16 @@ class BackgroundReads:
         )
         return [document for (document,) in found]
 
-    def commitments_due(self, now: Instant, limit: int) -> list[bytes]:
+    def list_due_commitments(self, now: Instant, limit: int) -> list[bytes]:
         return [document for (document,) in self._rows("commitments_due", now_ms=now, limit=limit)]
 
-    def commitments_waiting(self, now: Instant, *, fresh_only: bool) -> list[Waiting]:
+    def list_waiting_commitments(
+        self, now: Instant, *, fresh_only: bool
+    ) -> list[WaitingCommitment]:
         found = self._rows("commitments_waiting", now_ms=now, fresh_only=int(fresh_only))
-        return [Waiting(document, space, bool(fresh)) for document, space, fresh in found]
+        return [WaitingCommitment(document, space, bool(fresh)) for document, space, fresh in found]
 
-    def has_commitments_over(self, before: Instant) -> bool:
+    def has_closed_commitments(self, before: Instant) -> bool:
         return bool(self._rows("commitments_over", before_ms=before))
 
 
@@ -123,10 +127,10 @@ class BackgroundWrites(BackgroundReads):
 
     def _run(self, query: str, /, **params: Any) -> None:
         params["tenant_id"] = self._tenant_id
-        self._connection.run(query, params)
+        self._connection.execute(query, params)
 
     def _run_many(self, query: str, params: Sequence[dict[str, Any]]) -> None:
-        self._connection.run_many(
+        self._connection.execute_many(
             query, [{**each, "tenant_id": self._tenant_id} for each in params]
         )
 
@@ -192,7 +196,7 @@ class BackgroundWrites(BackgroundReads):
             over_ms=over,
         )
 
-    def looked_at(self, commitments: Sequence[tuple[str, bytes]]) -> None:
+    def mark_commitments_checked(self, commitments: Sequence[tuple[str, bytes]]) -> None:
         named = [{"commitment_id": name, "document": document} for name, document in commitments]
         self._run_many("commitment_looked_at", named)
 

@@ -46,7 +46,7 @@ def without_nul(text: str) -> str:
 # --- the state of a store ----------------------------------------------------------------------------------
 
 
-class End(NamedTuple):
+class ChainEnd(NamedTuple):
     """The ends of one owner's chains: units of work, versions ever written, audit entries, hash of the last entry."""
 
     units: int
@@ -71,7 +71,7 @@ class Loss(NamedTuple):
     until: str
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """The loss as a sentence for people."""
         if self.owner == "":
             return f"{self.units} changes of credentials are missing (noticed {self.noticed})"
@@ -87,7 +87,7 @@ class Loss(NamedTuple):
         )
 
 
-class Soundness(Protocol):
+class StoreHealth(Protocol):
     """The state of a store: if it can be written, if reads can be audited, and if anything is missing."""
 
     @property
@@ -99,7 +99,7 @@ class Soundness(Protocol):
         """Raise StoreUnavailable if reads must be refused because they cannot be recorded in the audit log."""
         ...
 
-    def losses(self) -> list[Loss]:
+    def list_losses(self) -> list[Loss]:
         """Return what is missing although it was acknowledged; empty if nothing is."""
         ...
 
@@ -154,25 +154,25 @@ class Connection(Protocol):
     memo: dict[str, Row]
     # The new chain ends of the tenants that this transaction changed, by tenant number. They are stored outside the
     # database once the transaction is committed.
-    ends: dict[int, End]
+    ends: dict[int, ChainEnd]
 
-    def rows(self, name: str, params: Params) -> list[Row]:
+    def query(self, name: str, params: Params) -> list[Row]:
         """Run a named query and return all its rows."""
         ...
 
-    def row(self, name: str, params: Params) -> Row | None:
+    def query_one(self, name: str, params: Params) -> Row | None:
         """Run a named query and return its first row, or None."""
         ...
 
-    def number(self) -> int:
+    def next_version_id(self) -> int:
         """Return the number of the next version that is added."""
         ...
 
-    def run(self, name: str, params: Params) -> None:
+    def execute(self, name: str, params: Params) -> None:
         """Run a named statement that returns nothing."""
         ...
 
-    def run_many(self, name: str, params: Sequence[Params]) -> None:
+    def execute_many(self, name: str, params: Sequence[Params]) -> None:
         """Run one named statement once for each of many parameters."""
         ...
 
@@ -181,7 +181,7 @@ class Connection(Protocol):
         ...
 
 
-class Begun(Generic[T]):
+class PendingWrite(Generic[T]):
     """A write that was handed to the writer and is not waited for yet.
 
     The caller prepares its next write while this one is performed and committed. It must still wait until this one
@@ -203,15 +203,15 @@ class Begun(Generic[T]):
         return self._wait(self._seconds)
 
 
-class Database(Soundness, Protocol):
+class Database(StoreHealth, Protocol):
     """A database that keeps rows durably."""
 
     @property
-    def clear(self) -> ClearVectors | None:
+    def clear_vectors(self) -> ClearVectors | None:
         """The table of unencrypted vectors that the database compares itself; None if it has none."""
         ...
 
-    def reading(self, tenant: str | None = None) -> AbstractContextManager[Connection]:
+    def open_snapshot(self, tenant: str | None = None) -> AbstractContextManager[Connection]:
         """Open a consistent snapshot of a tenant; without one, of the installation's own rows and of all tenants."""
         ...
 
@@ -223,8 +223,10 @@ class Database(Soundness, Protocol):
         """
         ...
 
-    def begin(self, work: Callable[[Connection], T], tenant: str | None = None) -> Begun[T]:
-        """Hand `work` to the writer as `write` does, and return at once."""
+    def start_write(
+        self, work: Callable[[Connection], T], tenant: str | None = None
+    ) -> PendingWrite[T]:
+        """Hand `work` to the writer as `write` does, without waiting."""
         ...
 
     def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
@@ -239,15 +241,15 @@ class Database(Soundness, Protocol):
         """Make erased bytes unreadable in every file of the store; return False if open readers prevent that."""
         ...
 
-    def settled(self) -> int:
+    def find_settled_version(self) -> int:
         """Return a version number at or below which no transaction that is still open will add a version."""
         ...
 
-    def token(self) -> int:
+    def read_change_token(self) -> int:
         """Return a number that changes when any process has committed."""
         ...
 
-    def tokens(self) -> Generator[int]:
+    def watch_changes(self) -> Generator[int]:
         """Yield the change token: soon after every change, and now and then in between.
 
         Raises StoreUnavailable; the caller then starts a new generator. Close it when nobody waits for it any more.
@@ -261,11 +263,11 @@ class Database(Soundness, Protocol):
         """
         ...
 
-    def let_go(self, job: str) -> None:
+    def resign(self, job: str) -> None:
         """Let another process be elected for a job that this one cannot do."""
         ...
 
-    def check(self) -> list[str]:
+    def find_damage(self) -> list[str]:
         """Return the problems that the database finds in its own files; empty if there are none."""
         ...
 

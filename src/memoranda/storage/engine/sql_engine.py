@@ -15,7 +15,14 @@ from memoranda.retrieval.entry import IndexedText
 from memoranda.storage.crypto.cipher import Cipher, NoCipher
 from memoranda.storage.crypto.fingerprints import Fingerprints, index_key
 from memoranda.storage.engine.contract import Seal, Snapshot, System, Unit
-from memoranda.storage.engine.database import Begun, Connection, Database, End, Loss, without_nul
+from memoranda.storage.engine.database import (
+    ChainEnd,
+    Connection,
+    Database,
+    Loss,
+    PendingWrite,
+    without_nul,
+)
 from memoranda.storage.engine.document_cache import Documents
 from memoranda.storage.engine.rows import NO_TENANT, UnindexedRow
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
@@ -57,7 +64,7 @@ class _AuditBatch:
         with self._lock:
             self.is_closed = True
         for entry in self.entries:
-            unit.record(entry)
+            unit.record_audit(entry)
 
 
 class SqlEngine:
@@ -88,7 +95,7 @@ class SqlEngine:
         except MemorandaError:
             self.close()
             raise
-        self._memory = SearchCache(database.clear)
+        self._memory = SearchCache(database.clear_vectors)
         self._system = SqlSystem(database)
         self.vectors = VectorQueue(database, self._cipher, self._memory.segments)
         self.scrub()
@@ -99,8 +106,10 @@ class SqlEngine:
 
     @contextmanager
     def read(self, tenant: str) -> Iterator[Snapshot]:
-        with span("storage read"), self._database.reading(tenant) as connection:
-            row = connection.memo.get(tenant) or connection.row("tenant_get", {"name": tenant})
+        with span("storage read"), self._database.open_snapshot(tenant) as connection:
+            row = connection.memo.get(tenant) or connection.query_one(
+                "tenant_get", {"name": tenant}
+            )
             yield SqlSnapshot(
                 connection, tenant, self._prints, self._cipher, self._memory, row, self.documents
             )
@@ -111,10 +120,12 @@ class SqlEngine:
                 lambda connection: self._unit(connection, tenant, work), tenant
             )
 
-    def begin(self, tenant: str, work: Callable[[Unit], T]) -> Begun[T]:
-        return self._database.begin(lambda connection: self._unit(connection, tenant, work), tenant)
+    def start_write(self, tenant: str, work: Callable[[Unit], T]) -> PendingWrite[T]:
+        return self._database.start_write(
+            lambda connection: self._unit(connection, tenant, work), tenant
+        )
 
-    def record_later(self, tenant: str, entry: AuditEntry) -> None:
+    def record_audit_later(self, tenant: str, entry: AuditEntry) -> None:
         self._database.check_recording()
         with self._batching:
             batch = self._batches.get(tenant)
@@ -132,8 +143,8 @@ class SqlEngine:
         # What an earlier piece of the same transaction left; nobody else can have written since.
         row = (
             connection.memo.get(tenant)
-            or connection.row("tenant_lock", named)
-            or connection.row("tenant_add", named)
+            or connection.query_one("tenant_lock", named)
+            or connection.query_one("tenant_add", named)
         )
         assert row is not None
         unit = SqlUnit(
@@ -141,14 +152,14 @@ class SqlEngine:
         )
         result = work(unit)
         row = connection.memo[tenant] = unit.finish()
-        connection.ends[row.tenant_id] = End(
+        connection.ends[row.tenant_id] = ChainEnd(
             row.unit_seq, row.append_seq, row.audit_seq, row.audit_hash
         )
         if unit.is_untidy:
             self._untidy.add(row.tenant_id)
         return result
 
-    def indexed(self, tenant: str, projection: Projection) -> IndexedText:
+    def index_text(self, tenant: str, projection: Projection) -> IndexedText:
         return self._prints.indexed(tenant, projection)
 
     def fingerprint(self, tenant: str, text: str) -> str:
@@ -165,7 +176,7 @@ class SqlEngine:
     def rotate_master_key(self) -> int:
         return self._cipher.rotate()
 
-    def follow_keys(self) -> None:
+    def reload_keys(self) -> None:
         self._cipher.follow()
 
     def flush(self) -> None:
@@ -178,27 +189,27 @@ class SqlEngine:
     def check_recording(self) -> None:
         self._database.check_recording()
 
-    def losses(self) -> list[Loss]:
-        return self._database.losses()
+    def list_losses(self) -> list[Loss]:
+        return self._database.list_losses()
 
     def scrub(self, *, patient: bool = True) -> None:
         if self.is_read_only:
             return
         self._unindex()
-        with self._database.reading() as connection:
-            mark = connection.row("meta_get", {"name": ERASURE_PENDING})
+        with self._database.open_snapshot() as connection:
+            mark = connection.query_one("meta_get", {"name": ERASURE_PENDING})
         if mark is not None and self._database.scrub(SCRUB_SECONDS if patient else 0.0):
             # Only the mark that was seen: what another process erased meanwhile is still to be scrubbed.
             done = {"name": ERASURE_PENDING, "value": mark[0]}
-            self._database.write(lambda connection: connection.run("meta_delete", done))
+            self._database.write(lambda connection: connection.execute("meta_delete", done))
 
     def _unindex(self) -> None:
         """Take the words of what was erased out of the word index: made anew outside the writer's turn."""
         while True:
-            with self._database.reading() as connection:
+            with self._database.open_snapshot() as connection:
                 found = [
                     UnindexedRow(*row)
-                    for row in connection.rows("unindexed_next", {"limit": UNINDEXED_LIMIT})
+                    for row in connection.query("unindexed_next", {"limit": UNINDEXED_LIMIT})
                 ]
                 if not found:
                     return
@@ -214,14 +225,14 @@ class SqlEngine:
         # What was merged meanwhile is looked for again.
         if index.replace_all(replaced):
             done = as_json([row.version_id for row in rows])
-            connection.run(
+            connection.execute(
                 "unindexed_remove", {"tenant_id": rows[0].tenant_id, "version_ids": done}
             )
 
-    def tidy(self) -> None:
+    def merge_large_segments(self) -> None:
         while self._untidy:
             tenant_id = self._untidy.pop()
-            with self._database.reading() as connection:
+            with self._database.open_snapshot() as connection:
                 index = WordIndex(connection, tenant_id, self._memory.segments)
                 run = index.next_merge()
                 if not run:
@@ -249,7 +260,7 @@ class SqlEngine:
     ) -> int:
         return self._reindexing(tenant, reads).rebuild(progress, outdated=outdated)
 
-    def index_problems(
+    def find_index_problems(
         self, tenant: str, reads: Reads, tells: Callable[[Version], DocumentReading | None]
     ) -> list[str]:
         word_index = self._reindexing(tenant, reads)
@@ -260,7 +271,7 @@ class SqlEngine:
 
     def _reindexing(self, tenant: str, reads: Reads) -> WordIndexVerification:
         def snapshot(connection: Connection) -> SqlSnapshot:
-            row = connection.row("tenant_get", {"name": tenant})
+            row = connection.query_one("tenant_get", {"name": tenant})
             return SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row)
 
         return WordIndexVerification(
@@ -272,29 +283,29 @@ class SqlEngine:
             reads=reads,
         )
 
-    def change_token(self) -> int:
-        return self._database.token()
+    def read_change_token(self) -> int:
+        return self._database.read_change_token()
 
-    def change_tokens(self) -> Generator[int]:
-        return self._database.tokens()
+    def watch_changes(self) -> Generator[int]:
+        return self._database.watch_changes()
 
     def is_elected(self, job: str) -> bool:
         return self._database.is_elected(job)
 
-    def let_go(self, job: str) -> None:
-        self._database.let_go(job)
+    def resign(self, job: str) -> None:
+        self._database.resign(job)
 
-    def check(self, tenants: Sequence[str] = ()) -> list[str]:
+    def find_damage(self, tenants: Sequence[str] = ()) -> list[str]:
         alone = [0, 0]
         for tenant in tenants:
-            with self._database.reading(tenant) as connection:
-                row = connection.row("tenant_get", {"name": tenant})
-                found = connection.rows(
+            with self._database.open_snapshot(tenant) as connection:
+                row = connection.query_one("tenant_get", {"name": tenant})
+                found = connection.query(
                     "halves", {"tenant_id": NO_TENANT.tenant_id if row is None else row[0]}
                 )
             alone = [sum(each) for each in zip(alone, found[0], strict=True)]
         kinds = zip(alone, ("a document but no state", "a state but no document"), strict=True)
-        return self._database.check() + [
+        return self._database.find_damage() + [
             f"{count} versions have {what}" for count, what in kinds if count
         ]
 

@@ -9,9 +9,9 @@ from memoranda.model.instant import Instant
 from memoranda.storage.engine.contract import ApiKey, ProgramGrant
 from memoranda.storage.engine.database import (
     SYSTEM_SLOT,
+    ChainEnd,
     Connection,
     Database,
-    End,
     Row,
     without_nul,
 )
@@ -27,56 +27,56 @@ class SqlSystem:
         self._database = database
 
     def _rows(self, query: str, /, **params: Any) -> list[Row]:
-        with self._database.reading() as connection:
-            return connection.rows(query, params)
+        with self._database.open_snapshot() as connection:
+            return connection.query(query, params)
 
     def _write(self, change: Callable[[Connection], T]) -> T:
         """Change a credential; counted, so that it is noticed if it is missing one day."""
 
         def work(connection: Connection) -> T:
             found = change(connection)
-            (count,) = connection.row("meta_count", {}) or (0,)
-            connection.ends[SYSTEM_SLOT] = End(count, 0, 0, None)
+            (count,) = connection.query_one("meta_count", {}) or (0,)
+            connection.ends[SYSTEM_SLOT] = ChainEnd(count, 0, 0, None)
             return found
 
         return self._database.write(work)
 
-    def size_bytes(self) -> int:
+    def measure_size(self) -> int:
         """How large the database is."""
         ((found,),) = self._rows("store_bytes")
         return int(found)
 
-    def tenants(self) -> list[str]:
+    def list_tenants(self) -> list[str]:
         return [name for (name,) in self._rows("tenant_list")]
 
     def has_key(self, tenant: str) -> bool:
         return bool(self._rows("tenant_has_key", name=tenant))
 
-    def tenants_naming(self, standard: str, name: str) -> list[str]:
+    def find_tenants_with_name(self, standard: str, name: str) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_naming", standard=standard, name=name)]
 
-    def tenants_showing(self, standard: str, name: str) -> list[str]:
+    def find_tenants_with_public_name(self, standard: str, name: str) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_showing", standard=standard, name=name)]
 
-    def tenants_with_items(self, kinds: Sequence[str]) -> list[str]:
+    def list_tenants_with_items(self, kinds: Sequence[str]) -> list[str]:
         return [
             tenant for (tenant,) in self._rows("tenants_with_items", kinds=as_json(list(kinds)))
         ]
 
-    def tenants_with_commitments(self, now: Instant) -> list[str]:
+    def list_tenants_with_commitments(self, now: Instant) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_with_commitments", now_ms=now)]
 
-    def next_due(self) -> Instant | None:
+    def find_next_due(self) -> Instant | None:
         ((found,),) = self._rows("next_due")
         return None if found is None else Instant(found)
 
-    def expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:
+    def list_expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:
         return [
             (tenant, version_id)
             for tenant, version_id in self._rows("expired", now_ms=now, limit=limit)
         ]
 
-    def next_expiry(self) -> Instant | None:
+    def find_next_expiry(self) -> Instant | None:
         ((found,),) = self._rows("next_expiry")
         return None if found is None else Instant(found)
 
@@ -89,22 +89,25 @@ class SqlSystem:
             "scopes": ",".join(key.scopes),
             "created_ms": key.created,
         }
-        self._write(lambda connection: connection.run("api_key_add", params))
+        self._write(lambda connection: connection.execute("api_key_add", params))
 
-    def key(self, key_id: str) -> ApiKey | None:
+    def load_key(self, key_id: str) -> ApiKey | None:
         found = self._rows("api_key_get", key_id=key_id)
         return _api_key(found[0]) if found else None
 
-    def all_keys(self) -> list[ApiKey]:
+    def list_keys(self) -> list[ApiKey]:
         return [_api_key(row) for row in self._rows("api_key_list")]
 
     def revoke_key(self, key_id: str, now: Instant) -> bool:
         params = {"key_id": key_id, "revoked_ms": now}
-        return self._write(lambda connection: connection.row("api_key_revoke", params)) is not None
+        return (
+            self._write(lambda connection: connection.query_one("api_key_revoke", params))
+            is not None
+        )
 
     def revoke_token(self, issuer: str, jti: str, now: Instant) -> None:
         params = {"issuer": issuer, "jti": jti, "revoked_ms": now}
-        self._write(lambda connection: connection.run("token_revoke", params))
+        self._write(lambda connection: connection.execute("token_revoke", params))
 
     def is_token_revoked(self, issuer: str, jti: str) -> bool:
         return bool(self._rows("token_revoked", issuer=issuer, jti=jti))
@@ -118,26 +121,26 @@ class SqlSystem:
         }
 
         def add(connection: Connection) -> None:
-            connection.run(
+            connection.execute(
                 "grants_trim", {"now_ms": now, "key_id": grant.key_id, "limit": limit - 1}
             )
-            connection.run("grant_add", added)
+            connection.execute("grant_add", added)
 
         self._write(add)
 
-    def grant(self, grant_id: str, now: Instant) -> ProgramGrant | None:
+    def load_grant(self, grant_id: str, now: Instant) -> ProgramGrant | None:
         found = self._rows("grant_get", grant_id=grant_id, now_ms=now)
         return _program_grant(grant_id, found[0]) if found else None
 
-    def take_turn(
-        self, grant_id: str, turn: int, *, now: Instant, expires: Instant
+    def use_grant(
+        self, grant_id: str, generation: int, *, now: Instant, expires: Instant
     ) -> ProgramGrant | None:
-        params = {"grant_id": grant_id, "turn": turn, "now_ms": now, "expires_ms": expires}
+        params = {"grant_id": grant_id, "turn": generation, "now_ms": now, "expires_ms": expires}
 
         def take(connection: Connection) -> Row | None:
-            found = connection.row("grant_turn", params)
+            found = connection.query_one("grant_turn", params)
             if found is None:
-                connection.run("grant_drop", {"grant_id": grant_id})
+                connection.execute("grant_drop", {"grant_id": grant_id})
             return found
 
         found = self._write(take)
@@ -145,15 +148,15 @@ class SqlSystem:
 
     def extend_grant(self, grant_id: str, expires: Instant) -> None:
         params = {"grant_id": grant_id, "expires_ms": expires}
-        self._write(lambda connection: connection.run("grant_extend", params))
+        self._write(lambda connection: connection.execute("grant_extend", params))
 
-    def grants(self, now: Instant) -> list[ProgramGrant]:
+    def list_grants(self, now: Instant) -> list[ProgramGrant]:
         return [
             _program_grant(grant_id, row) for grant_id, *row in self._rows("grant_list", now_ms=now)
         ]
 
-    def drop_grant(self, grant_id: str) -> None:
-        self._write(lambda connection: connection.run("grant_drop", {"grant_id": grant_id}))
+    def delete_grant(self, grant_id: str) -> None:
+        self._write(lambda connection: connection.execute("grant_drop", {"grant_id": grant_id}))
 
 
 def _program_grant(grant_id: str, row: Sequence[Any]) -> ProgramGrant:
@@ -165,8 +168,8 @@ def _program_grant(grant_id: str, row: Sequence[Any]) -> ProgramGrant:
 
 def last_recorded(database: Database) -> Instant:
     """When the last version of all was written, by the clock of then; the beginning of time if there is none."""
-    with database.reading() as connection:
-        ((found,),) = connection.rows("version_last_recorded", {})
+    with database.open_snapshot() as connection:
+        ((found,),) = connection.query("version_last_recorded", {})
     return Instant(found)
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 from memoranda.errors import StoreUnavailable
 from memoranda.measures import WRITE_SECONDS, WRITER_WAIT, WRITES_WAITING
-from memoranda.storage.engine.database import Begun, Connection
+from memoranda.storage.engine.database import Connection, PendingWrite
 from memoranda.storage.sqlite.file import BUSY_SECONDS
 
 T = TypeVar("T")
@@ -65,12 +65,12 @@ class WriteQueue:
 
     def begin(
         self, work: Callable[[Connection], T], tenant: str | None, patience_seconds: float
-    ) -> Begun[T]:
+    ) -> PendingWrite[T]:
         """Hand it in, and wait later."""
         performed = threading.Event()
         piece = Piece(work, tenant, performed=performed)
         self._hand_in(piece)
-        return Begun(piece.wait, performed, patience_seconds)
+        return PendingWrite(piece.wait, performed, patience_seconds)
 
     def _hand_in(self, piece: Piece) -> None:
         self._refuse_in_fork()

@@ -64,10 +64,10 @@ class SearchCache:
             return cached[1]
         params = {"tenant_id": tenant_id, "forever_ms": FOREVER_MS}
         if cached is not None and cached[0] < closing_seq:
-            changes = connection.rows("closings_after", {**params, "after": cached[0]})
+            changes = connection.query("closings_after", {**params, "after": cached[0]})
             closed = apply_closings(cached[1], changes)
         else:
-            closed = closings_array(connection.rows("closed_versions", params))
+            closed = closings_array(connection.query("closed_versions", params))
         with self._lock:
             if len(self._closed) > _TENANTS_LIMIT:
                 self._closed.clear()
@@ -152,7 +152,7 @@ def _read_new_vectors(
 ) -> None:
     """Append the vectors that were stored since the last read."""
     params = {"tenant_id": tenant_id, "model_id": model_id, "limit": _READ_ROWS}
-    while rows := connection.rows("vectors_after", {**params, "after": matrix.last_position}):
+    while rows := connection.query("vectors_after", {**params, "after": matrix.last_position}):
         matrix.was_encrypted |= any(row[3] is not None and row[1] for row in rows)
         matrix.append(open_vectors([(tenant, *row) for row in rows], cipher))
         if len(rows) < _READ_ROWS:
@@ -163,7 +163,7 @@ def _remove_erased(
     connection: Connection, tenant_id: int, model_id: int, vectors: VectorPositions
 ) -> None:
     """Remove the vectors of erased versions, and the context vectors whose previous text was erased."""
-    erased = connection.rows("vectors_erased", {"tenant_id": tenant_id})
+    erased = connection.query("vectors_erased", {"tenant_id": tenant_id})
     vectors.remove([position for (position,) in erased])
-    lost = connection.rows("vectors_lost_context", {"tenant_id": tenant_id, "model_id": model_id})
+    lost = connection.query("vectors_lost_context", {"tenant_id": tenant_id, "model_id": model_id})
     vectors.remove_context([position for (position,) in lost])

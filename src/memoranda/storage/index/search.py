@@ -58,7 +58,6 @@ from memoranda.retrieval.segment import (
     VersionColumns,
     merge_spellings,
 )
-from memoranda.retrieval.time_words import spans_in, timeless
 from memoranda.retrieval.vectors import EXACT_LIMIT, VectorRows
 from memoranda.retrieval.weights import CANDIDATE_LIMIT
 from memoranda.storage.crypto.cipher import Cipher
@@ -69,6 +68,7 @@ from memoranda.storage.engine.selection import SelectionSql
 from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.segment_reader import ReadableSegment
 from memoranda.storage.index.word_index import WordIndex
+from memoranda.time_words.spans import find_spans, remove_dates
 
 if TYPE_CHECKING:
     from memoranda.retrieval.vectors import VectorMatrix
@@ -305,7 +305,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         words = query_words(text, languages)
         if not words:
             return None
-        undated_text = timeless(text)
+        undated_text = remove_dates(text)
         undated = words if undated_text == text else query_words(undated_text, languages)
         return [
             word
@@ -327,7 +327,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return RankingQuery(
             words=(*hashes, *range(exact_count)),
             names=tuple(self.prints.name(self.tenant, name) for name in names_in(query.text)),
-            spans=spans_in(query.text, asked_at, zone),
+            spans=find_spans(query.text, asked_at, zone),
         )
 
     def _searched_segments(

@@ -269,7 +269,7 @@ class SegmentReader:
         return bytes(data)
 
     def _rows(self, query: str, **params: Any) -> list[Any]:
-        return self._connection.rows(query, {"tenant_id": self._tenant_id, **params})
+        return self._connection.query(query, {"tenant_id": self._tenant_id, **params})
 
 
 def _runs(keys: list[SegmentKey]) -> Iterator[Run]:

@@ -118,31 +118,31 @@ class VectorQueue:
 
     def progress(self, model: str) -> EmbeddingProgress:
         """Return how far a model has come."""
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             row = model_row(connection, model)
-            last = connection.row("version_last", {})
+            last = connection.query_one("version_last", {})
             return EmbeddingProgress(
                 0 if row is None else row.upto, 0 if last is None else int(last[0])
             )
 
     def waiting(self, model: str, most: int = NO_LIMIT) -> int:
         """Count the versions that need vectors, up to `most`. Ids have gaps, so they are counted, not subtracted."""
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             row = model_row(connection, model)
             after = 0 if row is None else row.upto
-            ((count,),) = connection.rows("versions_waiting", {"after": after, "most": most})
+            ((count,),) = connection.query("versions_waiting", {"after": after, "most": most})
             return int(count)
 
     def models(self) -> dict[str, int]:
         """Return the last embedded version of every model that was ever used."""
-        with self._database.reading() as connection:
-            return {name: upto for _, name, upto in connection.rows("embedding_models", {})}
+        with self._database.open_snapshot() as connection:
+            return {name: upto for _, name, upto in connection.query("embedding_models", {})}
 
     def claim(self, model: str, holder: str, now: Instant) -> bool:
         """Take or extend the lease of a model; return False if another process holds it."""
 
         def work(connection: Connection) -> bool:
-            connection.run("embedding_model_add", {"name": model})
+            connection.execute("embedding_model_add", {"name": model})
             row = _lock_model(connection, model)
             assert row is not None
             # A lease that ends too late was taken by a clock that was ahead; it does not count.
@@ -165,22 +165,22 @@ class VectorQueue:
 
     def next_batch(self, model: str, limit: int) -> EmbeddingBatch:
         """Return the next versions that need vectors; no versions if there are none."""
-        settled = self._database.settled()
-        with self._database.reading() as connection:
+        settled = self._database.find_settled_version()
+        with self._database.open_snapshot() as connection:
             row = model_row(connection, model)
             return self._batch(connection, 0 if row is None else row.upto, settled, limit)
 
     def next_single(self, model: str) -> EmbeddingBatch:
         """Return a batch of only the next version, without the previous one of its session."""
-        settled = self._database.settled()
-        with self._database.reading() as connection:
+        settled = self._database.find_settled_version()
+        with self._database.open_snapshot() as connection:
             row = model_row(connection, model)
             after = 0 if row is None else row.upto
             return self._batch(connection, after, settled, 1, has_contexts=False)
 
     def retry_batch(self, version_id: int) -> EmbeddingBatch:
         """Return a batch of one version that was skipped."""
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             return self._batch(connection, version_id - 1, version_id, 1)
 
     def _batch(
@@ -192,7 +192,7 @@ class VectorQueue:
         *,
         has_contexts: bool = True,
     ) -> EmbeddingBatch:
-        rows = connection.rows("versions_to_embed", {"after": after, "upto": upto, "limit": limit})
+        rows = connection.query("versions_to_embed", {"after": after, "upto": upto, "limit": limit})
         versions: list[ToEmbed] = []
         by_tenant: dict[tuple[str, int], list[int]] = {}
         for version_id, tenant, tenant_id, _, is_live in rows:
@@ -225,7 +225,7 @@ class VectorQueue:
             self._add(connection, row.model_id, vectors)
             _update_model(connection, row, upto=batch.upto, holder=holder, until_ms=now + LEASE_MS)
             self._copy(connection, row.model_id)
-            connection.run("meta_remove", {"name": _FAILURE + model})
+            connection.execute("meta_remove", {"name": _FAILURE + model})
             return True
 
         return self._database.write(work)
@@ -234,7 +234,7 @@ class VectorQueue:
 
     def failure(self, model: str) -> EmbeddingFailure | None:
         """Return the current failure of a model; None if it works or was never tried."""
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             return _read_failure(connection, model)
 
     def note_failure(self, model: str, error: str, now: Instant) -> None:
@@ -244,7 +244,7 @@ class VectorQueue:
             failure = _read_failure(connection, model)
             since = now if failure is None else failure.since
             value = json_text.dump({"since": since, "tried": now, "error": error})
-            connection.run("meta_put", {"name": _FAILURE + model, "value": value})
+            connection.execute("meta_put", {"name": _FAILURE + model, "value": value})
 
         self._database.write(work)
 
@@ -257,8 +257,8 @@ class VectorQueue:
                 return False
             for version in batch.versions:
                 name = _skipped_name(model, version.version_id)
-                connection.run("meta_put", {"name": name, "value": b""})
-            connection.run("meta_remove", {"name": _FAILURE + model})
+                connection.execute("meta_put", {"name": name, "value": b""})
+            connection.execute("meta_remove", {"name": _FAILURE + model})
             _update_model(connection, row, upto=batch.upto, holder=holder, until_ms=now + LEASE_MS)
             return True
 
@@ -266,7 +266,7 @@ class VectorQueue:
 
     def skipped(self, model: str, limit: int = NO_LIMIT) -> list[int]:
         """Return the first skipped versions."""
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             return _skipped_versions(connection, model, limit)
 
     def put_skipped(
@@ -281,7 +281,7 @@ class VectorQueue:
             self._add(connection, row.model_id, vectors)
             _update_model(connection, row, upto=row.upto, holder=holder, until_ms=now + LEASE_MS)
             self._copy(connection, row.model_id)
-            connection.run("meta_remove", {"name": _skipped_name(model, version_id)})
+            connection.execute("meta_remove", {"name": _skipped_name(model, version_id)})
             return True
 
         return self._database.write(work)
@@ -296,27 +296,27 @@ class VectorQueue:
             if row is None:
                 return False
             params = {"model_id": row.model_id}
-            connection.run("vectors_blank", {**params, "limit": limit})
-            connection.run("vectors_drop", {**params, "limit": limit})
-            connection.run("embedding_model_drop", params)
+            connection.execute("vectors_blank", {**params, "limit": limit})
+            connection.execute("vectors_drop", {**params, "limit": limit})
+            connection.execute("embedding_model_drop", params)
             if model_row(connection, model) is not None:
                 return True
             skipped = _skipped_versions(connection, model, NO_LIMIT)
             names = [_skipped_name(model, version_id) for version_id in skipped]
             for name in (_FAILURE + model, *names):
-                connection.run("meta_remove", {"name": name})
-            if self._database.clear is not None:
-                self._database.clear.drop(connection, row.model_id)
+                connection.execute("meta_remove", {"name": name})
+            if self._database.clear_vectors is not None:
+                self._database.clear_vectors.drop(connection, row.model_id)
             return False
 
         return self._database.write(work)
 
     def copy_in_clear(self, model: str) -> bool:
         """Copy some vectors unencrypted for a database that compares them; return False if none are left to copy."""
-        clear = self._database.clear
+        clear = self._database.clear_vectors
         if clear is None or not clear.is_wanted:
             return False
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             if not clear.is_behind(connection, model):
                 return False
 
@@ -327,24 +327,24 @@ class VectorQueue:
         return self._database.write(work)
 
     def _copy(self, connection: Connection, model_id: int) -> bool:
-        clear = self._database.clear
+        clear = self._database.clear_vectors
         if clear is None or not clear.is_wanted:
             return False
         return clear.copy(connection, model_id, lambda rows: open_vectors(rows, self._cipher))
 
     def clear_copies(self) -> ClearCopies | None:
         """Count the unencrypted copies; None if the database cannot compare vectors."""
-        clear = self._database.clear
+        clear = self._database.clear_vectors
         if clear is None:
             return None
-        with self._database.reading() as connection:
+        with self._database.open_snapshot() as connection:
             return clear.counts(connection)
 
     def _add(self, connection: Connection, model_id: int, vectors: Sequence[NewVector]) -> None:
         """Encrypt and insert vectors. Versions that were erased meanwhile get none."""
         sealer = self._cipher.sealer()
         for vector in vectors:
-            key_row = connection.row(
+            key_row = connection.query_one(
                 "version_key", {"tenant": vector.tenant, "version_id": vector.version_id}
             )
             if key_row is None:
@@ -365,18 +365,18 @@ class VectorQueue:
                 "data": data,
                 "context_data": context_data,
             }
-            connection.run("vector_add", params)
+            connection.execute("vector_add", params)
 
 
 def model_row(connection: Connection, name: str) -> _ModelRow | None:
     """Return the row of a model; None if it was never used."""
-    row = connection.row("embedding_model_get", {"name": name})
+    row = connection.query_one("embedding_model_get", {"name": name})
     return None if row is None else _ModelRow(*row)
 
 
 def _lock_model(connection: Connection, name: str) -> _ModelRow | None:
     """Return the row of a model, locked until the end of the transaction."""
-    row = connection.row("embedding_model_lock", {"name": name})
+    row = connection.query_one("embedding_model_lock", {"name": name})
     return None if row is None else _ModelRow(*row)
 
 
@@ -389,11 +389,11 @@ def _lock_for_batch(
 
 
 def _update_model(connection: Connection, row: _ModelRow, **columns: int | str) -> None:
-    connection.run("embedding_model_put", {"model_id": row.model_id, **columns})
+    connection.execute("embedding_model_put", {"model_id": row.model_id, **columns})
 
 
 def _read_failure(connection: Connection, model: str) -> EmbeddingFailure | None:
-    row = connection.row("meta_get", {"name": _FAILURE + model})
+    row = connection.query_one("meta_get", {"name": _FAILURE + model})
     if row is None:
         return None
     failure = json_text.parse(bytes(row[0]))
@@ -407,7 +407,7 @@ def _skipped_name(model: str, version_id: int) -> str:
 def _skipped_versions(connection: Connection, model: str, limit: int) -> list[int]:
     # ":" sorts directly after the digits, so the range holds only names of this model.
     params = {"after": f"{_SKIPPED}{model} ", "before": f"{_SKIPPED}{model} :", "limit": limit}
-    return [int(name[-_ID_DIGITS:]) for name, _ in connection.rows("meta_between", params)]
+    return [int(name[-_ID_DIGITS:]) for name, _ in connection.query("meta_between", params)]
 
 
 def vector_associated_data(tenant: str, version_id: int) -> bytes:

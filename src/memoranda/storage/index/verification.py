@@ -81,7 +81,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
         sections = self._sections_after(after, only_outdated=outdated)
         while sections:
             section = sections.pop(0)
-            with self.database.reading(self.tenant) as connection:
+            with self.database.open_snapshot(self.tenant) as connection:
                 snapshot = self.snapshot(connection)
                 entries = self._entries(connection, snapshot, section)
             if self.database.write(partial(self._store, snapshot.tenant_id, section, entries)):
@@ -94,7 +94,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
         return count
 
     def _sections_after(self, after: int, *, only_outdated: bool) -> list[IndexSection]:
-        with self.database.reading(self.tenant) as connection:
+        with self.database.open_snapshot(self.tenant) as connection:
             sections = list(self._sections(connection, self.snapshot(connection)))
         return [
             section
@@ -105,7 +105,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
     def problems(self) -> list[str]:
         """Return a message for each kind of difference; none if the index is correct."""
         messages: list[str] = []
-        with self.database.reading(self.tenant) as connection:
+        with self.database.open_snapshot(self.tenant) as connection:
             snapshot = self.snapshot(connection)
             for section in self._sections(connection, snapshot):
                 entries = self._entries(connection, snapshot, section)
@@ -139,7 +139,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
                 first, members = end, []
         if not keys:
             params = {"tenant_id": snapshot.tenant_id, "first": 0, "end": _END}
-            rows = connection.rows("index_rows", params)
+            rows = connection.query("index_rows", params)
             firsts = [row[0] for row in rows[::SMALL_SEGMENT_DOCS]]
             # A tenant without versions has no sections.
             for start, end in zip(firsts, [*firsts[1:], _END], strict=False):
@@ -150,13 +150,13 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
     ) -> list[IndexEntry]:
         """Build the index entries of a section from the documents."""
         params = {"tenant_id": snapshot.tenant_id, "first": section.first, "end": section.end}
-        rows = connection.rows("index_rows", params)
+        rows = connection.query("index_rows", params)
         entries = []
         for start in range(0, len(rows), _PAGE_VERSIONS):
             page = rows[start : start + _PAGE_VERSIONS]
             versions = {
                 version.version_id: version
-                for version in snapshot.versions([row[0] for row in page])
+                for version in snapshot.load_versions([row[0] for row in page])
             }
             for version_id, space, user, agent, session, at, visibility, redacted, lasting in page:
                 entries.append(
@@ -174,7 +174,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
         return entries
 
     def _indexed_text(self, version: Version | None) -> IndexedText:
-        """Analyse a version; NO_TEXT if its document is missing or unreadable, which `Engine.check` reports."""
+        """Analyse a version; NO_TEXT if its document is missing or unreadable, which `Engine.find_damage` reports."""
         projection = None if version is None else self.reads(version)
         return NO_TEXT if projection is None else self.prints.indexed(self.tenant, projection)
 
@@ -216,7 +216,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
         if not section.keys:
             return len(entries)
         # Erased versions whose words are still to be removed are no difference.
-        erased = [row[0] for row in connection.rows("unindexed_of", {"tenant_id": tenant_id})]
+        erased = [row[0] for row in connection.query("unindexed_of", {"tenant_id": tenant_id})]
         segment = WordIndex(connection, tenant_id, self.cache).merged(section.keys, erased)
         expected = {entry.version_id: _comparable(entry) for entry in entries}
         indexed = dict(_comparable_versions(segment))
@@ -274,7 +274,7 @@ class RowVerification(msgspec.Struct, frozen=True, kw_only=True):
         counts: dict[str, int] = defaultdict(int)
         after = 0
         while True:
-            with self.database.reading(self.tenant) as connection:
+            with self.database.open_snapshot(self.tenant) as connection:
                 snapshot = self.snapshot(connection)
                 params = {
                     "tenant_id": snapshot.tenant_id,
@@ -282,9 +282,9 @@ class RowVerification(msgspec.Struct, frozen=True, kw_only=True):
                     "end": _END,
                     "limit": _PAGE_VERSIONS,
                 }
-                version_ids = [row[0] for row in connection.rows("index_rows_some", params)]
+                version_ids = [row[0] for row in connection.query("index_rows_some", params)]
                 if not version_ids:
-                    ((orphans,),) = connection.rows(
+                    ((orphans,),) = connection.query(
                         "index_orphans", {"tenant_id": snapshot.tenant_id}
                     )
                     counts["rows of erased versions"] += int(orphans)
@@ -302,18 +302,18 @@ class RowVerification(msgspec.Struct, frozen=True, kw_only=True):
         """Yield the kind of rows for every difference of a version."""
         readings = {
             version.version_id: reading
-            for version in snapshot.versions(version_ids)
+            for version in snapshot.load_versions(version_ids)
             if (reading := self.tells(version)) is not None
         }
         params = {"tenant_id": snapshot.tenant_id, "version_ids": as_json(list(readings))}
-        states = {row[0]: row[1:] for row in connection.rows("index_state", params)}
-        facets = _group_by_version(connection.rows("index_facets", params))
-        measures = _group_by_version(connection.rows("index_measures", params))
+        states = {row[0]: row[1:] for row in connection.query("index_state", params)}
+        facets = _group_by_version(connection.query("index_facets", params))
+        measures = _group_by_version(connection.query("index_measures", params))
         names = {
             (standard, name) for reading in readings.values() for standard, name in reading.names
         }
         name_params = {**params, "names": as_json(sorted(names))}
-        existing_names = set(connection.rows("index_names", name_params))
+        existing_names = set(connection.query("index_names", name_params))
         for version_id, reading in readings.items():
             if _state_columns(snapshot, reading) != states[version_id]:
                 yield "state rows"

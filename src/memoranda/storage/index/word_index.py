@@ -103,12 +103,12 @@ class WordIndex:
 
     def lock(self) -> WordIndex:
         """Lock the tenant until the transaction ends, for callers outside a unit of work; return this index."""
-        self._connection.rows("tenant_hold", {"tenant_id": self._tenant_id})
+        self._connection.query("tenant_hold", {"tenant_id": self._tenant_id})
         return self
 
     def segment_keys(self) -> list[SegmentKey]:
         """Return the keys of all segments, in the order of their versions."""
-        rows = self._connection.rows("segments_of", {"tenant_id": self._tenant_id})
+        rows = self._connection.query("segments_of", {"tenant_id": self._tenant_id})
         return [SegmentKey(*row) for row in rows]
 
     def segments(self) -> list[ReadableSegment]:
@@ -214,7 +214,7 @@ class WordIndex:
             "first_version": key.first_version,
             "edition": key.edition,
         }
-        self._connection.run(query, {**identity, **params})
+        self._connection.execute(query, {**identity, **params})
 
 
 def _last_up_to_tier(keys: list[SegmentKey], tier: int) -> list[SegmentKey]:

@@ -27,7 +27,7 @@ import psycopg
 from psycopg import errors
 
 from memoranda.errors import StoreUnavailable
-from memoranda.storage.engine.database import Begun, Connection, Loss
+from memoranda.storage.engine.database import Connection, Loss, PendingWrite
 from memoranda.storage.engine.write_queue import (
     Outcome,
     Piece,
@@ -114,7 +114,7 @@ class PostgresDatabase:
             first = open_connection(address)
             try:
                 self.is_read_only = migrate(first)
-                self.clear = clear_vectors(
+                self.clear_vectors = clear_vectors(
                     first.raw, is_wanted=has_clear_vectors, is_read_only=self.is_read_only
                 )
                 self._role = bound_role(first, is_read_only=self.is_read_only)
@@ -132,7 +132,7 @@ class PostgresDatabase:
     # --- reading -----------------------------------------------------------------------------------------
 
     @contextmanager
-    def reading(self, tenant: str | None = None) -> Iterator[PostgresConnection]:
+    def open_snapshot(self, tenant: str | None = None) -> Iterator[PostgresConnection]:
         self.queue.refuse_when_closed()
         if not self._reader_slots.acquire(timeout=self._reader_seconds):
             raise StoreUnavailable(
@@ -170,8 +170,8 @@ class PostgresDatabase:
 
     def _connect(self) -> PostgresConnection:
         connection = open_connection(self._address)
-        if self.clear is not None and self.clear.is_wanted:
-            connection.command(self.clear.path)
+        if self.clear_vectors is not None and self.clear_vectors.is_wanted:
+            connection.command(self.clear_vectors.path)
         connection.act_as(self._role)
         return connection
 
@@ -193,7 +193,9 @@ class PostgresDatabase:
         self._start()
         return self.queue.write(work, tenant, self._writer_seconds)
 
-    def begin(self, work: Callable[[Connection], T], tenant: str | None = None) -> Begun[T]:
+    def start_write(
+        self, work: Callable[[Connection], T], tenant: str | None = None
+    ) -> PendingWrite[T]:
         self._refuse_when_read_only()
         self._start()
         return self.queue.begin(work, tenant, self._writer_seconds)
@@ -295,27 +297,27 @@ class PostgresDatabase:
 
     # --- what is going on --------------------------------------------------------------------------------
 
-    def token(self) -> int:
+    def read_change_token(self) -> int:
         # Which transactions are over: it changes with every commit, of whichever node.
         self.queue.refuse_when_closed()
         ((found,),) = self._watched(_SNAPSHOT)
         return int.from_bytes(hashlib.blake2b(found.encode(), digest_size=7).digest())
 
-    def tokens(self) -> Generator[int]:
+    def watch_changes(self) -> Generator[int]:
         return (
-            poll_token(self.token)
+            poll_token(self.read_change_token)
             if self.is_read_only
-            else watch_notifications(self._connect, self.token)
+            else watch_notifications(self._connect, self.read_change_token)
         )
 
     def is_elected(self, job: str) -> bool:
         self.queue.refuse_when_closed()
         return self._election.is_elected(job)
 
-    def let_go(self, job: str) -> None:
+    def resign(self, job: str) -> None:
         self._election.resign(job)
 
-    def settled(self) -> int:
+    def find_settled_version(self) -> int:
         # Numbers are given out before they are committed, by transactions that have begun.
         self.queue.refuse_when_closed()
         if self.is_read_only:
@@ -355,7 +357,7 @@ class PostgresDatabase:
         # What pages, replicas and archived logs still hold is encrypted under a key that is destroyed (ADR 0015).
         return True
 
-    def check(self) -> list[str]:
+    def find_damage(self) -> list[str]:
         self.queue.refuse_when_closed()
         found = [
             f"the index {name} is not valid: REINDEX INDEX {name}"
@@ -367,11 +369,11 @@ class PostgresDatabase:
         )
 
     def check_queries(self) -> None:
-        has_vectors = self.clear is not None and self.clear.is_wanted
-        with self.reading() as connection:
+        has_vectors = self.clear_vectors is not None and self.clear_vectors.is_wanted
+        with self.open_snapshot() as connection:
             connection.check_queries(has_vectors=has_vectors)
 
-    def losses(self) -> list[Loss]:
+    def list_losses(self) -> list[Loss]:
         # Its log is the database's own to keep whole; a standby that is behind is not made the primary by us.
         return []
 

@@ -141,15 +141,17 @@ class ClearVectors:
     ) -> ClearMatrix:
         """The vectors of a tenant, for one question."""
         whose = {"tenant_id": tenant_id, "model_id": model_id, "size": known.dimensions}
-        return ClearMatrix(known, lambda query, params: connection.rows(query, {**whose, **params}))
+        return ClearMatrix(
+            known, lambda query, params: connection.query(query, {**whose, **params})
+        )
 
 
 def _rows(connection: Connection, query: str, **params: Any) -> list[Row]:
-    return connection.rows(query, params)
+    return connection.query(query, params)
 
 
 def _run(connection: Connection, query: str, **params: Any) -> None:
-    connection.run(query, params)
+    connection.execute(query, params)
 
 
 class ClearMatrix:

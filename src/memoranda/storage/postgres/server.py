@@ -14,7 +14,7 @@ from psycopg import errors, pq
 from memoranda.errors import InvalidInput, StoreCorrupt, StoreUnavailable
 from memoranda.storage.engine.database import (
     POSTGRES,
-    End,
+    ChainEnd,
     Params,
     Row,
     layout,
@@ -81,7 +81,7 @@ class PostgresConnection:
     def __init__(self, raw: psycopg.Connection[Row]) -> None:
         self.raw = raw
         self.memo: dict[str, Row] = {}
-        self.ends: dict[int, End] = {}
+        self.ends: dict[int, ChainEnd] = {}
         self._queries = _queries()
         self._statements = Statements(raw)
         self._is_open = False
@@ -90,17 +90,17 @@ class PostgresConnection:
 
     # --- queries -----------------------------------------------------------------------------------------
 
-    def rows(self, name: str, params: Params) -> list[Row]:
+    def query(self, name: str, params: Params) -> list[Row]:
         return self.select(self._queries[name], params)
 
-    def row(self, name: str, params: Params) -> Row | None:
-        found = self.rows(name, params)
+    def query_one(self, name: str, params: Params) -> Row | None:
+        found = self.query(name, params)
         return found[0] if found else None
 
-    def run(self, name: str, params: Params) -> None:
-        self.run_many(name, (params,))
+    def execute(self, name: str, params: Params) -> None:
+        self.execute_many(name, (params,))
 
-    def run_many(self, name: str, params: Sequence[Params]) -> None:
+    def execute_many(self, name: str, params: Sequence[Params]) -> None:
         for each in params:
             self._send(self._queries[name], each)
         if not self._is_open:
@@ -122,7 +122,7 @@ class PostgresConnection:
                 "that docs/howto/postgresql.md lists as tested, and report this if yours is one of them"
             ) from error
 
-    def number(self) -> int:
+    def next_version_id(self) -> int:
         if not self._numbers:
             self._numbers = [
                 number for (number,) in self.select(_NUMBERS, {"count": _NUMBERS_MORE})

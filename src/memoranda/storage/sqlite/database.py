@@ -28,11 +28,11 @@ import apsw
 from memoranda.errors import StoreUnavailable
 from memoranda.storage.engine.database import (
     SQLITE,
-    Begun,
+    ChainEnd,
     Connection,
-    End,
     Loss,
     Params,
+    PendingWrite,
     Row,
     load_queries,
 )
@@ -90,33 +90,33 @@ class SqliteConnection:
     def __init__(self, raw: apsw.Connection, queries: dict[str, str]) -> None:
         self.raw = raw
         self.memo: dict[str, Row] = {}
-        self.ends: dict[int, End] = {}
+        self.ends: dict[int, ChainEnd] = {}
         self._queries = queries
 
-    def rows(self, name: str, params: Params) -> list[Row]:
+    def query(self, name: str, params: Params) -> list[Row]:
         try:
             return self.raw.execute(self._queries[name], params).fetchall()
         except UnicodeDecodeError as error:
             raise in_words(error) from error
 
-    def row(self, name: str, params: Params) -> Row | None:
+    def query_one(self, name: str, params: Params) -> Row | None:
         try:
             found: Row | None = self.raw.execute(self._queries[name], params).fetchone()
         except UnicodeDecodeError as error:
             raise in_words(error) from error
         return found
 
-    def number(self) -> int:
+    def next_version_id(self) -> int:
         # One writes at a time: nobody gives out the same until this transaction ends.
-        row = self.memo.get(_LAST) or self.row("version_last", {})
+        row = self.memo.get(_LAST) or self.query_one("version_last", {})
         assert row is not None
         self.memo[_LAST] = (row[0] + 1,)
         return int(row[0] + 1)
 
-    def run(self, name: str, params: Params) -> None:
+    def execute(self, name: str, params: Params) -> None:
         self.raw.execute(self._queries[name], params)
 
-    def run_many(self, name: str, params: Sequence[Params]) -> None:
+    def execute_many(self, name: str, params: Sequence[Params]) -> None:
         self.raw.executemany(self._queries[name], params)
 
     def select(self, sql: str, params: Params) -> list[Row]:
@@ -130,7 +130,7 @@ class SqliteDatabase:
     """One SQLite file, many readers, one writer thread with group commit."""
 
     # It compares no vectors.
-    clear: ClassVar[None] = None
+    clear_vectors: ClassVar[None] = None
     # Runs each piece of work in place of the writer, who is held for as long: for whoever measures that.
     observer: ClassVar[Observer | None] = None
 
@@ -214,11 +214,11 @@ class SqliteDatabase:
         found = self._heads.compare(self._writer.raw)
         return found if self.is_read_only else []
 
-    def losses(self) -> list[Loss]:
+    def list_losses(self) -> list[Loss]:
         return [] if self._path is None else [*losses_of(self._path), *self._unrecorded_losses]
 
     @contextmanager
-    def reading(self, tenant: str | None = None) -> Iterator[SqliteConnection]:  # noqa: ARG002 -- every query names it
+    def open_snapshot(self, tenant: str | None = None) -> Iterator[SqliteConnection]:  # noqa: ARG002 -- every query names it
         self.queue.refuse_when_closed()
         if self._file is not None:
             self._file.check()
@@ -268,7 +268,9 @@ class SqliteDatabase:
         self._refuse_when_read_only()
         return self.queue.write(work, tenant, self._writer_seconds)
 
-    def begin(self, work: Callable[[Connection], T], tenant: str | None = None) -> Begun[T]:
+    def start_write(
+        self, work: Callable[[Connection], T], tenant: str | None = None
+    ) -> PendingWrite[T]:
         self._refuse_when_read_only()
         return self.queue.begin(work, tenant, self._writer_seconds)
 
@@ -287,21 +289,21 @@ class SqliteDatabase:
         if not self.is_read_only:
             self.queue.flush(self._writer_seconds)
 
-    def settled(self) -> int:
+    def find_settled_version(self) -> int:
         # One writes at a time: what is there was written in the order of its numbers.
         return FOREVER_MS
 
-    def token(self) -> int:
+    def read_change_token(self) -> int:
         self.queue.refuse_when_closed()
         with self._watching, translated():
             found = self._watcher.raw.execute("PRAGMA data_version").fetchone()
             return int(found[0]) if found else 0
 
-    def tokens(self) -> Generator[int]:
+    def watch_changes(self) -> Generator[int]:
         # Nothing says when: it is looked at.
         while True:
             time.sleep(WATCH_SECONDS)
-            yield self.token()
+            yield self.read_change_token()
 
     def scrub(self, patience_seconds: float) -> bool:
         # A truncating checkpoint copies every page home and cuts the log, so that no old page image remains.
@@ -320,11 +322,11 @@ class SqliteDatabase:
     def is_elected(self, job: str) -> bool:  # noqa: ARG002 -- one writes at a time, and the next finds it done
         return True
 
-    def let_go(self, job: str) -> None:
+    def resign(self, job: str) -> None:
         pass
 
-    def check(self) -> list[str]:
-        with self.reading() as connection:
+    def find_damage(self) -> list[str]:
+        with self.open_snapshot() as connection:
             # Not quick_check: this one compares every index with its table.
             found = connection.raw.execute("PRAGMA integrity_check(20)").fetchall()
         return [str(line) for (line,) in found if line != "ok"]

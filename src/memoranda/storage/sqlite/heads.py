@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import orjson
 
 from memoranda.model.instant import Instant, format_instant
-from memoranda.storage.engine.database import End, Loss
+from memoranda.storage.engine.database import ChainEnd, Loss
 from memoranda.storage.sqlite.file import open_existing
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ class _There(NamedTuple):
     """Whose end it is, and how far it is in the database."""
 
     name: str | None
-    end: End
+    end: ChainEnd
 
 
-_NOTHING: Final = _There(None, End(0, 0, 0, None))
+_NOTHING: Final = _There(None, ChainEnd(0, 0, 0, None))
 
 
 class _Kept(NamedTuple):
@@ -128,7 +128,7 @@ class Heads:
             with contextlib.suppress(OSError):
                 fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 2, _DOOR)
 
-    def note(self, ends: Mapping[int, End]) -> None:
+    def note(self, ends: Mapping[int, ChainEnd]) -> None:
         """Write down how far some have come; an end that is further already stays."""
         if self._descriptor is None or not ends:
             return
@@ -159,7 +159,7 @@ class Heads:
         # Read before the database, which goes on meanwhile.
         kept = self._all()
         rows: list[Any] = raw.execute(_ENDS).fetchall()
-        there = {int(tenant_id): _There(name, End(*end)) for tenant_id, name, *end in rows}
+        there = {int(tenant_id): _There(name, ChainEnd(*end)) for tenant_id, name, *end in rows}
         behind = {each: _is_behind(kept[each], there.get(each, _NOTHING).end) for each in kept}
         lost = {
             each: _loss(raw, kept[each], there.get(each, _NOTHING)) for each in kept if behind[each]
@@ -173,7 +173,7 @@ class Heads:
                 lost.keys() - ends.keys(),
             )
         for each in lost.values():
-            _log.error("%s; `memoranda doctor` says what to do", each.words)
+            _log.error("%s; `memoranda doctor` says what to do", each.message)
         return list(lost.values())
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class Heads:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _go_on(self, ends: Mapping[int, End], gone: Set[int]) -> None:
+    def _go_on(self, ends: Mapping[int, ChainEnd], gone: Set[int]) -> None:
         if self._descriptor is None or not (ends or gone):
             return
         now = time.time_ns() // 1_000_000
@@ -205,7 +205,7 @@ class Heads:
         finally:
             os.close(descriptor)
 
-    def _put(self, tenant_id: int, end: End, now: int) -> None:
+    def _put(self, tenant_id: int, end: ChainEnd, now: int) -> None:
         assert self._descriptor is not None
         filled = _SLOT.pack(
             tenant_id, end.units, end.versions, end.audit, now, _digest(end.audit_hash)
@@ -248,7 +248,7 @@ def _digest(audit_hash: str | None) -> bytes:
     return hashlib.sha256((audit_hash or "").encode()).digest()[:16]
 
 
-def _is_behind(kept: _Kept, end: End) -> bool:
+def _is_behind(kept: _Kept, end: ChainEnd) -> bool:
     return end.units < kept.units or (
         end.units == kept.units and _digest(end.audit_hash) != kept.digest
     )

@@ -58,7 +58,7 @@ _LEVEL_BY_WORD: Final[Mapping[str | None, Level]] = {
 }
 # Section 14.3: with fewer tokens than this, summaries of more grains are worth more than details of fewer.
 _TIGHT_TOKENS: Final = 1000
-# Tokens that a grain is estimated to take before it is printed (cal.md, *toon by itself*).
+# Tokens that a grain is estimated to take before it is printed (cal.md, *automatic toon*).
 _TOKENS_PER_GRAIN: Final = 40
 _PRESSURE_PERCENT: Final = 85
 _AUTO_TOON: Final = (
@@ -486,7 +486,7 @@ def _in_output_order(
 
 
 def should_use_toon(statement: Assemble) -> bool:
-    """Return True if the format toon may be chosen without being requested (cal.md, *toon by itself*).
+    """Return True if the format toon may be chosen without being requested (cal.md, *automatic toon*).
 
     That needs a tight budget in tokens, and sources of one declared type each.
     """

@@ -11,7 +11,7 @@ from memoranda.standards.cal.printing.plain import compact_json
 def remove_duplicates(
     by_rank: Sequence[Sequence[ResultItem]], field: str
 ) -> list[Sequence[ResultItem]]:
-    """Remove duplicates between sources; the source with the highest priority keeps its own (cal.md, *copies*)."""
+    """Remove duplicates between sources; the source with the highest priority keeps its own (cal.md, *duplicates*)."""
     # Key of a grain → rank of the first source that returned it.
     owners: dict[Hashable, int] = {}
     unique: list[Sequence[ResultItem]] = []

@@ -81,7 +81,7 @@ def line_of(format: str, element: Element, now: int, *, iso_times: bool = False)
 
 
 def values_text(format: str, value: Any) -> str:  # noqa: A002
-    """Return the text of RECALL … AS if its stages left no grains (cal.md, *what stages leave*).
+    """Return the text of RECALL … AS if its stages left no grains (cal.md, *results of stages*).
 
     Takes `{"count": n}`, `{"values": [...]}`, `{"groups": [{"key": k, "count": n}, ...]}` or a list of rows.
     """

@@ -17,7 +17,7 @@ MAX_INTEGER_BITS: Final = 63
 
 
 def compact_json(value: Any) -> str:
-    """Return compact JSON with sorted keys (cal.md, *values that are no text*)."""
+    """Return compact JSON with sorted keys (cal.md, *values other than text*)."""
     return _encode(value, orjson.OPT_SORT_KEYS)
 
 

@@ -130,7 +130,7 @@ def iso_date(ms: int) -> str:
 def to_text(value: Any) -> str:
     """Return any value as text: missing ones as an empty string, structures as compact JSON.
 
-    See cal.md, *values that are no text*.
+    See cal.md, *values other than text*.
     """
     if type(value) is str:
         return value
@@ -183,7 +183,7 @@ def _time_attribute(item: ResultItem, now: int, iso_times: bool) -> str | None:
 
 def _date_attribute(value: Any) -> Scalar | None:
     """Return a date."""
-    # Deadlines are never relative (cal.md, *deadlines*).
+    # Deadlines are never relative (cal.md, *due dates*).
     ms = _to_ms(value)
     return to_scalar(value) if ms is None else iso_date(ms)
 
@@ -400,7 +400,7 @@ _FULL_EXTRA: Final[_Attributes] = (
 
 def _full_attributes(grain_type: str) -> _Attributes:
     """Return the attributes of a type at the level "full"."""
-    # The standard level of an event has its time already (cal.md, *worth saying*).
+    # The standard level of an event has its time already (cal.md, *repeated attributes*).
     extra = tuple(
         attribute
         for attribute in _FULL_EXTRA

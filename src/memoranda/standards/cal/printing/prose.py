@@ -27,7 +27,7 @@ from memoranda.standards.cal.printing.projection import (
 from memoranda.standards.oms.mapping import is_text
 from memoranda.standards.sml.render import format_line
 
-# Type → the attributes printed before the text, and the separator after them (cal.md, *lines of prose*).
+# Type → the attributes printed before the text, and the separator after them (cal.md, *lines of text*).
 _LEADING_ATTRIBUTES: Final = {
     "belief": (("subject",), " "),
     "goal": (("subject",), ": "),

@@ -302,7 +302,7 @@ class TemplateRenderer:
 
 
 def is_truthy(value: Any) -> bool:
-    """Return True unless the value is missing, false or empty; the number 0 is true (cal.md, *truth in templates*)."""
+    """Return True unless the value is missing, false or empty; 0 is true (cal.md, *conditions in templates*)."""
     if value is None or value is False:
         return False
     return bool(value) if isinstance(value, str | Sequence | Mapping) else True

@@ -31,7 +31,7 @@ _STANDARD: Final[Mapping[str, tuple[str, ...]]] = {
     "consent": ("grantor", "grantee", "action", "content"),
 }
 _NOT_IN_SUMMARY: Final = frozenset(("confidence", "state", "phase", "type"))
-# A column that tables of goals have if any row has a deadline (cal.md, *deadlines in toon*).
+# A column that tables of goals have if any row has a deadline (cal.md, *due dates in toon*).
 _DEADLINE: Final = "deadline"
 
 
@@ -42,7 +42,7 @@ def _level_columns(level: Level, grain_type: str) -> tuple[str, ...]:
         return tuple(name for name in columns if name not in _NOT_IN_SUMMARY)
     if level == "standard":
         return columns
-    # The standard columns of an event have its time already (cal.md, *worth saying*).
+    # The standard columns of an event have its time already (cal.md, *repeated attributes*).
     return (*columns, "source") if grain_type == "event" else (*columns, "source", "observed")
 
 

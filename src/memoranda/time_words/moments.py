@@ -20,28 +20,38 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.consolidation.time.dates import WEEKDAYS, find_days
 from memoranda.model.calendar import (
     days_after,
-    end_of_month,
+    end_of_period,
     existing_day,
     instant_of,
     local_day,
     months_after,
+    next_weekday,
+    units_after,
     utc_offset_ms,
 )
 from memoranda.model.instant import clamp
+from memoranda.time_words.dates import find_days
+from memoranda.time_words.vocabulary import (
+    ENGLISH_COUNT,
+    ENGLISH_MONTH,
+    ENGLISH_SHORT_WEEKDAY,
+    ENGLISH_WEEKDAY,
+    PARTS_OF_DAY,
+    UNITS,
+    parse_count,
+    parse_month,
+    parse_weekday,
+)
 
 # Times of one kind read from a sentence; a sentence with more is a timetable.
 _TIMES_LIMIT: Final = 12
 
-NINE: Final = 9 * 60
+# Minutes of the day for a day without a time of day: nine in the morning; today five in the afternoon, or the last.
+DEFAULT_MINUTE: Final = 9 * 60
 _FIVE: Final = 17 * 60
 _LAST_MINUTE: Final = 23 * 60 + 59
-_PARTS: Final = {
-    "morning": NINE, "lunchtime": 12 * 60, "lunch": 12 * 60, "noon": 12 * 60, "midday": 12 * 60, "afternoon": 14 * 60,
-    "evening": 18 * 60, "night": 20 * 60, "midnight": 24 * 60,
-}  # fmt: skip
 # Hours from UTC of unambiguous abbreviations; CST, IST and BST have several meanings.
 _ZONES: Final = {
     "utc": 0,
@@ -55,23 +65,11 @@ _ZONES: Final = {
     "cest": 2,
     "jst": 9,
 }
-_NUMBER_WORDS: Final = {
-    word: count
-    for count, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), 1)
-} | {"a": 1, "an": 1, "a couple of": 2, "couple of": 2, "a few": 3, "the": 1}  # fmt: skip
-_MONTHS: Final = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-
-NUMBER: Final = r"(?:\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a couple of|a few)"
-MONTH: Final = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)\b\.?"
-)
-_WEEKDAY = r"(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
 # Sat, Sun, Mon and Wed are also words and names, and mean a day only after a preposition.
-_SHORT_WEEKDAY = r"(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\b\.?"
+_SHORT_WEEKDAY: Final = ENGLISH_SHORT_WEEKDAY + r"\b\.?"
 _END = r"(?=\s*(?:$|[.,;:!?)]|(?:at|to|of|and|or|for|with|so|please|about|in|before|by)\b))"
 
-_AFTER_BARE = rf"(?:on|to|today|tomorrow|tonight|this|next|every|each|sharp|and|{_WEEKDAY})"
+_AFTER_BARE = rf"(?:on|to|today|tomorrow|tonight|this|next|every|each|sharp|and|{ENGLISH_WEEKDAY})"
 # A bare number is a time only after a preposition, and before a day or the end of a clause: not in "at 5 Main Street".
 CLOCK: Final = re.compile(
     r"(?<![\w.:/$€£#+-])(?P<lead>(?:at|by|before|around|after|until|@)\s)?(?:"
@@ -93,28 +91,28 @@ _DAY = re.compile(
     r"(?<![\w.-])(?:"
     r"(?P<after_tomorrow>the day after tomorrow|day after tomorrow)"
     r"|(?P<tonight>tonight|this evening|this afternoon|this morning|later today)"
-    r"|(?:in|within)(?: the next)?\s(?P<n>" + NUMBER + r")\s(?P<business>business |working |work)?"
+    r"|(?:in|within)(?: the next)?\s(?P<n>" + ENGLISH_COUNT + r")\s(?P<business>business |working |work)?"
     r"(?P<unit>days?|weeks?|months?|years?)(?:['’] time)?"
-    r"|(?P<n_now>" + NUMBER + r")\s(?P<unit_now>days?|weeks?|months?|years?) from (?:now|today)"
+    r"|(?P<n_now>" + ENGLISH_COUNT + r")\s(?P<unit_now>days?|weeks?|months?|years?) from (?:now|today)"
     r"|(?P<weekend>(?:this |next |the |over the |at the )?weekend)"
     r"|(?:the )?end of (?:the |this )?(?P<end_next>next )?(?P<end>week|month|quarter|year)|(?P<eo>eow|eom|eoy)"
     r"|(?P<next>next|this|sometime this|sometime next|later this)\s(?P<next_unit>week|month|quarter|year)"
     r"|(?:(?P<which>next|on|this|by|before|after|coming|the coming|until|since|for|from)\s)?"
-    r"(?P<weekday>" + _WEEKDAY + r")"
+    r"(?P<weekday>" + ENGLISH_WEEKDAY + r")"
     r"|(?:next|on|this|by|before|after|until|since)\s(?P<short>" + _SHORT_WEEKDAY + r")"
-    r"|(?P<md_m>" + MONTH + r")\s(?:the )?(?P<md_d>\d{1,2})(?:st|nd|rd|th)?\b(?![:.]\d)"
-    r"|(?P<dm_d>\d{1,2})(?:st|nd|rd|th)?\s(?:of\s)?(?P<dm_m>" + MONTH + r")"
+    r"|(?P<md_m>" + ENGLISH_MONTH + r")\s(?:the )?(?P<md_d>\d{1,2})(?:st|nd|rd|th)?\b(?![:.]\d)"
+    r"|(?P<dm_d>\d{1,2})(?:st|nd|rd|th)?\s(?:of\s)?(?P<dm_m>" + ENGLISH_MONTH + r")"
     r"|(?:on|by|before)\sthe\s(?P<nth>\d{1,2})(?:st|nd|rd|th)(?P<nth_of> of (?:this|the|next) month)?" + _END +
-    r"|(?:in|by|before)\s(?:early\s|late\s)?(?P<month>" + MONTH + r")(?!\s\d)"
+    r"|(?:in|by|before)\s(?:early\s|late\s)?(?P<month>" + ENGLISH_MONTH + r")(?!\s\d)"
     r"|in\s(?P<year>20\d\d)"
     r")(?![\w-])",
     re.IGNORECASE,
 )  # fmt: skip
 _SPAN = re.compile(
     r"(?<![\w.-])(?:in|within)(?: the next)?\s(?:(?P<half>half an hour)"
-    r"|(?P<n>" + NUMBER + r")\s?(?P<unit>seconds?|secs?|minutes?|mins?|hours?|hrs?|h)(?P<more> and a half)?)\b"
+    r"|(?P<n>" + ENGLISH_COUNT + r")\s?(?P<unit>seconds?|secs?|minutes?|mins?|hours?|hrs?|h)(?P<more> and a half)?)\b"
     r"(?:['’] time)?"
-    r"|(?<![\w.-])(?P<n_now>" + NUMBER + r")\s(?P<unit_now>minutes?|hours?) from now\b",
+    r"|(?<![\w.-])(?P<n_now>" + ENGLISH_COUNT + r")\s(?P<unit_now>minutes?|hours?) from now\b",
     re.IGNORECASE,
 )  # fmt: skip
 # Certainty that "at 5" means the afternoon, unless the sentence is about waking up or the morning.
@@ -122,13 +120,18 @@ _GUESSED_CERTAINTY: Final = 0.85
 _EARLY = re.compile(
     r"\b(?:wake|alarm|morning|get up|early|dawn|sunrise|breakfast)\b", re.IGNORECASE
 )
+_SATURDAY: Final = 5
+# The periods of "eow", "eom" and "eoy".
+_PERIOD_INITIALS: Final = {"w": "week", "m": "month", "y": "year"}
 _UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000}
 _LEAD = re.compile(
     r"\b(?P<way>no later than|not later than|by|on|before|after|until|till|since|from|for|of|around|as of|starting|due)"
     r"\s+(?:the\s+)?\Z",
     re.IGNORECASE,
 )
-_SHIFT = re.compile(r"\b(?P<n>" + NUMBER + r")\s(?P<unit>day|week|month)s?\s\Z", re.IGNORECASE)
+_SHIFT = re.compile(
+    r"\b(?P<n>" + ENGLISH_COUNT + r")\s(?P<unit>day|week|month)s?\s\Z", re.IGNORECASE
+)
 _BETWEEN = re.compile(
     r"[\s,]*(?:(?:at|by|on|around|in|the|before|@|of|first thing)[\s,]*)*", re.IGNORECASE
 )
@@ -213,34 +216,16 @@ def with_clock(moment: NamedMoment, clock: Clock, zone: tzinfo) -> NamedMoment:
     return _make_moment(day, moment.due, zone)
 
 
-def parse_count(word: str) -> int:
-    """Return the number that a word or digits stand for."""
-    folded = " ".join(word.lower().split())
-    return _NUMBER_WORDS.get(folded) or int(folded)
-
-
-def parse_weekday(word: str) -> int:
-    """Return 0 for Monday to 6 for Sunday, from a name or its abbreviation."""
-    return next(
-        index for index, name in enumerate(WEEKDAYS) if name[:3].lower() == word[:3].lower()
-    )
-
-
-def parse_month(word: str) -> int:
-    """Return 1 for January to 12 for December, from a name or its abbreviation."""
-    return _MONTHS.index(word[:3].lower()) + 1
-
-
 def find_clocks(text: str) -> list[Clock]:
     """Return the times of day that a text names."""
-    found_clocks = []
+    clocks = []
     for match in islice(CLOCK.finditer(text), _TIMES_LIMIT):
         if text[match.end() : match.end() + 1] in ("%", "€", "$", "£"):
             continue
         minute, certainty = _read_minute(match)
         if certainty == _GUESSED_CERTAINTY and 12 * 60 <= minute < 19 * 60 and _EARLY.search(text):
             minute -= 12 * 60
-        found_clocks.append(
+        clocks.append(
             Clock(
                 minute=minute,
                 start=match.start(),
@@ -249,13 +234,14 @@ def find_clocks(text: str) -> list[Clock]:
                 certainty=certainty,
             )
         )
-    return found_clocks
+    return clocks
 
 
 def _read_minute(match: re.Match[str]) -> tuple[int, float]:
     """Return the minute of the day, and the certainty of the guess."""
     if match["word"]:
-        return _PARTS[match["word"].lower()], 0.9 if match["word"].lower() == "midnight" else 1.0
+        part = match["word"].lower()
+        return PARTS_OF_DAY[part], 0.9 if part == "midnight" else 1.0
     if match["eod"]:
         return _FIVE, 1.0
     if match["half"]:
@@ -263,12 +249,10 @@ def _read_minute(match: re.Match[str]) -> tuple[int, float]:
         return hour * 60 + int(match["m12"] or 0), 1.0
     if match["h24"]:
         hour, minute = int(match["h24"]), int(match["m24"])
-        is_clear = len(match["h24"]) == 2 or hour == 0 or hour >= 7
-        return (
-            (hour * 60 + minute, 1.0)
-            if is_clear
-            else ((hour + 12) * 60 + minute, _GUESSED_CERTAINTY)
-        )
+        # "5:30" means the afternoon; "05:30", "0:30" and "7:30" are clear.
+        if len(match["h24"]) == 2 or hour == 0 or hour >= 7:
+            return hour * 60 + minute, 1.0
+        return (hour + 12) * 60 + minute, _GUESSED_CERTAINTY
     hour = int(match["oclock"] or match["bare"])
     return (hour + 12 if hour < 7 else hour) * 60, _GUESSED_CERTAINTY
 
@@ -292,9 +276,9 @@ def _find_durations(text: str, at: int) -> Iterator[NamedMoment]:
             length = 30 * 60_000
         else:
             unit_ms = _UNITS_MS[(match["unit"] or match["unit_now"])[0].lower()]
-            length = parse_count(match["n"] or match["n_now"]) * unit_ms + (
-                unit_ms // 2 if match["more"] else 0
-            )
+            length = parse_count(match["n"] or match["n_now"]) * unit_ms
+            if match["more"]:
+                length += unit_ms // 2
         yield NamedMoment(due=clamp(at + length), start=match.start(), end=match.end())
 
 
@@ -314,18 +298,18 @@ def _find_days(text: str, at: int, zone: tzinfo) -> list[_Day]:
 
 def _find_calendar_days(text: str, local_at: int) -> Iterator[_Day]:
     """Yield the days found by `find_days`, with the time of an ISO date-time."""
-    for found_day in find_days(text, local_at)[:_TIMES_LIMIT]:
-        words = text[found_day.start : found_day.end].lower()
+    for named_day in find_days(text, local_at)[:_TIMES_LIMIT]:
+        words = text[named_day.start : named_day.end].lower()
         first = words.split()[0]
         if first in ("last", "yesterday"):
             continue
         lead = first if first in ("until", "by", "on") else ""
         day = _Day(
-            day=found_day.day,
-            start=found_day.start,
-            end=found_day.end,
+            day=named_day.day,
+            start=named_day.start,
+            end=named_day.end,
             lead=lead,
-            certainty=0.9 if found_day.grain == "month" else 1.0,
+            certainty=0.9 if named_day.grain == "month" else 1.0,
         )
         time = re.search(
             r"[t](\d{2}):(\d{2})(?::\d{2}(?:\.\d+)?)?(z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?$", words
@@ -339,11 +323,13 @@ def _find_calendar_days(text: str, local_at: int) -> Iterator[_Day]:
 
 
 def _iso_offset(text: str | None) -> int | None:
+    """Return the minutes of an offset such as "+02:00" or "z"; None without one."""
     if text is None:
         return None
-    return (
-        0 if text == "z" else (-1 if text[0] == "-" else 1) * (int(text[1:3]) * 60 + int(text[4:6]))
-    )
+    if text == "z":
+        return 0
+    minutes = int(text[1:3]) * 60 + int(text[4:6])
+    return -minutes if text[0] == "-" else minutes
 
 
 def _find_spoken_days(text: str, today: date) -> Iterator[_Day]:
@@ -371,67 +357,53 @@ def _read_counted_day(match: re.Match[str], today: date) -> _Day | None:
     if match["after_tomorrow"]:
         return _make_day(days_after(today, 2))
     if match["tonight"]:
-        part = match["tonight"].lower()
-        return _make_day(
-            today,
-            None
-            if part == "later today"
-            else _PARTS[part.removeprefix("to").removeprefix("this ")],
-        )
+        part = match["tonight"].lower().removeprefix("to").removeprefix("this ")
+        # "Later today" has no part of the day.
+        return _make_day(today, PARTS_OF_DAY.get(part))
     if match["n"] or match["n_now"]:
         word = match["n"] or match["n_now"]
-        certainty = 0.8 if "few" in word else 1.0
+        count, certainty = parse_count(word), 0.8 if "few" in word else 1.0
         if match["business"]:
-            return _make_day(_add_working_days(today, parse_count(word)), certainty=certainty)
-        return _make_day(
-            _add_units(today, parse_count(word), match["unit"] or match["unit_now"]),
-            certainty=certainty,
-        )
+            return _make_day(_add_working_days(today, count), certainty=certainty)
+        unit = UNITS[(match["unit"] or match["unit_now"]).lower()]
+        return _make_day(units_after(today, count, unit), certainty=certainty)
     if match["weekday"] or match["short"]:
-        return _make_day(_next_weekday(today, parse_weekday(match["weekday"] or match["short"])))
+        return _make_day(next_weekday(today, parse_weekday(match["weekday"] or match["short"])))
     if match["weekend"]:
-        saturday = _next_weekday(today, 5)
-        return _make_day(
-            days_after(
-                saturday, 7 if "next" in match["weekend"].lower() and today.weekday() < 5 else 0
-            ),
-            certainty=0.9,
-        )
+        saturday = next_weekday(today, _SATURDAY)
+        if "next" in match["weekend"].lower() and today.weekday() < _SATURDAY:
+            saturday = days_after(saturday, 7)
+        return _make_day(saturday, certainty=0.9)
     return None
 
 
 def _read_period_end(match: re.Match[str], today: date) -> _Day | None:
     """Return the day of "end of the month" or "next week"; None for other forms."""
     if match["end"] or match["eo"]:
-        unit = (
-            match["end"] or {"w": "week", "m": "month", "y": "year"}[match["eo"][2].lower()]
-        ).lower()
-        return _make_day(_end_of_period(unit, today, 1 if match["end_next"] else 0), _FIVE)
+        unit = match["end"].lower() if match["end"] else _PERIOD_INITIALS[match["eo"][2].lower()]
+        return _make_day(_last_day_of(unit, today, 1 if match["end_next"] else 0), _FIVE)
     if match["next_unit"]:
         unit = match["next_unit"].lower()
         if "this" in match["next"].lower():
-            return _make_day(_end_of_period(unit, today, 0), _FIVE, 0.8)
+            return _make_day(_last_day_of(unit, today, 0), _FIVE, 0.8)
         if unit == "week":
             return _make_day(days_after(today, 7 - today.weekday()))
-        return _make_day(days_after(_end_of_period(unit, today, 0), 1), certainty=0.9)
+        return _make_day(days_after(_last_day_of(unit, today, 0), 1), certainty=0.9)
     return None
 
 
 def _read_day_of_month(match: re.Match[str], today: date) -> _Day | None:
     """Return the day of "3 May", "the 15th", "in May" or "in 2027"; None for other forms."""
     if match["md_d"] or match["dm_d"]:
-        if (match["md_m"] or match["dm_m"]) == "may" and not match["md_d"]:
+        month_word = match["md_m"] or match["dm_m"]
+        if month_word == "may" and not match["md_d"]:
             return None  # "5 may be too many"
-        month, number = (
-            parse_month(match["md_m"] or match["dm_m"]),
-            int(match["md_d"] or match["dm_d"]),
-        )
-        this_year = existing_day(today.year, month, number)
-        # 29 February is read only where the year that is meant has one.
-        is_over = this_year is not None and this_year < today
-        return _make_existing_day(
-            existing_day(today.year + 1, month, number) if is_over else this_year
-        )
+        month, number = parse_month(month_word), int(match["md_d"] or match["dm_d"])
+        # 29 February is read only if the year that it falls in has one.
+        day = existing_day(today.year, month, number)
+        if day is not None and day < today:
+            day = existing_day(today.year + 1, month, number)
+        return _make_existing_day(day)
     if match["nth"]:
         number = int(match["nth"])
         first = today.replace(day=1)
@@ -454,34 +426,23 @@ def _make_existing_day(day: date | None, certainty: float = 1.0) -> _Day | None:
     return None if day is None else _make_day(day, certainty=certainty)
 
 
-def _next_weekday(today: date, weekday: int) -> date:
-    return days_after(today, (weekday - today.weekday() - 1) % 7 + 1)
-
-
-def _add_units(day: date, count: int, unit: str) -> date:
-    unit = unit.lower().rstrip("s")
-    if unit in ("month", "year"):
-        return months_after(day, count * (12 if unit == "year" else 1))
-    return days_after(day, count * (7 if unit == "week" else 1))
-
-
 def _add_working_days(day: date, count: int) -> date:
     for _ in range(count):
         day = days_after(day, 1)
-        # The last day there is is a Friday.
-        while day.weekday() > 4:
+        # This ends, because the last day of the calendar is a Friday.
+        while day.weekday() >= _SATURDAY:
             day = days_after(day, 1)
     return day
 
 
-def _end_of_period(unit: str, today: date, later: int) -> date:
+def _last_day_of(unit: str, today: date, later: int) -> date:
     """Return the last day (in a week, the Friday) of the current or a later period."""
     if unit == "week":
         friday = days_after(today, 4 - today.weekday() + 7 * later)
         return max(friday, today)
     months = {"month": 1, "quarter": 3, "year": 12}[unit]
     first = date(today.year, (today.month - 1) // months * months + 1, 1)
-    return end_of_month(months_after(first, months * (later + 1) - 1))
+    return end_of_period(months_after(first, months * later), months)
 
 
 def _apply_lead(text: str, day: _Day) -> Iterator[_Day]:
@@ -492,17 +453,17 @@ def _apply_lead(text: str, day: _Day) -> Iterator[_Day]:
     match = _LEAD.search(text, max(0, start - 24), start)
     if match:
         way, start = " ".join(match["way"].lower().split()), match.start()
-    if text[max(0, start - 6) : start].lower().rstrip().endswith(
-        ("every", "each")
-    ) or way in _NOT_DUE_LEADS - {"from"}:
+    is_repeated = text[max(0, start - 6) : start].lower().rstrip().endswith(("every", "each"))
+    if is_repeated or way in _NOT_DUE_LEADS - {"from"}:
         return
     shift = _SHIFT.search(text, max(0, start - 24), start)
     if shift and way in ("before", "after", "from"):
         count = parse_count(shift["n"]) * (-1 if way == "before" else 1)
-        moved = _add_units(day.day, count, shift["unit"])
+        moved = units_after(day.day, count, UNITS[shift["unit"].lower()])
         yield replace(day, day=moved, start=shift.start(), lead="")
     elif way != "from":
-        days = {"before": -1, "after": 1}.get(way, 0) if not day.is_full else 0
+        # "Before Friday" is the day before; "before Friday at five" is still Friday.
+        days = 0 if day.is_full else {"before": -1, "after": 1}.get(way, 0)
         yield replace(day, day=days_after(day.day, days), start=start, lead=way)
 
 
@@ -510,7 +471,7 @@ def _attach_clock(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[
     """Attach the adjacent time of day to a day; return the day and the remaining times."""
     part = _PART_OF_DAY.match(text, day.end)
     if part and not day.is_full:
-        day = replace(day, end=part.end(), minute=_PARTS[part["part"].lower()])
+        day = replace(day, end=part.end(), minute=PARTS_OF_DAY[part["part"].lower()])
     for time in times:
         gap = text[time.end : day.start] if time.end <= day.start else text[day.end : time.start]
         if len(gap) > 20 or not _BETWEEN.fullmatch(gap) or (day.is_full and day.minute != _FIVE):
@@ -529,10 +490,8 @@ def _attach_clock(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[
 
 def _next_day_for(time: Clock, at: int, zone: tzinfo) -> _Day:
     """Return today, or tomorrow if the time of day has passed."""
-    where = (
-        zone if time.offset_minutes is None else timezone(timedelta(minutes=time.offset_minutes))
-    )
-    today = local_day(at, where)
+    local_zone = _zone_of(time.offset_minutes, zone)
+    today = local_day(at, local_zone)
     day = _Day(
         day=today,
         start=time.start,
@@ -541,27 +500,31 @@ def _next_day_for(time: Clock, at: int, zone: tzinfo) -> _Day:
         offset_minutes=time.offset_minutes,
         certainty=time.certainty,
     )
-    return (
-        day
-        if instant_of(today, time.minute, where) > at
-        else replace(day, day=days_after(today, 1))
-    )
+    if instant_of(today, time.minute, local_zone) > at:
+        return day
+    return replace(day, day=days_after(today, 1))
 
 
 def _make_moment(day: _Day, at: int, zone: tzinfo) -> NamedMoment:
     """Return the instant of a day; without a time of day, at the default minute."""
-    where = zone if day.offset_minutes is None else timezone(timedelta(minutes=day.offset_minutes))
-    due = instant_of(
-        day.day, _default_minute(day, at, zone) if day.minute is None else day.minute, where
-    )
-    alone = day.day if day.minute is None else None
+    minute = _default_minute(day, at, zone) if day.minute is None else day.minute
     return NamedMoment(
-        due=due, start=day.start, end=day.end, lead=day.lead, certainty=day.certainty, day=alone
+        due=instant_of(day.day, minute, _zone_of(day.offset_minutes, zone)),
+        start=day.start,
+        end=day.end,
+        lead=day.lead,
+        certainty=day.certainty,
+        day=day.day if day.minute is None else None,
     )
+
+
+def _zone_of(offset_minutes: int | None, zone: tzinfo) -> tzinfo:
+    """Return the zone of an offset written after a time of day; without one, the zone of the caller."""
+    return zone if offset_minutes is None else timezone(timedelta(minutes=offset_minutes))
 
 
 def _default_minute(day: _Day, at: int, zone: tzinfo) -> int:
     """Return the minute for a day without a time: nine; today five in the afternoon, or the last minute."""
     if day.day != local_day(at, zone):
-        return NINE
+        return DEFAULT_MINUTE
     return _FIVE if instant_of(day.day, _FIVE, zone) > at else _LAST_MINUTE

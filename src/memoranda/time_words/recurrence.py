@@ -15,22 +15,24 @@ from typing import Final, Literal, get_args
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.consolidation.time.moments import (
-    MONTH,
-    NINE,
-    NUMBER,
-    find_clocks,
+from memoranda.errors import InvalidInput
+from memoranda.model.calendar import LAST_DAY, days_after, instant_of, local_day
+from memoranda.model.instant import EARLIEST, LATEST, clamp
+from memoranda.time_words.moments import DEFAULT_MINUTE, find_clocks
+from memoranda.time_words.vocabulary import (
+    ENGLISH_COUNT,
+    ENGLISH_MONTH,
+    ENGLISH_SHORT_WEEKDAY,
+    ENGLISH_WEEKDAY,
+    PARTS_OF_DAY,
     parse_count,
     parse_month,
     parse_weekday,
 )
-from memoranda.errors import InvalidInput
-from memoranda.model.calendar import LAST_DAY, days_after, instant_of, local_day
-from memoranda.model.instant import EARLIEST, LATEST, clamp
 
 Unit = Literal["minute", "hour", "day", "week", "month", "year"]
 
-_DAYS = r"(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday|mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)"
+_DAYS = f"(?:{ENGLISH_WEEKDAY}|{ENGLISH_SHORT_WEEKDAY})"
 _LIST = rf"{_DAYS}(?:(?:\s*,\s*(?:and\s)?|\s*/\s*|\s(?:and|&)\s){_DAYS})*"
 _EVERY = re.compile(
     r"(?<![\w-])(?:"
@@ -38,22 +40,21 @@ _EVERY = re.compile(
     r"(?P<nth_day>" + _DAYS + r")\s(?:of|in)\s(?:every|each|the)\smonth"
     r"|(?:on\sthe\s|the\s)?(?P<month_day>\d{1,2}(?:st|nd|rd|th)|first|last day|first day)\sof\s(?:every|each)\smonth"
     r"|(?:every|each)\smonth\s(?:on|by)\sthe\s(?P<month_day_after>\d{1,2})(?:st|nd|rd|th)"
-    r"|(?:every|each)\syear\son\s(?:(?P<y_d>\d{1,2})(?:st|nd|rd|th)?\s(?:of\s)?(?P<y_m>" + MONTH + r")"
-    r"|(?P<y_m2>" + MONTH + r")\s(?P<y_d2>\d{1,2})(?:st|nd|rd|th)?)"
+    r"|(?:every|each)\syear\son\s(?:(?P<y_d>\d{1,2})(?:st|nd|rd|th)?\s(?:of\s)?(?P<y_m>" + ENGLISH_MONTH + r")"
+    r"|(?P<y_m2>" + ENGLISH_MONTH + r")\s(?P<y_d2>\d{1,2})(?:st|nd|rd|th)?)"
     r"|(?:every|each)\s(?P<other>other\s|second\s)?(?P<days>" + _LIST + r")s?"
     r"(?:\s(?P<day_part>morning|afternoon|evening|night))?"
-    r"|on\s(?P<plural>" + _DAYS.replace("|mon|tues?|wed|thu(?:rs?)?|fri|sat|sun", "") + r")s"
+    r"|on\s(?P<plural>" + ENGLISH_WEEKDAY + r")s"
     r"|(?:every|each)\s(?P<part>morning|afternoon|evening|night)"
     r"|(?:every|each)\s(?:single\s)?(?P<weekday>weekday|workday|working day|business day)|on\s(?P<weekdays>weekdays)"
     r"|(?:every|each)\s(?P<weekend>weekend)"
-    r"|(?:every|each)\s(?:(?P<skip>other|second)\s|(?P<n>" + NUMBER + r")\s|single\s)?"
+    r"|(?:every|each)\s(?:(?P<skip>other|second)\s|(?P<n>" + ENGLISH_COUNT + r")\s|single\s)?"
     r"(?P<unit>minutes?|hours?|days?|weeks?|months?|quarters?|years?)"
     r"|(?P<adverb>hourly|daily|weekly|biweekly|fortnightly|monthly|quarterly|yearly|annually)"
     r"|(?:once|one time)\s(?:a|per|every)\s(?P<once>hour|day|week|month|quarter|year)"
     r")(?![\w-])",
     re.IGNORECASE,
 )  # fmt: skip
-_PARTS: Final = {"morning": NINE, "afternoon": 14 * 60, "evening": 18 * 60, "night": 20 * 60}
 _NTH: Final = {
     "first": 1,
     "1st": 1,
@@ -99,7 +100,7 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
     month_day: int = 0
     month: int = 0
     # Minute of the local day; for units of a day and longer.
-    minute: int = NINE
+    minute: int = DEFAULT_MINUTE
     # Offset of the zone written after the time of day, in minutes; None if there is none.
     offset_minutes: int | None = None
 
@@ -224,7 +225,7 @@ def _read_rule(match: re.Match[str], at: int) -> Recurrence:
     if match["days"] or match["plural"]:
         names = re.findall(_DAYS, match["days"] or match["plural"], re.IGNORECASE)
         weekdays = tuple(sorted({parse_weekday(day) for day in names}))
-        minute = _PARTS[match["day_part"].lower()] if match["day_part"] else NINE
+        minute = PARTS_OF_DAY[match["day_part"].lower()] if match["day_part"] else DEFAULT_MINUTE
         return Recurrence(
             unit="week",
             start=at,
@@ -237,7 +238,7 @@ def _read_rule(match: re.Match[str], at: int) -> Recurrence:
     if match["weekend"]:
         return Recurrence(unit="week", start=at, weekdays=(5,))
     if match["part"]:
-        return Recurrence(unit="day", start=at, minute=_PARTS[match["part"].lower()])
+        return Recurrence(unit="day", start=at, minute=PARTS_OF_DAY[match["part"].lower()])
     return _read_counted_rule(match, at)
 
 

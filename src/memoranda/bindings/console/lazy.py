@@ -1,5 +1,6 @@
-"""The console in a server that loads it when it is first asked for: templates and forms of files take a while to load,
-and many servers are never looked at.
+"""The console in a server that loads it at the first request.
+
+Templates and file formats take long to load, and many servers get no request for the console.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from memoranda.bindings.http.threads import Threads
 from memoranda.service.service import Service
 
 
-class LateConsole:
+class LazyConsole:
     """The ASGI application under `/console`."""
 
     def __init__(self, service: Service, threads: Threads) -> None:
@@ -26,6 +27,7 @@ class LateConsole:
 
     @property
     def routes(self) -> Sequence[BaseRoute]:
+        """The routes of all paths of the console."""
         return [Route(ROOT, endpoint=self), Route(f"{ROOT}/{{path:path}}", endpoint=self)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -33,6 +35,8 @@ class LateConsole:
         await router(scope, receive, send)
 
     def _load(self) -> Router:
+        """Load the console once, and return its router."""
+        # Imported here, because it loads Jinja and the file formats.
         from memoranda.bindings.console.app import Console
 
         with self._lock:

@@ -1,0 +1,177 @@
+"""The page for import and export, in every file format that the command line supports.
+
+An import runs in a thread of its own, so that it continues when the browser leaves. It puts its progress into a queue,
+from which the page is rendered while the import runs.
+"""
+
+from __future__ import annotations
+
+import queue
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+
+from memoranda.bindings.console.visit import ROOT as CONSOLE
+from memoranda.bindings.console.visit import Answer, File, Redirect, TemplatePage, Upload, Visit
+from memoranda.bindings.files import exchange
+from memoranda.bindings.files.reader_process import Limits
+from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.service.exchange.report import Report
+
+# The formats of exports, and the names of their files.
+FORMS_OUT: Final = {
+    "ndjson": "memories.ndjson",
+    "mg": "memories.mg",
+    "oams": "memories.jsonl",
+    "mem0": "mem0.json",
+    "langgraph": "langgraph.jsonl",
+    "server-memory": "memory.jsonl",
+    "csv": "memories.csv",
+}
+# Refused items that the page shows.
+_REFUSALS: Final = 20
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", re.ASCII)
+# Reports of progress per import, if the total is form.
+_STEPS: Final = 100
+
+
+class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress of an import. The last one has the report, or the error."""
+
+    done: int = 0
+    total: int | None = None
+    report: Report | None = None
+    wrong: str = ""
+    # The systems that the file comes from, with their numbers of memories.
+    systems: tuple[tuple[str, int], ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+
+
+def show_transfer(_visit: Visit) -> Answer:
+    """Show the forms for import and export."""
+    return TemplatePage(template="moving.html", context={"forms": FORMS_OUT})
+
+
+def export_file(visit: Visit) -> Answer:
+    """Return all memories, or the selected ones, in one file."""
+    form = visit.form_value("form") or "ndjson"
+    if form not in FORMS_OUT:
+        raise InvalidInput(visit.text("wrong.no_form"))
+    names = tuple(visit.form_values("id"))
+    with TemporaryDirectory(prefix="memoranda-export-") as folder:
+        target = Path(folder) / FORMS_OUT[form]
+        _write_export(visit, form, str(target), names)
+        # The file stays open when its folder is removed, so nothing remains on disk.
+        return File(body=target.open("rb"), name=target.name, media_type="application/octet-stream")
+
+
+def _write_export(visit: Visit, form: str, target: str, names: tuple[str, ...]) -> None:
+    """Write the file of an export."""
+    service, access, report = visit.service, visit.access, Report()
+    if form == "ndjson":
+        records = service.export(access, history=not names, names=names or None, report=report)
+        exchange.export_file(records, target, "ndjson")
+    elif form == "mg":
+        exchange.export_grains(service.grains.export(access, report=report), target, report)
+    elif form == "oams":
+        now = service.context.clock()
+        exchange.export_memories(service, access, target, report, shape="jsonl", exported_at=now)
+    else:
+        exchange.export_system(service, access, target, form, report)
+
+
+def import_file(visit: Visit) -> Answer:
+    """Import a file, or preview its import. The page shows the progress."""
+    file = visit.upload
+    if file is None or not file.size:
+        raise InvalidInput(visit.text("wrong.no_file"))
+    is_dry = bool(visit.form_value("dry"))
+    steps: queue.SimpleQueue[ImportProgress] = queue.SimpleQueue()
+    # Started before the page is sent: a browser that leaves neither stops the import nor keeps its scan slot.
+    threading.Thread(
+        target=_run_import, args=(visit, file, is_dry, steps), name="console-import", daemon=True
+    ).start()
+    context = {
+        "forms": FORMS_OUT,
+        "name": file.name,
+        "is_dry": is_dry,
+        "steps": _progress_steps(steps),
+    }
+    return TemplatePage(template="moving.html", context=context, is_slow=True)
+
+
+def undo_import(visit: Visit) -> Answer:
+    """Undo the last import."""
+    undone = visit.service.undo_import(visit.access)
+    return Redirect(
+        f"{CONSOLE}/moving", visit.text("moving.taken_back", n=undone.forgotten + undone.restored)
+    )
+
+
+def _progress_steps(steps: queue.SimpleQueue[ImportProgress]) -> Iterator[ImportProgress]:
+    """Yield the progress until the import ends."""
+    while True:
+        step = steps.get()
+        yield step
+        if step.report is not None or step.wrong:
+            return
+
+
+def _run_import(
+    visit: Visit, file: Upload, is_dry: bool, steps: queue.SimpleQueue[ImportProgress]
+) -> None:
+    """Import a file, and put the progress into a queue. This is the body of a thread."""
+    total: int | None = None
+    systems: list[tuple[str, int]] = []
+
+    def expect(count: int) -> None:
+        nonlocal total
+        total = count
+
+    def progress(count: int) -> None:
+        if count % max(1, (total or 50_000) // _STEPS) == 0:
+            steps.put(ImportProgress(done=count, total=total))
+
+    with TemporaryDirectory(prefix="memoranda-import-") as folder:
+
+        def without_folder(text: str) -> str:
+            return text.replace(f"{folder}/", "")
+
+        try:
+            # The name of a file often shows its format, so an acceptable one is kept.
+            path = Path(folder) / (file.name if _NAME.fullmatch(file.name) else "file")
+            with path.open("wb") as target, file.body:
+                shutil.copyfileobj(file.body, target)
+            report = exchange.import_files(
+                partial(visit.service.import_items, visit.access),
+                visit.access.default_tenant,
+                [str(path)],
+                is_dry=is_dry,
+                progress=progress,
+                on_count=expect,
+                on_survey=lambda _, system, contents: systems.append((system, contents.memories)),
+                # The file is untrusted, so a process with limits parses it.
+                limits=Limits.of(path.stat().st_size),
+            )
+        except MemorandaError as error:
+            steps.put(ImportProgress(wrong=without_folder(error.message)))
+        # The page must learn of every error.
+        except BaseException:
+            steps.put(ImportProgress(wrong=visit.text("wrong.unexpected")))
+            raise
+        else:
+            refusals = report.refusals[:_REFUSALS]
+            refused = tuple(
+                (without_folder(refusal.where), without_folder(refusal.message))
+                for refusal in refusals
+            )
+            steps.put(ImportProgress(report=report, systems=tuple(systems), refused=refused))
+        finally:
+            visit.on_finish()

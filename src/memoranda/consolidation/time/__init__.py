@@ -1,1 +1,0 @@
-"""Times named in a text: days, future instants, recurrences and timetables."""
