@@ -24,7 +24,7 @@ from memoranda.bindings.files.importers.importer import (
 from memoranda.bindings.files.importers.source import MAX_DOCUMENT_BYTES, Source
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant
-from memoranda.service.oms.views import jsonable
+from memoranda.service.oms.views import to_json_value
 from memoranda.standards.oms import canonical, cbor, schema
 from memoranda.standards.oms.fields import expand_accepted
 from memoranda.standards.oms.grains import Grain
@@ -133,7 +133,7 @@ def _build_draft(record: _LogRecord, where: str, superseded_at: Instant | None) 
         where=where,
         id=record.address,
         text=seen.text,
-        original=jsonable(dict(fields)),
+        original=to_json_value(dict(fields)),
         user=seen.scope.user,
         scope=seen.scope.space,
         session=seen.scope.session,
