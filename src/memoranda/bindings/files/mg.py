@@ -34,7 +34,7 @@ from memoranda.bindings.files.folder import (
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, TooLarge
 from memoranda.service.exchange.importing import Item
-from memoranda.service.oms.views import jsonable
+from memoranda.service.oms.views import to_json_value
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import ContainerSummary, Order
 from memoranda.standards.oms.container_reader import MAX_DECOMPRESSED_BYTES, ContainerReader
@@ -344,7 +344,7 @@ def unpack(source: str, folder: Path, shape: Shape, progress: Progress) -> int:
                         )
                         _write_unsynced(folder / (grain.address + ending), delivery)
                     if fields_file is not None:
-                        fields_file.write(json_text.dump(jsonable(grain.fields)) + b"\n")
+                        fields_file.write(json_text.dump(to_json_value(grain.fields)) + b"\n")
                     progress(count)
     return count
 

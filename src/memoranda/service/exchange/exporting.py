@@ -396,7 +396,7 @@ def export_grains(
     for page in leaving.pages(space):
         whole = [each for each in page if leaving.is_whole(each) and leaving.is_bound(each)]
         for version, (delivery, index) in zip(
-            whole, grain_views.delivered(context, whole), strict=True
+            whole, grain_views.deliver(context, whole), strict=True
         ):
             leaving.report.exported += 1
             yield delivery, leaving.index_of(version, index)
@@ -421,7 +421,7 @@ def export_grains_page(
     whole = [each for each in versions if leaving.is_whole(each) and leaving.is_bound(each)]
     leaving.report.exported = len(whole)
     leaving.finish("oms.export", "grains", asked)
-    delivered = zip(whole, grain_views.delivered(context, whole), strict=True)
+    delivered = zip(whole, grain_views.deliver(context, whole), strict=True)
     found = [
         (delivery, leaving.index_of(version, index)) for version, (delivery, index) in delivered
     ]

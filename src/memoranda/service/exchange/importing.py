@@ -249,7 +249,7 @@ class _Written(msgspec.Struct):
     links: _Links
     outcomes: list[Outcome | MemorandaError] = msgspec.field(default_factory=list)
     # Of the delegations to whoever wrote grains of it.
-    ends: authority.Ends = msgspec.field(default_factory=dict)
+    ends: authority.DelegationEnds = msgspec.field(default_factory=dict)
     # What was written, but could not take the place of what it says it supersedes.
     unlinked: list[tuple[Item, MemorandaError]] = msgspec.field(default_factory=list)
 
@@ -735,7 +735,7 @@ def _keep_names(unit: Unit, version: Version, ready: Ready) -> None:
 
 
 def _check_authority(
-    unit: Unit, ready: Ready, prior: Version | None, now: Instant, ends: authority.Ends
+    unit: Unit, ready: Ready, prior: Version | None, now: Instant, ends: authority.DelegationEnds
 ) -> None:
     made = Instant(int(ready.fields["created_at"]))
     is_superseded = ready.successor is not None or ready.index.system_valid_to is not None
@@ -744,8 +744,8 @@ def _check_authority(
         ready.fields,
         ready.signer,
         now=now,
-        made=made,
+        written_at=made,
         prior=prior,
         is_superseded=is_superseded,
-        ends=ends,
+        known_ends=ends,
     )

@@ -43,8 +43,13 @@ from memoranda.service.exchange.ancestry import Name, Names
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
-from memoranda.service.oms.grains import admitted
-from memoranda.service.oms.views import Given, Opened, address_inside, open_given
+from memoranda.service.oms.grains import admit
+from memoranda.service.oms.views import (
+    GrainInput,
+    OpenedGrain,
+    find_embedding_address,
+    open_grain_input,
+)
 from memoranda.service.ump import remember
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import metadata_of, same_content
@@ -253,7 +258,7 @@ def ready_grain(
     adoption: Adoption | None = None,
 ) -> Ready:
     """Return a grain, or the document that it is the view of, ready to be written."""
-    opened = open_given(context, delivery)
+    opened = open_grain_input(context, delivery)
     inner = oms.unwrap(opened.grain)
     if inner is not None:
         ready = _or_none(
@@ -268,17 +273,17 @@ def ready_grain(
 
 
 def put_grain(
-    context: Context, access: Access, given: Given, *, owner: str | None = None
-) -> grains.Stored:
+    context: Context, access: Access, given: GrainInput, *, owner: str | None = None
+) -> grains.GrainResult:
     """Add a grain, or the document that it is the view of, which is then known by this address too.
 
     The same grain again is no news, unless it was forgotten: then it is there again. Refuses what would replace another
     (use `supersede`).
     """
     if _may_hold_another(given):
-        tenant, now = grains.tenant_of(access, owner), context.clock()
+        tenant, now = grains.resolve_tenant(access, owner), context.clock()
         ready = ready_grain(
-            context, access, open_given(context, given).delivery, DEFAULT, tenant, now
+            context, access, open_grain_input(context, given).delivery, DEFAULT, tenant, now
         )
         if not port_of(ready.standard).has_own_fields:
             return context.engine.write(
@@ -293,7 +298,7 @@ def _may_hold_another(given: object) -> bool:
     return isinstance(given, Mapping) and NATIVE_KEY in str(given.get("context", ""))
 
 
-def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> grains.Stored:
+def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> grains.GrainResult:
     address = ready.known_as
     known = unit.filter_known_names([(ready.standard, ready.name)])
     outcome = ready.write(unit, None, now, News(name=not known))
@@ -303,8 +308,10 @@ def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> gra
     result: Final = (
         "created" if outcome == "created" else "superseded" if outcome == "updated" else "exists"
     )
-    unit.record_audit(grains.audited(access, "put", now, (address,), unit.tenant, "", result))
-    return grains.Stored(address=address, result=result)
+    unit.record_audit(
+        grains.build_audit_entry(access, "put", now, (address,), unit.tenant, "", result)
+    )
+    return grains.GrainResult(address=address, result=result)
 
 
 def version_of(unit: Unit, ready: Ready) -> Version | None:
@@ -325,19 +332,19 @@ def version_of(unit: Unit, ready: Ready) -> Version | None:
 def _grain(
     context: Context,
     access: Access,
-    opened: Opened,
+    opened: OpenedGrain,
     tenant: str,
     index: IndexState = DEFAULT,
     kept: Bounds | None = None,
 ) -> Ready:
-    grain, new = opened.grain, admitted(context, access, opened, tenant, is_from_file=True)
+    grain, new = opened.grain, admit(context, access, opened, tenant, is_from_file=True)
     new = _tightened(context, new, kept)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
         known = None if new_here.name else unit.find_by_name(oms.STANDARD, grain.address)
         if known is not None and not known.state.is_forgotten:
             return "known"
-        version = grains.append(context, unit, new, now, prior=prior)
+        version = grains.append_grain(context, unit, new, now, prior=prior)
         unit.announce("created", version, now=now)
         return "created"
 
@@ -366,7 +373,7 @@ def _grain(
 def _original_of_grain(
     context: Context,
     access: Access,
-    opened: Opened,
+    opened: OpenedGrain,
     inner: Document,
     tenant: str,
     now: Instant,
@@ -385,7 +392,7 @@ def _original_of_grain(
     ready = _ready_document(context, access, inner, tenant, space, now, original.bounds, adoption)
     if ready.tenant != tenant:
         return None
-    ready = replace(ready, alias=address_inside(context, mine, tenant))
+    ready = replace(ready, alias=find_embedding_address(context, mine, tenant))
     if adoption is None:
         return ready
     # The grain itself may be here, brought by somebody who did not adopt it.
@@ -599,7 +606,7 @@ def _record_inside(context: Context, access: Access, inside: _Inside, now: Insta
 
 def _grain_inside(context: Context, access: Access, inside: _Inside, _: Instant) -> Ready:
     inner = inside.document
-    opened = open_given(context, inner.native)
+    opened = open_grain_input(context, inner.native)
     if (opened.grain.address, opened.delivery) != (inner.name, inner.native):
         raise InvalidInput("not the grain that it is named after")
     return _grain(context, access, opened, inside.tenant, kept=inside.bounds)

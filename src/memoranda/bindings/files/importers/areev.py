@@ -24,7 +24,7 @@ from memoranda.bindings.files.importers.importer import (
 from memoranda.bindings.files.importers.source import MAX_DOCUMENT_BYTES, Source
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant
-from memoranda.service.oms.views import jsonable
+from memoranda.service.oms.views import to_json_value
 from memoranda.standards.oms import canonical, cbor, schema
 from memoranda.standards.oms.fields import expand_accepted
 from memoranda.standards.oms.grains import Grain
@@ -133,7 +133,7 @@ def _build_draft(record: _LogRecord, where: str, superseded_at: Instant | None) 
         where=where,
         id=record.address,
         text=seen.text,
-        original=jsonable(dict(fields)),
+        original=to_json_value(dict(fields)),
         user=seen.scope.user,
         scope=seen.scope.space,
         session=seen.scope.session,
@@ -156,7 +156,7 @@ AREEV: Final = Importer(
     read_drafts=_read_areev,
     mapping=(
         FieldMapping(
-            "added grain: what it says",
+            "added grain: its text",
             "`value`, as through OMS; its type is `metadata.grain_type`",
         ),
         FieldMapping("content address", "`key`"),
@@ -167,7 +167,7 @@ AREEV: Final = Importer(
             "`structural_tags`, `confidence`, `created_at`",
             "`tags`, `metadata.confidence`, `created_at`",
         ),
-        FieldMapping("`valid_from`, `valid_to`", "when it is true"),
+        FieldMapping("`valid_from`, `valid_to`", "valid time"),
         FieldMapping("superseded grain", "true until then; the new one has it as `parent_id`"),
         FieldMapping("forgotten grain", "left out"),
         FieldMapping("notes in `agent:authz`, settings of `MGB2`", "left out"),
