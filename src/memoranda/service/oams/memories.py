@@ -697,7 +697,7 @@ def forget(
         check_supersession(unit, version, {}, now=now)
         for protected in unit.iterate_protecting(version.memory_id):
             refuse_on_hold(protected)
-        tombstone(unit, version, now, whole=True)
+        tombstone(unit, version, now, all_versions=True)
         unit.announce("tombstoned", version, now=now)
         remove_derived_of(unit, version.memory_id, now=now)
         unit.record_audit(
