@@ -14,6 +14,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from memoranda.retrieval.analysis import ANALYSIS
@@ -44,6 +45,12 @@ _NO_POSTINGS: Final = bytes(12)
 
 # Old segments with the new segment that replaces each of them.
 SegmentReplacements: TypeAlias = "list[tuple[SegmentKey, Segment]]"
+
+
+def load_builder(entry_count: int) -> None:
+    """Load NumPy now if adding so many entries will need it: it takes 40 ms, too long for a unit of work."""
+    if entry_count > _ENCODED_PLAINLY:
+        import_module("memoranda.retrieval.segment")
 
 
 class SegmentKey(NamedTuple):
