@@ -287,13 +287,13 @@ def _item_value(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _matches_filter(value: Mapping[str, Any], condition: Mapping[str, Any] | None) -> bool:
+def _matches_filter(value: Mapping[str, object], condition: Mapping[str, object] | None) -> bool:
     return all(
         _equals_or_compares(value.get(name), wanted) for name, wanted in (condition or {}).items()
     )
 
 
-def _equals_or_compares(actual: Any, wanted: Any) -> bool:
+def _equals_or_compares(actual: Any, wanted: object) -> bool:
     """Return True if a value matches a filter: by equality, field by field, or by operators such as `$gt`."""
     if isinstance(wanted, dict):
         if any(name.startswith("$") for name in wanted):

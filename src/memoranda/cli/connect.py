@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, is_confirmed, line, note, table
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, StoreUnavailable
 from memoranda.hosts.plan import (
@@ -168,6 +167,7 @@ def _list_tools(server: ServerCommand) -> tuple[str, ...]:
 
 
 async def _request_tools(server: ServerCommand) -> tuple[str, ...]:
+    # Loaded only for this check: the SDK takes longer to load than the rest of the command.
     from mcp import MCPError
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
