@@ -24,12 +24,12 @@ from memoranda.service.oms import views as grain_views
 from memoranda.service.oms.views import StoredGrain
 from memoranda.service.retrieve import (
     PAGE_BYTES,
-    Found,
-    Hit,
-    ask,
-    best,
-    reach,
+    SearchHit,
+    SearchResults,
+    prepare_queries,
     read_page,
+    restrict_selection,
+    search_visible,
     sees_everything,
 )
 from memoranda.standards.oms.registry import BY_BYTE
@@ -89,11 +89,11 @@ def find(
         asked = sought(request.text)
         results = tuple(
             FoundGrain(
-                stored=hit.shown,
+                stored=hit.view,
                 score=round(hit.lexical, _SCORE_DIGITS),
                 matched_fields=(
                     *matched,
-                    *grain_views.telling(hit.shown.grain.fields, asked, matched),
+                    *grain_views.telling(hit.view.grain.fields, asked, matched),
                 ),
             )
             for hit in found.hits
@@ -173,7 +173,7 @@ def search(
 ) -> list[tuple[StoredGrain, float]]:
     """Grains of any of the ten types by their words, best first (OMS §28.4, Level 3)."""
     found = _best(context, access, text, where, owner, None, limit)
-    return [(hit.shown, round(hit.lexical, _SCORE_DIGITS)) for hit in found.hits]
+    return [(hit.view, round(hit.lexical, _SCORE_DIGITS)) for hit in found.hits]
 
 
 def _best(
@@ -184,12 +184,12 @@ def _best(
     owner: str | None,
     type_byte: int | None,
     limit: int,
-) -> Found[StoredGrain]:
+) -> SearchResults[StoredGrain]:
     limit = _bounded(limit)
     tenant, wanted, now = _asked(context, access, selection, owner, type_byte)
     # What holds now, as every search by words answers.
     wanted = replace(wanted, at=now)
-    legs = ask(context, KeywordQuery(text=text))
+    legs = prepare_queries(context, KeywordQuery(text=text))
 
     with context.engine.read(tenant) as snapshot:
 
@@ -200,14 +200,14 @@ def _best(
                 else None
             )
 
-        found = best(snapshot, wanted, legs, shows, limit=limit, now=now)
+        found = search_visible(snapshot, wanted, legs, shows, limit=limit, now=now)
     _audit(context, access, "search", tenant, selection, min(limit, len(found.hits)), now)
     # Shown after the snapshot is closed: a grain that was never asked for gets its address now.
     hits = [
-        Hit(hit.version, grain_views.shown(context, hit.version), hit.lexical)
+        SearchHit(hit.version, grain_views.shown(context, hit.version), hit.lexical)
         for hit in found.hits[:limit]
     ]
-    return Found(hits, found.total if len(found.hits) <= limit else None)
+    return SearchResults(hits, found.total if len(found.hits) <= limit else None)
 
 
 def _bounded(limit: int) -> int:
@@ -232,7 +232,7 @@ def _asked(
     if sees_everything(access, tenant):
         return tenant, selection, now
     with context.engine.read(tenant) as snapshot:
-        return tenant, reach(context, access, snapshot, selection), now
+        return tenant, restrict_selection(context, access, snapshot, selection), now
 
 
 def _audit(

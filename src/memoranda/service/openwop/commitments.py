@@ -32,7 +32,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.views import is_intact, project, run_unless_damaged
 from memoranda.service.openwop import memory, runs
 from memoranda.service.openwop.ref_entries import require_space
-from memoranda.service.retrieve import walk
+from memoranda.service.retrieve import iterate_selected
 from memoranda.standards.openwop import events, mapping
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.port import port_of
@@ -380,14 +380,16 @@ def _any_meets(
 
 def _versions(snapshot: Snapshot, access: Access, space: str, now: Instant) -> Iterator[Version]:
     selection = Selection(space=space, visibilities=access.visibilities(snapshot.tenant))
-    found = (version for version, _ in walk(snapshot, selection, UPDATED, now=now))
+    found = (version for version, _ in iterate_selected(snapshot, selection, UPDATED, now=now))
     return (version for version in found if is_intact(version) and not _is_quoting(version))
 
 
 def _recent(snapshot: Snapshot, space: str, since: Instant, now: Instant) -> Iterator[Version]:
     found = (
         version
-        for version, _ in walk(snapshot, Selection(space=space, since=since), UPDATED, now=now)
+        for version, _ in iterate_selected(
+            snapshot, Selection(space=space, since=since), UPDATED, now=now
+        )
     )
     return (version for version in found if is_intact(version) and not _is_quoting(version))
 

@@ -40,7 +40,13 @@ from memoranda.service.core.views import (
     run_unless_damaged,
     view_record,
 )
-from memoranda.service.retrieve import ask, asked_for, candidates, reach, walk
+from memoranda.service.retrieve import (
+    iterate_selected,
+    prepare_queries,
+    restrict_selection,
+    search_candidates,
+    with_phrase_reader,
+)
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
@@ -69,8 +75,8 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
     legs = _legs(context, request)
     with context.engine.read(tenant) as snapshot:
-        where = reach(context, access, snapshot, asked)
-        versions, matches = candidates(snapshot, where, legs, limit=wanted, now=now)
+        where = restrict_selection(context, access, snapshot, asked)
+        versions, matches = search_candidates(snapshot, where, legs, limit=wanted, now=now)
         known = snapshot.read_audit_head()[0] > 0
         question = RankingQuery(
             weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now
@@ -167,8 +173,8 @@ def _selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -
 def _legs(context: Context, request: RecallRequest) -> Sequence[RetrieverQuery]:
     hints = request.hints
     if hints.words_only:
-        return (asked_for(context, request.words),)
-    legs = ask(context, request.words)
+        return (with_phrase_reader(context, request.words),)
+    legs = prepare_queries(context, request.words)
     return (
         legs
         if hints.floor
@@ -255,7 +261,7 @@ def _redacted(
         status_filter="unforgotten", redacted=True, visibilities=where.visibilities, tests=tests
     )
     left = _PARTS_BYTES
-    for version, _ in walk(snapshot, everything, UPDATED, now=now):
+    for version, _ in iterate_selected(snapshot, everything, UPDATED, now=now):
         left -= len(version.document.native)
         if left < 0:
             return

@@ -21,7 +21,7 @@ from memoranda.service.core.secret_screening import detect_kinds, iterate_texts,
 from memoranda.service.core.views import run_unless_damaged, view_record
 from memoranda.service.ump.remember import said
 from memoranda.service.ump.revise import forget, revise
-from memoranda.service.verify import versions
+from memoranda.service.verify import iterate_versions
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
 from memoranda.standards.ump.shapes import Body, Record
@@ -111,7 +111,7 @@ def _order_in(context: Context, access: Access) -> Judge:
 def _found(
     context: Context, access: Access, judge: Judge, progress: Callable[[int], None] | None
 ) -> Iterator[Suspect]:
-    for count, version in enumerate(versions(context, access.default_tenant), 1):
+    for count, version in enumerate(iterate_versions(context, access.default_tenant), 1):
         if progress is not None:
             progress(count)
         if (found := _judged(context, version, judge)) is not None:
@@ -121,7 +121,9 @@ def _found(
 def _page(context: Context, access: Access, judge: Judge, after: int) -> SuspectPage:
     found: list[Suspect] = []
     size = 0
-    for count, version in enumerate(versions(context, access.default_tenant, after=after), 1):
+    for count, version in enumerate(
+        iterate_versions(context, access.default_tenant, after=after), 1
+    ):
         if (each := _judged(context, version, judge)) is not None:
             found.append(each)
             size += len(each.text)

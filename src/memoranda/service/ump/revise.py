@@ -374,10 +374,10 @@ def _bring_back(context: Context, access: Access, version: Version) -> None:
             "the last change forgot an entry of openwop, which cannot be brought back; write it anew"
         )
     # The exchange knows every standard; few commands need it.
-    from memoranda.service.exchange.importing import import_items, numbered
+    from memoranda.service.exchange.importing import import_items, number_items
 
     document = version.document
     value = port.file_value(document)
-    report = import_items(context, access, numbered(document.standard, [value]), restore=True)  # type: ignore[arg-type]
+    report = import_items(context, access, number_items(document.standard, [value]), restore=True)  # type: ignore[arg-type]
     if report.refused:
         raise Conflict(f"it cannot be brought back: {report.refusals[0].message}")

@@ -22,7 +22,7 @@ from memoranda.standards.ump import capability
 
 if TYPE_CHECKING:
     from memoranda.service.exchange.import_records import UndoneImport
-    from memoranda.service.exchange.importing import Item, Part
+    from memoranda.service.exchange.importing import ImportPart, Item
     from memoranda.service.exchange.report import Report
     from memoranda.standards.oams.namespace import Namespace
     from memoranda.standards.ump.record import Record
@@ -132,7 +132,7 @@ def import_part(
     into: Namespace | None = None,
     restore: bool = False,
     is_dry: bool = False,
-) -> Part:
+) -> ImportPart:
     """Take in a part of what is brought from elsewhere; `name` is what the part before it was put on record as."""
     from memoranda.service.exchange import importing
 
@@ -153,7 +153,7 @@ def imports(context: Context, access: Access) -> list[dict[str, Any]]:
     """The imports that can be taken back, the last first."""
     from memoranda.service.exchange import import_records as on_record
 
-    return on_record.imports(context, access)
+    return on_record.list_imports(context, access)
 
 
 def undo_import(
