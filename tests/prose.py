@@ -361,7 +361,7 @@ def read_path(path: Path) -> list[Finding]:
         return read_page(path)
     if path.suffix == ".toml":
         return read_requirements(path)
-    pages = sorted(path.rglob("*.md")) if path.is_dir() else []
+    pages = sorted(page for page in path.rglob("*.md") if "adr" not in page.parts) if path.is_dir() else []
     return [*(finding for page in pages for finding in read_page(page)), *read_source(path)]
 
 

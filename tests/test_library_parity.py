@@ -312,7 +312,7 @@ def runs(m: Memoranda) -> Iterator[object]:
     forked = host.fork("run-1", mode="replay", from_seq=0)
     yield forked.is_replay, forked.source_run_id, forked.workflow_id
     yield len(host.runs(limit=2)), host.runs(before=Instant(1)), len(host.runs(limit=500)) > 2
-    yield host.runs(before=host.runs()[0].place, limit=1) == host.runs()[1:2]
+    yield host.runs(before=host.runs()[0].cursor, limit=1) == host.runs()[1:2]
 
 
 def passes(m: Memoranda) -> Iterator[object]:

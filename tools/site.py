@@ -1,4 +1,4 @@
-"""Put the pages of the site together in build/docs: those of docs/, the README, and those made from the code.
+"""Write the pages of the site to build/docs: the pages of docs/, the README, and pages generated from the code.
 
 python tools/site.py FOLDER. `make docs` runs it, and then MkDocs.
 """
@@ -21,12 +21,12 @@ from memoranda.bindings.mcp.tools import OPERATIONS
 from memoranda.errors import MemorandaError
 
 ROOT = Path(__file__).parents[1]
-# What lies outside of docs/ is shown as its name: the site has no copy of the repository.
+# A link to a file outside of docs/ becomes plain text, because the site has no copy of the repository.
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)(#[^)]*)?\)")
 
 
 def build(folder: Path) -> None:
-    """Write all pages, anew."""
+    """Write all pages into an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder)
     for page in folder.rglob("*.md"):
@@ -41,47 +41,48 @@ def build(folder: Path) -> None:
 
 
 def _with_links(text: str, page: Path, root: Path) -> str:
-    def kept(found: re.Match[str]) -> str:
-        if "://" in found[2]:
-            return found[0]
-        target = (page.parent / found[2]).resolve()
+    def adapt(link: re.Match[str]) -> str:
+        if "://" in link[2]:
+            return link[0]
+        target = (page.parent / link[2]).resolve()
         if target.is_dir():
-            return found[1]
-        return found[0] if target.is_relative_to(root) else found[1]
+            return link[1]
+        return link[0] if target.is_relative_to(root) else link[1]
 
-    return _LINK.sub(kept, text)
+    return _LINK.sub(adapt, text)
 
 
 def home() -> str:
-    """The README as the first page; its links are from where it lies."""
+    """Return the README as the first page, with its links adapted."""
     text = (ROOT / "README.md").read_text(encoding="utf-8").replace("](CHANGELOG.md)", "](docs/changes.md)")
     return _from_root(text)
 
 
 def _from_root(text: str) -> str:
-    """A page that lies beside docs/, with its links from within."""
+    """Return a page from the root of the repository, with its links adapted to docs/."""
 
-    def kept(found: re.Match[str]) -> str:
-        if "://" in found[2]:
-            return found[0]
-        name = found[2].removeprefix("docs/")
-        is_page = found[2] != name and ((ROOT / "docs" / name).is_file() or name == "changes.md")
-        return f"[{found[1]}]({name}{found[3] or ''})" if is_page else found[1]
+    def adapt(link: re.Match[str]) -> str:
+        if "://" in link[2]:
+            return link[0]
+        name = link[2].removeprefix("docs/")
+        is_page = link[2] != name and ((ROOT / "docs" / name).is_file() or name == "changes.md")
+        return f"[{link[1]}]({name}{link[3] or ''})" if is_page else link[1]
 
-    return _LINK.sub(kept, text)
+    return _LINK.sub(adapt, text)
 
 
 def python() -> str:
-    """The library: every public name, from its docstrings and types."""
-    kinds = {"errors": [], "rest": []}  # type: dict[str, list[str]]
+    """Return the reference of the library: every public name with its docstrings and types."""
+    error_names: list[str] = []
+    other_names: list[str] = []
     for name in public:
         if name == "__version__":
             continue
-        found = getattr(errors, name, None)
-        is_error = isinstance(found, type) and issubclass(found, MemorandaError)
-        kinds["errors" if is_error else "rest"].append(name)
+        value = getattr(errors, name, None)
+        is_error = isinstance(value, type) and issubclass(value, MemorandaError)
+        (error_names if is_error else other_names).append(name)
     first = ["Memoranda", "AsyncMemoranda"]
-    ordered = [*first, *(name for name in kinds["rest"] if name not in first), *kinds["errors"]]
+    ordered = [*first, *(name for name in other_names if name not in first), *error_names]
     homes = {name: _home_of(name) for name in ordered}
     blocks = [f"::: {homes[name]}.{name}\n    options:\n      heading: {name}" for name in ordered]
     return (
@@ -97,9 +98,13 @@ def _home_of(name: str) -> str:
 
 
 def http_operations() -> str:
-    """Every route, from the OpenAPI document."""
+    """Return the reference of all routes, from the OpenAPI document."""
     described = build_document(all_operations(), server_version="")
-    lines = ["# Every HTTP operation", "", "Made from `/openapi.json`, which has all schemas. [What they do](http.md)."]
+    lines = [
+        "# Every HTTP operation",
+        "",
+        "Generated from `/openapi.json`, which has all schemas. [The HTTP interface](http.md) explains the routes.",
+    ]
     for path, item in described["paths"].items():
         for method, operation in item.items():
             lines += ["", f"## `{method.upper()} {path}`", "", operation["summary"] + "."]
@@ -114,16 +119,16 @@ def http_operations() -> str:
 def _parameter(parameter: dict[str, Any]) -> list[str]:
     if "$ref" in parameter:
         return []
-    said = parameter.get("description") or parameter.get("schema", {}).get("description", "")
-    return ["", f"- `{parameter['name']}` ({parameter['in']}) {said}".rstrip()]
+    description = parameter.get("description") or parameter.get("schema", {}).get("description", "")
+    return ["", f"- `{parameter['name']}` ({parameter['in']}) {description}".rstrip()]
 
 
 def mcp_tools() -> str:
-    """Every tool, as an agent is told of it."""
+    """Return the reference of all tools, with the descriptions for agents."""
     lines = [
         "# Every MCP tool",
         "",
-        "As a host lists them; which of them an agent is shown is [a setting](settings.md).",
+        "The tools with their descriptions for agents. A [setting](settings.md) selects the listed tools.",
     ]
     for operation in OPERATIONS.values():
         tool = operation.tool
@@ -134,12 +139,12 @@ def mcp_tools() -> str:
 
 
 def error_codes() -> str:
-    """Every error, from the tree."""
+    """Return the reference of all errors, from the module of errors."""
     tree = (errors.__doc__ or "").strip().partition("\n\n")[2]
     lines = [
         "# Errors",
         "",
-        "One tree; a program catches as much of it as it wants. The second column is the code on the wire.",
+        "The errors form a class tree, so that a program can catch a group. The second column is the code in answers.",
         "",
     ]
     drawing, _, rest = tree.partition("\n\n")

@@ -97,11 +97,11 @@ def back_up(
             "made": format_instant(system_clock()),
         }
         with atomic_writer(target) as file:
-            entries = archive.write(
+            entries = archive.write_archive(
                 file, members, about, passphrase=passphrase, progress=writing_progress
             )
             file.seek(0)
-            archive.read(file, lambda _: None, passphrase=passphrase, progress=checking)
+            archive.read_archive(file, lambda _: None, passphrase=passphrase, progress=checking)
     return BackedUp(
         files=len(entries),
         bytes=sum(entry.size for entry in entries.values()),
@@ -255,7 +255,9 @@ def _unpack(
 ) -> dict[str, Any]:
     try:
         with _translate_errors(staged.home), source.open("rb") as file:
-            about = archive.read(file, staged.open_target, passphrase=passphrase, progress=progress)
+            about = archive.read_archive(
+                file, staged.open_target, passphrase=passphrase, progress=progress
+            )
     except (InvalidInput, StoreCorrupt) as error:
         raise type(error)(f"{source}: {error.message}; nothing was changed") from None
     if not {_DATABASE, OPERATOR_KEY_FILE} <= staged.drafts.keys():

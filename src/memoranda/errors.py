@@ -41,7 +41,7 @@ class MemorandaError(Exception):
     code = "internal"
 
     def __init__(self, message: str | None = None, *, path: object = None) -> None:
-        """`path` names the file that the error is about, as text or as a path."""
+        """Set the message, by default the class's own, and the path of the file that the error is about."""
         self.message = message or (self.__doc__ or self.code).strip().splitlines()[0]
         self.path = None if path is None else str(path)
         super().__init__(self.message)

@@ -152,7 +152,7 @@ TEXT = st.text(min_size=1, max_size=30).filter(lambda text: bool(text.strip()))
         st.fixed_dictionaries(
             {"id": TEXT, "text": TEXT, "user": st.sampled_from(["", "ada", "a b"])},
             optional={
-                "place": st.sampled_from(["shop", "a.b"]),
+                "scope": st.sampled_from(["shop", "a.b"]),
                 "session": TEXT,
                 "kind": st.sampled_from(["episodic", "procedural"]),
                 "tags": st.lists(TEXT, max_size=2),
@@ -217,7 +217,7 @@ MOMENT = st.integers(0, 4_000_000_000_000).map(Instant)
             optional={
                 "user": NAME,
                 "agent": NAME,
-                "place": NAME,
+                "scope": NAME,
                 "session": NAME,
                 "kind": st.sampled_from(KINDS),
                 "tags": st.lists(st.sampled_from(["a", "b c", "d,e"]), max_size=2, unique=True),

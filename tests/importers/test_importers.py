@@ -284,9 +284,9 @@ def test_members_of_an_archive_are_read_in_place_and_a_bomb_is_not(tmp_path: Pat
         archive.writestr("bomb.json", b" " * 50_000_000)
     source = Source(path)
     assert set(source.members) == {"good.json", "bomb.json"}
-    assert source.read("good.json") == b"[1]"
+    assert source.read_bytes("good.json") == b"[1]"
     with pytest.raises(Exception, match="not unpacked"):
-        source.read("bomb.json")
+        source.read_bytes("bomb.json")
     assert [each.name for each in tmp_path.iterdir()] == ["export.zip"]
 
 
@@ -354,7 +354,7 @@ def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
 TEXT = st.text(max_size=20)
 
 
-@given(id=st.text(min_size=1), text=st.text(), user=TEXT, place=TEXT, session=TEXT, tags=st.lists(TEXT, max_size=3))
+@given(id=st.text(min_size=1), text=st.text(), user=TEXT, scope=TEXT, session=TEXT, tags=st.lists(TEXT, max_size=3))
 def test_whatever_another_system_calls_things_the_memory_is_one_of_oams(**fields: Any) -> None:
     draft = ImportDraft(where="", original={"a": 1}, created=Instant(0), updated=Instant(-5), **fields)
     try:

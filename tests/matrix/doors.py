@@ -18,7 +18,7 @@ from memoranda.model.native import NATIVE_KEY
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.exchange.importing import Item, number_items
-from memoranda.service.oms.views import jsonable, shown
+from memoranda.service.oms.views import to_json_value, to_stored_grain
 from memoranda.service.openwop.memory import id_of
 from memoranda.standards.oams.mapping import EXPIRES_KEY
 from memoranda.standards.oms import grains as codec
@@ -58,7 +58,7 @@ class House(World):
         with self.engine.read(self.tenant) as snapshot:
             names = snapshot.load_names(version.version_id)
             entry = id_of(snapshot, version)
-        address = shown(self.context, version).address
+        address = to_stored_grain(self.context, version).address
         return {"ump": names["ump"], "oms": address, "openwop": entry, "oams": entry}
 
     def cal(self, text: str, *, access: Access | None = None, **params: Any) -> dict[str, Any]:
@@ -195,7 +195,7 @@ EXPORTS: Final[Mapping[str, Callable[[House, Access], Iterator[object]]]] = {
     "ump export": lambda house, who: house.service.export(who),
     "oams export": lambda house, who: (memory for _, memory in house.service.oams.export(who)),
     "oms export": lambda house, who: (
-        jsonable(dict(codec.decode(signature.blob_of(delivery), profile=VIEWS).fields))
+        to_json_value(dict(codec.decode(signature.blob_of(delivery), profile=VIEWS).fields))
         for delivery, _ in house.service.grains.export(who)
     ),
 }

@@ -16,7 +16,7 @@ from memoranda.errors import MemorandaError, QueryError
 from memoranda.model.instant import Instant, format_instant
 from memoranda.service.core.access import Access
 from memoranda.service.exchange.importing import number_items
-from memoranda.service.oms.views import shown
+from memoranda.service.oms.views import to_stored_grain
 from memoranda.standards.oams.mapping import EXPIRES_KEY
 from memoranda.standards.oms import signature
 from memoranda.standards.oms.grains import decode, encode
@@ -123,7 +123,7 @@ def _views(house: House, path: str) -> _Views:
     version = other.head("zanzibar")
     found = _Views(
         record=cast("dict[str, Any]", other.get(name)),
-        grain=shown(other.context, version).delivery,
+        grain=to_stored_grain(other.context, version).delivery,
         memory=other.oams.get(other.names(version)["oams"]),
     )
     other.service.close()

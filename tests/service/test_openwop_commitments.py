@@ -340,7 +340,7 @@ def test_two_processes_that_both_saw_it_due_fire_it_once(tmp_path: Path, text: s
     tenant, now = one.owner.default_tenant, Instant(NINE)
     one.now = two.now = now
     with one.engine.read(tenant) as snapshot:
-        judged = commitments._judged(one.context, snapshot, seen, now, snapshot.find_last_change())
+        judged = commitments._judge(one.context, snapshot, seen, now, snapshot.find_last_change())
     fires = [wop.engine.write(tenant, lambda unit: commitments.fire(unit, [judged], None)) for wop in (one, two, one)]
     assert [len(events) for events in fires] == [1, 0, 0]
     assert fired(one) == 1

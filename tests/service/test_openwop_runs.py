@@ -43,10 +43,10 @@ def test_pages_of_runs_lose_none_of_those_that_began_in_one_millisecond(wop: Wop
         begun.append(wop.begin().run_id)
         wop.advance(number % 40 == 0)
     found: list[Run] = []
-    while page := wop.wop.runs(wop.owner, before=found[-1].place if found else None, limit=size):
+    while page := wop.wop.runs(wop.owner, before=found[-1].cursor if found else None, limit=size):
         found += page
     assert sorted(run.run_id for run in found) == sorted(begun)
-    assert [run.place for run in found] == sorted((run.place for run in found), reverse=True)
+    assert [run.cursor for run in found] == sorted((run.cursor for run in found), reverse=True)
 
 
 # --- logs ----------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from memoranda.service.core.context import AuditReads, Context
 from memoranda.service.core.limits import Quotas
 from memoranda.service.core.ranking import RankedRecord
 from memoranda.service.core.semantic_search import SemanticSearch
-from memoranda.service.oms.views import StoredGrain, shown
+from memoranda.service.oms.views import StoredGrain, to_stored_grain
 from memoranda.service.service import Service
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest
@@ -104,7 +104,7 @@ class World:
 
     def as_grain(self, record_id: str) -> StoredGrain:
         """The grain view of a UMP record."""
-        return shown(self.context, self.named("ump", record_id))
+        return to_stored_grain(self.context, self.named("ump", record_id))
 
     def named(self, standard: str, name: str) -> Version:
         with self.engine.read(self.owner.default_tenant) as snapshot:

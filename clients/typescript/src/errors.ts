@@ -1,4 +1,4 @@
-/** What a server refuses, by the codes it has on the wire. */
+/** The errors of a server, by their codes. */
 export class MemorandaError extends Error {
   constructor(
     readonly code: string,
@@ -10,23 +10,23 @@ export class MemorandaError extends Error {
   }
 }
 
-/** What was sent is not well-formed. */
+/** The request is malformed. */
 export class InvalidInput extends MemorandaError {}
-/** There is no credential, or it does not hold. */
+/** The credential is missing or invalid. */
 export class Unauthorized extends MemorandaError {}
-/** The credential does not reach this far. */
+/** The credential does not allow this. */
 export class ForbiddenScope extends MemorandaError {}
-/** There is nothing, or nothing you may see. */
+/** The memory does not exist, or you may not see it. */
 export class NotFound extends MemorandaError {}
-/** Something else is there already, or was changed meanwhile. */
+/** The request conflicts with existing or changed data. */
 export class Conflict extends MemorandaError {}
-/** The memory's own consent forbids it. */
+/** The memory's consent forbids this. */
 export class ConsentViolation extends MemorandaError {}
-/** The server does not offer that. */
+/** The server does not support this. */
 export class Unsupported extends MemorandaError {}
-/** The store cannot be used right now, or nothing answers. */
+/** The store is unavailable, or the server does not answer. */
 export class StoreUnavailable extends MemorandaError {}
-/** A query of CAL that was refused; `suggestion` says what to write instead. */
+/** A refused CAL query; `suggestion` has a correction. */
 export class QueryError extends MemorandaError {
   constructor(
     code: string,
@@ -37,7 +37,7 @@ export class QueryError extends MemorandaError {
     super(code, message, status);
   }
 }
-/** Too much, too fast. */
+/** A rate limit or quota is exceeded. */
 export class RateLimited extends MemorandaError {
   constructor(
     code: string,
@@ -59,7 +59,7 @@ const BY_CODE: { readonly [code: string]: typeof InvalidInput } = {
   unavailable: StoreUnavailable,
 };
 
-/** The codes of OAMS, and the words that stand before their messages. */
+/** The codes of OAMS, and the prefixes of their messages. */
 const BY_NUMBER: { readonly [code: number]: readonly [typeof InvalidInput, string] } = {
   [-32001]: [NotFound, "namespace not found"],
   [-32002]: [NotFound, "memory not found"],
@@ -76,7 +76,7 @@ const BY_NUMBER: { readonly [code: number]: readonly [typeof InvalidInput, strin
 };
 const QUOTA_EXCEEDED = -32004;
 
-/** The error that an answer stands for. */
+/** Return the error of an answer. */
 export function errorOf(status: number, document: unknown, retryAfter: string | null): MemorandaError {
   const said = isObject(document) && isObject(document["error"]) ? document["error"] : null;
   if (said === null) {

@@ -2,7 +2,7 @@ import { NotFound } from "./errors.js";
 import type { Server } from "./server.js";
 import type { EraseUserAnswer, FindAnswer, Grain, GrainAnswer, OwnedFindRequest, PutAnswer, SupersedeAnswer } from "./types.js";
 
-/** The same memory through OMS. */
+/** The memories as OMS grains. */
 export class Grains {
   readonly #server: Server;
 
@@ -15,12 +15,12 @@ export class Grains {
     return this.#server.call("grain_put", { grain });
   }
 
-  /** One grain by its address. */
+  /** Return one grain by its address. */
   get(address: string): Promise<GrainAnswer> {
     return this.#server.call("grain_get", { address });
   }
 
-  /** Whether there is such a grain. */
+  /** Return true if the grain exists. */
   async exists(address: string): Promise<boolean> {
     try {
       await this.get(address);
@@ -31,7 +31,7 @@ export class Grains {
     }
   }
 
-  /** Grains that match, best first when words were given, else in the order written. */
+  /** Find grains: best first for a text, otherwise in the order of writing. */
   find(request: Partial<OwnedFindRequest>): Promise<FindAnswer> {
     return this.#server.call("grain_search", request);
   }
@@ -41,7 +41,7 @@ export class Grains {
     return this.#server.call("grain_supersede", { address, grain, justification });
   }
 
-  /** Say what is known of a grain's truth. */
+  /** Set the verification status of a grain. */
   async setVerification(
     address: string,
     status: "unverified" | "verified" | "contested" | "retracted",
@@ -60,12 +60,12 @@ export class Grains {
     await this.#server.call("grain_erase", { address, reason });
   }
 
-  /** Erase everything of a user, and destroy the user's key. */
+  /** Erase all grains of a user, and destroy the user's key. */
   eraseUser(user_id: string, reason: string): Promise<EraseUserAnswer> {
     return this.#server.call("user_erase", { user_id, reason });
   }
 
-  /** The address of the consent under which `grantee` may act on what is `subject`'s, now. */
+  /** Return the address of the consent that currently lets `grantee` use the data of `subject`. */
   async consent(subject: string, grantee: string, scope = "retrieve"): Promise<string | null> {
     return (await this.#server.call("consents", { subject_did: subject, grantee_did: grantee, scope })).address;
   }

@@ -1,12 +1,12 @@
 /**
- * The memory of AI agents, from TypeScript and JavaScript: a client of a Memoranda server.
+ * A client of a Memoranda server, the memory of AI agents, for TypeScript and JavaScript.
  *
- * No dependencies; it needs `fetch`, so it runs in Node, Deno, Bun and browsers. The verbs are those of the Python library.
+ * It needs only `fetch`, so it runs in Node, Deno, Bun and browsers. It has the methods of the Python library.
  */
 import { Grains } from "./grains.js";
 import { Oams } from "./oams.js";
 import type { Operations } from "./operations.js";
-import { type Fields, given, lines, type Options, type Sent, Server } from "./server.js";
+import { dropUnset, type Fields, lines, type Options, type Sent, Server } from "./server.js";
 import type {
   CalAnswer,
   CalCheckAnswer,
@@ -46,14 +46,14 @@ export type * from "./types.js";
 
 export type Kind = NewMemory["kind"];
 export type Visibility = "private" | "shared" | "team" | "public";
-/** A moment: a Date, or text in RFC 3339. */
+/** An instant: a Date, or text in RFC 3339. */
 export type When = Date | string;
 
-/** What is remembered beside a text. */
+/** The fields of a memory other than its text. */
 export interface Beside {
   kind?: Kind;
   project?: string;
-  /** Whom it is about. */
+  /** The person it is about. */
   user?: string;
   agent?: string;
   session?: string;
@@ -68,12 +68,12 @@ export interface Beside {
   retention?: string;
   confidence?: number;
   salience?: number;
-  /** A reference to where it comes from. */
+  /** A reference to its source. */
   source?: string;
   structured?: { [name: string]: unknown };
 }
 
-/** What narrows a question, and how its answers are ranked. */
+/** The filters of a query, and hints for ranking. */
 export interface Where {
   owner?: string;
   project?: string;
@@ -83,7 +83,7 @@ export interface Where {
   kind?: Kind | readonly Kind[];
   validAt?: When;
   knownAt?: When;
-  /** Only what names exactly this project, user, agent and session. */
+  /** Only memories with exactly this project, user, agent and session. */
   strict?: boolean;
   limit?: number;
   askedAt?: When;
@@ -99,7 +99,7 @@ export interface PromptOptions extends Where {
   ids?: boolean;
 }
 
-/** Which memories are listed; every field given must match exactly. */
+/** The filters of a listing; every given field must match exactly. */
 export interface Listed {
   project?: string;
   user?: string;
@@ -113,7 +113,7 @@ export interface Change {
   text?: string;
   structured?: { [name: string]: unknown };
   validFrom?: When;
-  /** "never" lifts an end. */
+  /** "never" removes the end. */
   validTo?: When;
   confidence?: number;
   salience?: number;
@@ -135,7 +135,7 @@ export interface ChangeEvent {
   type: "created" | "merged" | "revised" | "tombstoned";
   id: string;
   record: MemoryRecord;
-  /** Its place in the feed: where to go on after. */
+  /** Its position in the feed; pass it as `after` to continue. */
   place: number;
 }
 
@@ -144,20 +144,20 @@ export type Version = HistoryAnswer["versions"][number];
 
 /** A tag is a relation to something with this name. */
 const TAG_PREFIX = "tag:";
-/** As many as a server gives at once. */
+/** Records per page of an export. */
 const PAGE = 50;
-/** As many as a server takes at once. */
-const IMPORTED = 100;
-/** Beside the record, the original of a memory that another standard wrote. */
+/** Records per request of an import. */
+const IMPORT_PART = 100;
+/** The field with the original of a memory that another standard wrote. */
 const NATIVE = "memoranda:native";
 const CUT = "memoranda:cut";
 
-/** One person's memory on a server; the key decides whose. */
+/** The memories of one owner on a server; the key decides the owner. */
 export class Memoranda {
   readonly url: string;
-  /** The same memory through OMS. */
+  /** The memories as OMS grains. */
   readonly grains: Grains;
-  /** The same memory through OAMS. */
+  /** The memories through OAMS. */
   readonly oams: Oams;
   readonly #server: Server;
 
@@ -176,40 +176,40 @@ export class Memoranda {
     return this.#server.call(name, fields);
   }
 
-  /** Remember a text; the same fact again is merged with what is known. */
+  /** Remember a text; an equal memory is merged with it. */
   remember(text: string, beside: Beside = {}): Promise<RememberAnswer> {
     const { kind = "semantic", structured, source } = beside;
     const targets = [...(beside.about ?? []), ...(beside.tags ?? []).map((tag) => TAG_PREFIX + tag)];
     const draft = {
       kind,
-      body: given({ text, structured }),
+      body: dropUnset({ text, structured }),
       scope: pick(beside, "project", "user", "agent", "session", "visibility"),
-      time: given({
-        created: moment(beside.created),
-        observed: moment(beside.observed),
-        valid_from: moment(beside.validFrom),
-        valid_to: moment(beside.validTo),
+      time: dropUnset({
+        created: instantText(beside.created),
+        observed: instantText(beside.observed),
+        valid_from: instantText(beside.validFrom),
+        valid_to: instantText(beside.validTo),
       }),
       lifecycle: pick(beside, "confidence", "salience"),
       consent: pick(beside, "retention"),
       relations: targets.map((target) => ({ type: "about", target })),
-      provenance: given({ method: "library", source: source === undefined ? undefined : { ref: source } }),
+      provenance: dropUnset({ method: "library", source: source === undefined ? undefined : { ref: source } }),
     };
-    return this.#server.call("remember", filled(draft));
+    return this.#server.call("remember", dropEmpty(draft));
   }
 
-  /** The best memories for a question, best first; none where none answers. */
+  /** Return the best memories for a query, best first, or none if none is relevant. */
   async recall(query: string, where: Where = {}): Promise<Hit[]> {
     return (await this.#server.call("recall", question(query, where))).results;
   }
 
-  /** Recalled memories as one framed, neutralised block for a model's context. */
+  /** Return memories as one framed, neutralised block for a model's context. */
   forPrompt(query: string, options: PromptOptions = {}): Promise<RehydrateAnswer> {
     const { maxChars: max_chars, budgetChars: budget_chars, ids } = options;
     return this.#server.call("rehydrate", { ...question(query, options), max_chars, budget_chars, ids });
   }
 
-  /** The latest memories, last updated first. */
+  /** Return a page of memories, last updated first. */
   async list(where: Listed = {}): Promise<MemoryRecord[]> {
     const found: MemoryRecord[] = [];
     const { limit = PAGE } = where;
@@ -220,28 +220,28 @@ export class Memoranda {
     return found;
   }
 
-  /** All memories, last updated first. */
+  /** Yield all memories, last updated first. */
   async *all(where: Listed = {}): AsyncGenerator<MemoryRecord> {
     let cursor: string | null = null;
     do {
-      const fields = { limit: PAGE, ...(where as Fields), since: moment(where.since), cursor };
+      const fields = { limit: PAGE, ...(where as Fields), since: instantText(where.since), cursor };
       const page: ListAnswer = await this.#server.call("list_memories", fields);
       yield* page.records;
       cursor = page.next_cursor;
     } while (cursor !== null);
   }
 
-  /** Whose memory this is, and how much is in it. */
+  /** Return the owner and the counts of the memories. */
   stats(): Promise<StatsAnswer> {
     return this.#server.call("stats");
   }
 
-  /** One memory by its id, or by the beginning of it. */
+  /** Return one memory by its id, or by a unique prefix of it. */
   async get(id: string): Promise<MemoryRecord> {
     return (await this.#server.call("get", { id })).record;
   }
 
-  /** All versions of a memory, oldest first. */
+  /** Return all versions of a memory, oldest first. */
   async history(id: string): Promise<Version[]> {
     const found: Version[] = [];
     let cursor: string | undefined;
@@ -253,31 +253,31 @@ export class Memoranda {
     return found;
   }
 
-  /** Write the next version of a memory. What is not said stays. */
+  /** Write the next version of a memory. Missing fields stay unchanged. */
   async revise(id: string, change: string | Change): Promise<ReviseAnswer> {
     const { text, structured, validFrom, validTo, confidence, salience }: Change =
       typeof change === "string" ? { text: change } : change;
-    const ends = validTo === "never" ? { valid_to: null } : given({ valid_to: moment(validTo) });
+    const ends = validTo === "never" ? { valid_to: null } : dropUnset({ valid_to: instantText(validTo) });
     const patch: { [name: string]: unknown } = {
-      time: { ...given({ valid_from: moment(validFrom) }), ...ends },
-      lifecycle: given({ confidence, salience }),
+      time: { ...dropUnset({ valid_from: instantText(validFrom) }), ...ends },
+      lifecycle: dropUnset({ confidence, salience }),
     };
     if (text !== undefined || structured !== undefined) {
-      // UMP replaces a body as a whole, so that a new wording alone would lose the data beside it.
+      // UMP replaces the complete body, so a new text alone would lose the structured data.
       const body = (await this.get(id)).body;
       const { [NATIVE]: _, [CUT]: __, ...kept } = body.structured ?? {};
-      patch["body"] = filled({ text: body.text, structured: kept, ...given({ text, structured }) });
+      patch["body"] = dropEmpty({ text: body.text, structured: kept, ...dropUnset({ text, structured }) });
     }
-    return this.#server.call("revise", { id, patch: filled(patch) });
+    return this.#server.call("revise", { id, patch: dropEmpty(patch) });
   }
 
-  /** Tombstone a memory, or erase it for good. */
+  /** Forget a memory, or erase it permanently. */
   async forget(id: string, options: { reason?: string; hard?: boolean } = {}): Promise<ForgetAnswer["result"]> {
     const { reason = "", hard = false } = options;
     return (await this.#server.call("forget", { id, reason, hard })).result;
   }
 
-  /** Say what became of a recalled memory. */
+  /** Report how a recalled memory was used. */
   async feedback(
     id: string,
     outcome: "followed" | "overridden" | "ignored" | "contradicted",
@@ -286,27 +286,27 @@ export class Memoranda {
     await this.#server.call("feedback", { id, outcome, session });
   }
 
-  /** Ask in CAL, the query language of memory. */
+  /** Run a query in CAL. */
   cal(query: string | Fields, params?: Fields, options: CalOptions = {}): Promise<CalAnswer> {
     return this.#server.call("cal", { query, params, ...options });
   }
 
-  /** Whether this is a query, and if not, the first thing wrong with it. */
+  /** Check a query, and return its first error. */
   calCheck(query: string | Fields, params?: Fields): Promise<CalCheckAnswer> {
     return this.#server.call("cal_check", { query, params });
   }
 
-  /** Fix a query and say what it would do; its token executes it, once. */
+  /** Prepare a query and describe its effects; the token executes it once. */
   calPrepare(query: string | Fields, params?: Fields, options: CalOptions = {}): Promise<CalPrepareAnswer> {
     return this.#server.call("cal_prepare", { query, params, ...options });
   }
 
-  /** Run what was prepared. */
+  /** Execute a prepared query. */
   calExecute(token: string): Promise<CalAnswer> {
     return this.#server.call("cal_execute", { token });
   }
 
-  /** An ASSEMBLE as events, as they happen, until the signal ends it. */
+  /** Yield the events of an ASSEMBLE, until the signal ends it. */
   async *calStream(
     query: string | Fields,
     params?: Fields,
@@ -318,17 +318,17 @@ export class Memoranda {
     for await (const line of lines(answer)) if (line) yield JSON.parse(line) as CalEvent;
   }
 
-  /** Memories that look as if they held a secret, without it. */
+  /** List memories with likely secrets, which the texts omit. */
   suspects(): Promise<SuspectsAnswer["suspects"]> {
     return this.#suspected("suspects");
   }
 
-  /** Memories that read as if they gave orders to a model. */
+  /** List memories that look like prompt injection. */
   orders(): Promise<SuspectsAnswer["suspects"]> {
     return this.#suspected("orders");
   }
 
-  /** Say that a memory may read as if it gave orders: it is not listed again while it says the same. */
+  /** Mark a memory as a false alarm; it is not listed again until its text changes. */
   async allowOrders(id: string): Promise<void> {
     await this.#server.call("allow_orders", { id });
   }
@@ -344,47 +344,47 @@ export class Memoranda {
     return found;
   }
 
-  /** One memory as each standard shows it. */
+  /** Return one memory as a document of each standard. */
   async seenAs(id: string): Promise<StandardsAnswer["standards"]> {
     return (await this.#server.call("seen_as", { id })).standards;
   }
 
-  /** What a memory was made from, what was made from it, and how many go with it when it is erased. */
+  /** Return the sources of a memory, the memories derived from it, and how many would be erased with it. */
   origins(id: string): Promise<OriginsAnswer> {
     return this.#server.call("origins", { id });
   }
 
-  /** The projects in which there is or was anything. */
+  /** List the projects that have or had memories. */
   async projects(): Promise<string[]> {
     return (await this.#server.call("projects")).projects;
   }
 
-  /** Take back the last change. */
+  /** Undo the last change. */
   undoLast(): Promise<UndoAnswer> {
     return this.#server.call("undo_last");
   }
 
-  /** What the owner asks for beyond what the server does. */
+  /** Return the rules set by the owner. */
   rules(): Promise<RulesAnswer> {
     return this.#server.call("rules");
   }
 
-  /** Ask for something else from now on. */
+  /** Set the rules of the owner. */
   setRules(rules: Partial<RulesAnswer>): Promise<RulesAnswer> {
     return this.#server.call("set_rules", rules as Fields);
   }
 
-  /** A page of the change feed, after a place in it. */
+  /** Return a page of the change feed after a position. */
   changes(after = 0, where: { project?: string } = {}): Promise<ChangesAnswer> {
     return this.#server.call("changes", { ...where, after });
   }
 
-  /** Take out of a memory what looks like a secret, for good; the id that it has now. */
+  /** Remove likely secrets from a memory permanently, and return its new id. */
   async redact(id: string): Promise<string> {
     return (await this.#server.call("redact", { id })).id;
   }
 
-  /** Every record that may leave, in the order written; `onReport` is told what stays behind, page by page. */
+  /** Yield every record that may be exported, in the order of writing; `onReport` gets a report for each page. */
   async *export(
     options: { project?: string; history?: boolean; onReport?: (report: Report) => void } = {},
   ): AsyncGenerator<MemoryRecord> {
@@ -398,7 +398,7 @@ export class Memoranda {
     } while (cursor !== null);
   }
 
-  /** Take records in, as `export` gives them; what is here already changes nothing. A report for each part. */
+  /** Import records of `export`; known records change nothing. Returns a report for each part. */
   async importRecords(
     records: Iterable<object> | AsyncIterable<object>,
     options: { restore?: boolean } = {},
@@ -413,18 +413,18 @@ export class Memoranda {
     };
     for await (const record of records) {
       batch.push(record);
-      if (batch.length === IMPORTED) await flush();
+      if (batch.length === IMPORT_PART) await flush();
     }
     await flush();
     return reports;
   }
 
-  /** The imports that can be taken back, the last first. */
+  /** List the imports that can be undone, newest first. */
   async imports(): Promise<ImportsAnswer["imports"]> {
     return (await this.#server.call("imports")).imports;
   }
 
-  /** Take back an import, the last unless it is named. */
+  /** Undo an import, by default the last. */
   undoImport(id?: string): Promise<UndoImportAnswer> {
     return this.#server.call("undo_import", { id });
   }
@@ -434,7 +434,7 @@ export class Memoranda {
     return this.#server.call("verify");
   }
 
-  /** What a strategy makes of a namespace: shown, or written too (`dryRun: false`). */
+  /** Consolidate a namespace with a strategy: preview, or write with `dryRun: false`. */
   async consolidate(
     strategy: OamsDream["strategy"],
     options: { namespace?: string; dryRun?: boolean; limit?: number; budget?: number } = {},
@@ -444,12 +444,12 @@ export class Memoranda {
     return this.#server.call("oams_consolidate", fields as Fields);
   }
 
-  /** Take back what a run of `consolidate` wrote. */
+  /** Undo a run of `consolidate`. */
   undo(runId: string): Promise<OamsUndone> {
     return this.#server.call("oams_undo_dream", { run_id: runId });
   }
 
-  /** Changes as they happen, until the signal ends it; `after` goes on after a place in the feed. */
+  /** Yield changes until the signal ends it; `after` continues after a position of the feed. */
   async *subscribe(
     where: { project?: string; after?: number } = {},
     signal?: AbortSignal,
@@ -473,18 +473,18 @@ export class Memoranda {
 
 function question(query: string, where: Where): RecallRequest {
   const { kind, limit, strict } = where;
-  return filled({
+  return dropEmpty({
     query,
     limit,
     scope: pick(where, "owner", "project", "user", "agent", "session"),
-    filter: given({
+    filter: dropUnset({
       kind,
-      valid_at: moment(where.validAt),
-      known_at: moment(where.knownAt),
+      valid_at: instantText(where.validAt),
+      known_at: instantText(where.knownAt),
       scope: strict === true ? "strict" : undefined,
     }),
-    ranking_hints: given({
-      asked_at: moment(where.askedAt),
+    ranking_hints: dropUnset({
+      asked_at: instantText(where.askedAt),
       zone: where.zone,
       explain: where.explain,
       words_only: where.wordsOnly,
@@ -493,16 +493,16 @@ function question(query: string, where: Where): RecallRequest {
   }) as unknown as RecallRequest;
 }
 
-function moment(when: When | undefined): string | undefined {
+function instantText(when: When | undefined): string | undefined {
   return when instanceof Date ? when.toISOString() : when;
 }
 
-/** The same, without parts in which nothing was said. */
-function filled(fields: Fields): Fields {
+/** Return the fields without empty objects. */
+function dropEmpty(fields: Fields): Fields {
   const isEmpty = (value: unknown) => typeof value === "object" && value !== null && Object.keys(value).length === 0;
-  return Object.fromEntries(Object.entries(given(fields)).filter(([, value]) => !isEmpty(value)));
+  return Object.fromEntries(Object.entries(dropUnset(fields)).filter(([, value]) => !isEmpty(value)));
 }
 
 function pick<From extends object>(from: From, ...names: (keyof From)[]): Fields {
-  return given(Object.fromEntries(names.map((name) => [name, from[name]])));
+  return dropUnset(Object.fromEntries(names.map((name) => [name, from[name]])));
 }

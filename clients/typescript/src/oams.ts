@@ -5,13 +5,13 @@ export interface OamsFields {
   tags?: readonly string[];
   metadata?: { [name: string]: unknown };
   source_id?: string;
-  /** Only if the version under the key has this tag. */
+  /** Write only if the version under the key has this ETag. */
   ifMatch?: string;
-  /** Only if there is nothing under the key. */
+  /** Write only if the key is unused. */
   ifAbsent?: boolean;
 }
 
-/** The same memory through OAMS. A namespace is named whole, or by its scope alone; without one, the owner's own. */
+/** The memories through OAMS. A namespace is a complete name or only its scope; by default the owner's own. */
 export class Oams {
   readonly #server: Server;
   #own: Promise<string> | undefined;
@@ -20,7 +20,7 @@ export class Oams {
     this.#server = server;
   }
 
-  /** A namespace by its whole name. */
+  /** Return the complete name of a namespace. */
   async namespace(name?: string): Promise<string> {
     if (name?.includes(":")) return name;
     this.#own ??= this.#server.call("oams_namespaces").then((answer) => answer.default);
@@ -28,12 +28,12 @@ export class Oams {
     return name === undefined ? own : `${own.split(":")[0]}:${name}`;
   }
 
-  /** Where there is anything. */
+  /** List the namespaces with memories. */
   async namespaces(): Promise<string[]> {
     return (await this.#server.call("oams_namespaces")).namespaces;
   }
 
-  /** Write a memory: a new one, or the next version of what is under the key. */
+  /** Write a memory: a new one, or the next version of the one under the key. */
   async store(key: string, value: string, fields: OamsFields & { namespace?: string } = {}): Promise<OamsMemory> {
     const { namespace: name, ifMatch, ifAbsent, tags, ...rest } = fields;
     const namespace = await this.namespace(name);
@@ -43,23 +43,23 @@ export class Oams {
     return this.#server.call("oams_store", { key, namespace, value, tags: tags && [...tags], ...rest }, headers);
   }
 
-  /** The best memories for a query. */
+  /** Return the best memories for a query. */
   async recall(query: string, options: { namespace?: string; k?: number; tags?: readonly string[] } = {}): Promise<OamsMemory[]> {
     const { namespace, k = 8, tags } = options;
     return this.#server.call("oams_recall", { query, namespaces: [await this.namespace(namespace)], k, tags: tags && [...tags] });
   }
 
-  /** One memory by its key. */
+  /** Return one memory by its key. */
   async get(key: string, namespace?: string): Promise<OamsMemory> {
     return this.#server.call("oams_get", { namespace: await this.namespace(namespace), key });
   }
 
-  /** Take a memory out of every answer. */
+  /** Forget a memory. */
   async forget(key: string, namespace?: string): Promise<void> {
     await this.#server.call("oams_forget", { namespace: await this.namespace(namespace), key });
   }
 
-  /** A page of a namespace, last updated first. */
+  /** List a page of a namespace, last updated first. */
   async list(options: { namespace?: string; limit?: number; cursor?: string; tags?: readonly string[] } = {}): Promise<OamsPage> {
     const { namespace, tags, ...rest } = options;
     return this.#server.call("oams_list", { ...rest, namespace: await this.namespace(namespace), tags: tags && [...tags] });

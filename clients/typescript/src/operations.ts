@@ -90,12 +90,12 @@ import type {
 
 /** The fields and the answer of each operation, by its name in the OpenAPI document. */
 export interface Operations {
-  /** What this server speaks (UMP §3.1) */
+  /** Describe the server: protocol version, kinds of memory, limits (UMP §3.1) */
   capabilities: {
     fields: { [name: string]: never };
     answer: Capabilities;
   };
-  /** Discovery (UMP §4.3) */
+  /** Return the discovery manifest (UMP §4.3) */
   manifest: {
     fields: { [name: string]: never };
     answer: Manifest;
@@ -105,17 +105,17 @@ export interface Operations {
     fields: RememberRequest;
     answer: RememberAnswer;
   };
-  /** The best memories for a query, with their signals (UMP §3.2) */
+  /** Find the best memories for a query, with the signals behind their scores (UMP §3.2) */
   recall: {
     fields: RecallRequest;
     answer: RecallAnswer;
   };
-  /** Recalled memories as one framed block for a model's context (UMP §5.3) */
+  /** Recall memories as one framed block for a model's context (UMP §5.3) */
   rehydrate: {
     fields: RehydrateRequest;
     answer: RehydrateAnswer;
   };
-  /** The latest memories, last updated first */
+  /** List the latest memories, last updated first */
   list_memories: {
     fields: {
       project?: string;
@@ -133,19 +133,19 @@ export interface Operations {
     };
     answer: ListAnswer;
   };
-  /** Whose memory this is, and how much is in it: of what kind, in which project */
+  /** Count the memories of the owner, by kind and by project */
   stats: {
     fields: { [name: string]: never };
     answer: StatsAnswer;
   };
-  /** One record by its id (UMP §3.4) */
+  /** Return one record by its id (UMP §3.4) */
   get: {
     fields: {
       id: string;
     };
     answer: GetAnswer;
   };
-  /** All versions of a memory, oldest first */
+  /** List all versions of a memory, oldest first */
   history: {
     fields: {
       id: string;
@@ -153,83 +153,83 @@ export interface Operations {
     };
     answer: HistoryAnswer;
   };
-  /** Say what became of a recalled memory (UMP §3.8) */
+  /** Report the outcome of a recalled memory (UMP §3.8) */
   feedback: {
     fields: FeedbackRequest;
     answer: FeedbackAnswer;
   };
-  /** Write a successor (UMP §3.5) */
+  /** Write a new version of a memory (UMP §3.5) */
   revise: {
     fields: ReviseRequest;
     answer: ReviseAnswer;
   };
-  /** Tombstone a memory, or with hard erase it for good (UMP §3.6) */
+  /** Tombstone a memory, or erase it for good with `hard` (UMP §3.6) */
   forget: {
     fields: ForgetRequest;
     answer: ForgetAnswer;
   };
-  /** The last audit events that match, oldest first */
+  /** List the last matching audit events, oldest first */
   audit: {
     fields: AuditRequest;
     answer: AuditAnswer;
   };
-  /** Whether the audit chain is whole */
+  /** Verify the audit chain */
   audit_verify: {
     fields: {
       owner?: string;
     };
     answer: AuditVerifyAnswer;
   };
-  /** The same as a recall, without the documents of other standards that records carry */
+  /** Recall memories, without the documents of other standards that records carry */
   recall_bare: {
     fields: RecallRequest;
     answer: RecallAnswer;
   };
-  /** In which other projects a question that found nothing in one has answers */
+  /** Count the results of a question in other projects, if it found nothing in its own */
   elsewhere: {
     fields: RecallRequest;
     answer: ElsewhereAnswer;
   };
-  /** One memory as each standard shows it */
+  /** Return one memory in the form of each standard */
   seen_as: {
     fields: {
       id: string;
     };
     answer: StandardsAnswer;
   };
-  /** What a memory was made from, what was made from it, and how many go with it */
+  /** List the sources of a memory, the memories made from it, and how many an erasure removes */
   origins: {
     fields: {
       id: string;
     };
     answer: OriginsAnswer;
   };
-  /** The projects in which there is or was anything */
+  /** List the projects that have or had memories */
   projects: {
     fields: { [name: string]: never };
     answer: ProjectsAnswer;
   };
-  /** The beginnings by which memories can be named */
+  /** Return the shortest unique beginnings of ids */
   short_ids: {
     fields: IdsRequest;
     answer: ShortIdsAnswer;
   };
-  /** Undo the last change: forget what was remembered, restore what was revised or forgotten */
+  /** Undo the last change: forget a remembered memory, or restore a revised or forgotten one */
   undo_last: {
     fields: { [name: string]: never };
     answer: UndoAnswer;
   };
-  /** What the owner asks for beyond what the server does */
+  /** Return the rules set by the owner, beyond those of the server */
   rules: {
     fields: { [name: string]: never };
     answer: RulesAnswer;
   };
-  /** Ask for something else from now on: compliance presets, less room; its owner may */
+  /** Set the owner's rules: compliance presets and smaller limits; only the owner may */
   set_rules: {
     fields: RulesRequest;
     answer: RulesAnswer;
   };
-  /** A page of the change feed, after a place in it */
+  /** Return a page of the change feed after a position */
   changes: {
     fields: {
       owner?: string;
@@ -242,12 +242,12 @@ export interface Operations {
     };
     answer: ChangesAnswer;
   };
-  /** How far the feed has come; it tells of no memory, and is not put on record */
+  /** Return the current position of the change feed; it reveals no memory, and is not audited */
   feed_position: {
     fields: { [name: string]: never };
     answer: PlaceAnswer;
   };
-  /** Where the feed of a scope ends now; a subscriber starts there */
+  /** Return the position at which the feed of a scope ends; a subscriber starts there */
   feed_end: {
     fields: {
       owner?: string;
@@ -259,12 +259,12 @@ export interface Operations {
     };
     answer: PlaceAnswer;
   };
-  /** Take the events from before a moment out of the audit log; its owner may */
+  /** Delete the audit events before a moment; only the owner may */
   audit_prune: {
     fields: PruneRequest;
     answer: PruneAnswer;
   };
-  /** Every record that may leave, page by page, in the order written */
+  /** Export the records that their consent allows, page by page, in the order written */
   export: {
     fields: {
       owner?: string;
@@ -276,53 +276,53 @@ export interface Operations {
     };
     answer: ExportAnswer;
   };
-  /** Take records in, as an export has them; what is here already changes nothing */
+  /** Import the records of an export; records that exist already are unchanged */
   import_records: {
     fields: ImportRequest;
     answer: Report;
   };
-  /** The imports that can be undone, the last first */
+  /** List the imports that can be undone, the last first */
   imports: {
     fields: { [name: string]: never };
     answer: ImportsAnswer;
   };
-  /** Import one part of a longer import, in any standard's form; all parts can be undone together */
+  /** Import one part of a longer import, in the form of any standard; all parts can be undone together */
   import_part: {
     fields: ImportPartRequest;
     answer: ImportPartAnswer;
   };
-  /** Undo an import, by default the last; memories that were changed since stay */
+  /** Undo an import, by default the last; memories changed since are kept */
   undo_import: {
     fields: UndoImportRequest;
     answer: UndoImportAnswer;
   };
-  /** Memories that look as if they held a secret, which is not shown, page by page; a page may be empty */
+  /** List memories with likely secrets, which are not shown, page by page; a page may be empty */
   suspects: {
     fields: {
       cursor?: string;
     };
     answer: SuspectsAnswer;
   };
-  /** Where else there is something like a secret: in workspace files and in logs of runs */
+  /** List workspace files and logs of runs with likely secrets */
   suspects_beside: {
     fields: {
       cursor?: string;
     };
     answer: SuspectsBesideAnswer;
   };
-  /** Memories that read as if they gave orders to a model, page by page; a page may be empty */
+  /** List memories that look like prompt injection, page by page; a page may be empty */
   orders: {
     fields: {
       cursor?: string;
     };
     answer: SuspectsAnswer;
   };
-  /** Say that a memory may read as if it gave orders: it is not listed again while it says the same */
+  /** Mark a memory that looks like prompt injection as safe; it is not listed again unless it changes */
   allow_orders: {
     fields: GetRequest;
     answer: AllowOrdersAnswer;
   };
-  /** Take out of a memory what looks like a secret, for good; its owner may */
+  /** Remove a likely secret from a memory for good; only the owner may */
   redact: {
     fields: GetRequest;
     answer: RedactAnswer;
@@ -334,7 +334,7 @@ export interface Operations {
     };
     answer: VerifyAnswer;
   };
-  /** Changes as server-sent events: created, merged, revised, tombstoned (UMP §3.8). A stream without end; each event's data is {type, id, record}, and its id is its position in the feed */
+  /** Stream changes as server-sent events: created, merged, revised, tombstoned (UMP §3.8). The stream has no end; each event's data is {type, id, record}, and its id is its position in the feed */
   subscribe: {
     fields: {
       owner?: string;
@@ -352,7 +352,7 @@ export interface Operations {
     fields: PutRequest;
     answer: PutAnswer;
   };
-  /** One grain by its address: as JSON, or the bytes it was written as */
+  /** Return one grain by its address: as JSON, or as the bytes that were written */
   grain_get: {
     fields: {
       /** SHA-256 of the grain. */
@@ -360,7 +360,7 @@ export interface Operations {
     };
     answer: GrainAnswer;
   };
-  /** One grain that is about to leave: refused if its consent or a rule of its owner keeps it here */
+  /** Return one grain for export; refused if its consent or a rule of its owner forbids that */
   grain_leave: {
     fields: {
       /** SHA-256 of the grain. */
@@ -368,7 +368,7 @@ export interface Operations {
     };
     answer: GrainAnswer;
   };
-  /** Every grain that may leave, as it travels, page by page, in the order written */
+  /** Export the grains that their consent allows, as bytes, page by page, in the order written */
   grain_export: {
     fields: {
       owner?: string;
@@ -378,7 +378,7 @@ export interface Operations {
     };
     answer: GrainExportAnswer;
   };
-  /** Grains by structure, in the order written, or by words, best first (OMS §28) */
+  /** Find grains by structure, in the order written, or by keywords, best first (OMS §28) */
   grain_list: {
     fields: {
       text?: string;
@@ -396,12 +396,12 @@ export interface Operations {
     };
     answer: FindAnswer;
   };
-  /** The same, asked in JSON */
+  /** Find grains, with the query as JSON */
   grain_search: {
     fields: OwnedFindRequest;
     answer: FindAnswer;
   };
-  /** Say what is known of a grain's truth; contesting and retracting ask its policy (OMS §23) */
+  /** Set the verification status of a grain; contesting and retracting need its policy's consent (OMS §23) */
   grain_verification: {
     fields: {
       /** SHA-256 of the grain. */
@@ -426,7 +426,7 @@ export interface Operations {
     };
     answer: HoldAnswer;
   };
-  /** Replace a grain under its policy, in one atomic step (OMS §28.4) */
+  /** Replace a grain as its policy allows, in one atomic step (OMS §28.4) */
   grain_supersede: {
     fields: {
       /** SHA-256 of the grain. */
@@ -448,7 +448,7 @@ export interface Operations {
     fields: EraseUserRequest;
     answer: EraseUserAnswer;
   };
-  /** The consent under which someone may act on what is a person's, now (OMS §8.10) */
+  /** Return the consent that allows somebody to act on a person's memories now (OMS §8.10) */
   consents: {
     fields: {
       subject_did: string;
@@ -457,32 +457,32 @@ export interface Operations {
     };
     answer: ConsentAnswer;
   };
-  /** Run a query (CAL §15, §26); an ASSEMBLE comes as events if Accept asks for them */
+  /** Run a query (CAL §15, §26); an ASSEMBLE is streamed as events if Accept prefers them */
   cal: {
     fields: CalPagedQueryRequest;
     answer: CalAnswer;
   };
-  /** Whether this is a query, and if not, the first thing wrong with it; nothing is run */
+  /** Check if a text is a valid query, and return its first error; nothing is run */
   cal_check: {
     fields: CalQueryRequest;
     answer: CalCheckAnswer;
   };
-  /** Fix a query and say what it would do; its token executes it, once (CAL §18) */
+  /** Fix a query and show what it would do; its token executes it once (CAL §18) */
   cal_prepare: {
     fields: CalQueryRequest;
     answer: CalPrepareAnswer;
   };
-  /** Run what was prepared, as it was prepared (CAL §18) */
+  /** Execute a prepared query exactly as it was prepared (CAL §18) */
   cal_execute: {
     fields: CalOwnedExecuteRequest;
     answer: CalAnswer;
   };
-  /** Issue a capability token, which limits what its bearer may ask, and how often (CAL §18); for `X-CAL-Token` */
+  /** Issue a capability token that limits what its bearer may query, and how often (CAL §18); for `X-CAL-Token` */
   cal_token: {
     fields: CalTokenRequest;
     answer: CalTokenAnswer;
   };
-  /** Take a template away that DEFINE TEMPLATE kept; its owner may */
+  /** Remove a template stored by DEFINE TEMPLATE; only the owner may */
   cal_remove_template: {
     fields: {
       name: string;
@@ -491,7 +491,7 @@ export interface Operations {
     };
     answer: undefined;
   };
-  /** An ASSEMBLE as events; closing the connection cancels it (CAL §11) */
+  /** Stream an ASSEMBLE as events; closing the connection cancels it (CAL §11) */
   cal_stream: {
     fields: CalQueryRequest;
     answer: undefined;
@@ -503,12 +503,12 @@ export interface Operations {
     };
     answer: CalCancelAnswer;
   };
-  /** The supported parts of CAL: DESCRIBE capabilities (CAL §24) */
+  /** Return the supported parts of CAL: DESCRIBE capabilities (CAL §24) */
   cal_capabilities: {
     fields: { [name: string]: never };
     answer: CalCapabilities;
   };
-  /** STORE: write a memory; the same content again is no news (OAMS §3) */
+  /** STORE: write a memory; storing the same content again changes nothing (OAMS §3) */
   oams_store: {
     fields: {
       /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
@@ -517,7 +517,7 @@ export interface Operations {
     } & OamsSent;
     answer: OamsMemory;
   };
-  /** One memory by its key */
+  /** Return one memory by its key */
   oams_get: {
     fields: {
       /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
@@ -526,7 +526,7 @@ export interface Operations {
     };
     answer: OamsMemory;
   };
-  /** FORGET: never again in any answer (OAMS §3) */
+  /** FORGET: remove a memory from all answers (OAMS §3) */
   oams_forget: {
     fields: {
       /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
@@ -535,7 +535,7 @@ export interface Operations {
     };
     answer: undefined;
   };
-  /** LIST: everything in a namespace, last updated first (OAMS §3) */
+  /** LIST: list the memories of a namespace, last updated first (OAMS §3) */
   oams_list: {
     fields: {
       /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
@@ -547,7 +547,7 @@ export interface Operations {
     };
     answer: OamsPage;
   };
-  /** What may leave of a namespace, as it stands in a file, page by page */
+  /** Export a namespace as lines of an export file, page by page; consent may exclude memories */
   oams_export: {
     fields: {
       /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
@@ -556,7 +556,7 @@ export interface Operations {
     };
     answer: OamsExport;
   };
-  /** The caller's own namespace, and those in which there is anything */
+  /** List the caller's own namespace, and those that have memories */
   oams_namespaces: {
     fields: { [name: string]: never };
     answer: OamsNamespaces;
@@ -566,17 +566,17 @@ export interface Operations {
     fields: OamsBatch;
     answer: OamsMemories;
   };
-  /** RECALL: the best memories for a query, each with `metadata.score` (OAMS §3, §4) */
+  /** RECALL: find the best memories for a query, each with `metadata.score` (OAMS §3, §4) */
   oams_recall: {
     fields: OamsConsentedRecallRequest;
     answer: OamsMemories;
   };
-  /** Consolidate a namespace: one pass of one strategy, dry or written down (OAMS §6) */
+  /** Consolidate a namespace: run one strategy, as a preview or for good (OAMS §6) */
   oams_consolidate: {
     fields: OamsDreamRequest;
     answer: OamsDream;
   };
-  /** The passes that changed something and were not undone, the last first */
+  /** List the consolidation runs that changed something and were not undone, the last first */
   oams_dreams: {
     fields: { [name: string]: never };
     answer: OamsDreams;

@@ -4,13 +4,13 @@ import { type Operations, ROUTES } from "./operations.js";
 export interface Options {
   /** An API key (`mk_…`) or a capability token (`umpcap.…`). */
   key?: string;
-  /** Another `fetch` than the platform's own. */
+  /** A replacement for the platform's `fetch`. */
   fetch?: typeof fetch;
 }
 
 export type Fields = { [name: string]: unknown };
 
-/** Fields as they are passed: those that are undefined or null are not sent. */
+/** The fields of a request; undefined and null ones are not sent. */
 export type Sent<Known> = { [Name in keyof Known]?: Known[Name] | undefined | null };
 
 /** A server, and the key for it. */
@@ -21,12 +21,12 @@ export class Server {
 
   constructor(url: string, options: Options) {
     this.url = url.replace(/\/$/, "");
-    this.#fetch = options.fetch ?? ((...given) => fetch(...given));
+    this.#fetch = options.fetch ?? ((...parameters) => fetch(...parameters));
     this.#headers = { accept: "application/json" };
     if (options.key !== undefined) this.#headers["authorization"] = `Bearer ${options.key}`;
   }
 
-  /** Call an operation with its fields, and return its answer. Throws the error that the server refuses with. */
+  /** Call an operation with its fields, and return its answer. Throws the server's error. */
   async call<Name extends keyof Operations>(
     name: Name,
     fields: Sent<Operations[Name]["fields"]> = {},
@@ -36,21 +36,21 @@ export class Server {
     return (answer.status === 204 ? undefined : await answer.json()) as Operations[Name]["answer"];
   }
 
-  /** Call an operation whose answer is read as it comes. */
+  /** Call an operation with a streamed answer. */
   open<Name extends keyof Operations>(
     name: Name,
     fields: Sent<Operations[Name]["fields"]>,
     more: { headers?: { [name: string]: string }; signal?: AbortSignal | undefined } = {},
   ): Promise<Response> {
     const [method, template, rest] = ROUTES[name];
-    const left = given(fields as Fields);
+    const remaining = dropUnset(fields as Fields);
     const path = template.replace(/\{(\w+)\}/g, (_, part: string) => {
-      const value = String(left[part]);
-      delete left[part];
+      const value = String(remaining[part]);
+      delete remaining[part];
       return encodeURIComponent(value);
     });
-    const query = rest === "query" ? encoded(left) : "";
-    return this.send(method, path + query, rest === "body" ? left : undefined, more);
+    const query = rest === "query" ? encoded(remaining) : "";
+    return this.send(method, path + query, rest === "body" ? remaining : undefined, more);
   }
 
   async send(
@@ -78,7 +78,7 @@ export class Server {
   }
 }
 
-/** The lines of an answer, as they come. */
+/** Yield the lines of a streamed answer. */
 export async function* lines(answer: Response): AsyncGenerator<string> {
   let rest = "";
   for await (const text of texts(answer)) {
@@ -104,14 +104,14 @@ async function* texts(answer: Response): AsyncGenerator<string> {
   }
 }
 
-/** What was said, without what was not. */
-export function given(fields: Fields): Fields {
+/** Return the fields that are neither undefined nor null. */
+export function dropUnset(fields: Fields): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null));
 }
 
-/** The same as the query of an address. */
+/** Return the fields as the query of a URL. */
 export function encoded(fields: Fields): string {
-  const pairs = Object.entries(given(fields)).flatMap(([name, value]) =>
+  const pairs = Object.entries(dropUnset(fields)).flatMap(([name, value]) =>
     (Array.isArray(value) ? value : [value]).map((each) => [name, String(each)]),
   );
   return pairs.length ? `?${new URLSearchParams(pairs)}` : "";

@@ -405,7 +405,7 @@ def _parent_folders(name: str) -> Iterator[str]:
     return ("/".join(parts[:depth]) for depth in range(1, len(parts)))
 
 
-def _stored_fields(memory: Memory) -> dict[str, Any]:
+def _stored_fields(memory: Memory) -> dict[str, object]:
     """Return the fields of a memory that are needed to store it again."""
     return {
         name: value

@@ -113,7 +113,7 @@ class MemorandaMemoryService(BaseMemoryService):  # type: ignore[misc]  # the ty
         self._memoranda.forget(memory.id, reason="deleted")
 
     def _add(
-        self, scope: Mapping[str, Any], events: Sequence[Any], metadata: dict[str, object]
+        self, scope: Mapping[str, object], events: Sequence[Any], metadata: dict[str, object]
     ) -> None:
         """Remember events, each under a name derived from its id.
 
@@ -175,11 +175,11 @@ def _memory_entry(hit: Hit) -> MemoryEntry:
     )
 
 
-def _event_fields(event: Any, metadata: Mapping[str, object]) -> dict[str, Any]:
+def _event_fields(event: Any, metadata: Mapping[str, object]) -> dict[str, object]:
     return _without_none(author=event.author, event=event.id, metadata=dict(metadata) or None)
 
 
-def _memory_name(scope: Mapping[str, Any], event_id: str) -> str:
+def _memory_name(scope: Mapping[str, object], event_id: str) -> str:
     """Return the name of the memory of an event."""
     parts = [
         _METHOD,
@@ -189,7 +189,7 @@ def _memory_name(scope: Mapping[str, Any], event_id: str) -> str:
     return ID_PREFIX + base32_encode(hashlib.sha256(dump(parts)).digest())
 
 
-def _stored_event_fields(structured: Mapping[str, Any]) -> dict[str, Any]:
+def _stored_event_fields(structured: Mapping[str, object]) -> dict[str, Any]:
     fields = structured.get(_EVENT)
     return fields if isinstance(fields, dict) else {}
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from memoranda.adapters import require_extra
 from memoranda.app import Memoranda
-from memoranda.bindings.files.importers.langgraph import TEXTS, text_of
+from memoranda.bindings.files.importers.langgraph import TEXTS, value_text
 from memoranda.errors import InvalidInput, NotFound, VersionMismatch
 from memoranda.model.instant import EARLIEST, format_instant, parse_instant, to_datetime
 from memoranda.standards.oams.memory import EXPIRES_KEY, SCORE_KEY, Memory
@@ -226,7 +226,7 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
         return {
             "namespace": self._namespace(op.namespace),
             "key": op.key,
-            "value": text_of(value),
+            "value": value_text(value),
             "metadata": metadata,
         }
 
@@ -277,7 +277,7 @@ def _item_value(memory: Memory) -> dict[str, Any]:
     value = memory.get("metadata", {}).get(_VALUE)
     if not isinstance(value, dict):
         return {TEXTS[0]: memory["value"]}
-    if text_of(value) == memory["value"]:
+    if value_text(value) == memory["value"]:
         return value
     return {
         **value,
@@ -287,13 +287,13 @@ def _item_value(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _matches_filter(value: Mapping[str, Any], condition: Mapping[str, Any] | None) -> bool:
+def _matches_filter(value: Mapping[str, object], condition: Mapping[str, object] | None) -> bool:
     return all(
         _equals_or_compares(value.get(name), wanted) for name, wanted in (condition or {}).items()
     )
 
 
-def _equals_or_compares(actual: Any, wanted: Any) -> bool:
+def _equals_or_compares(actual: Any, wanted: object) -> bool:
     """Return True if a value matches a filter: by equality, field by field, or by operators such as `$gt`."""
     if isinstance(wanted, dict):
         if any(name.startswith("$") for name in wanted):

@@ -34,20 +34,20 @@ class MemorandaSession:
         self._tag = f"session:{session_id}"
         self._last = 0
 
-    async def get_items(self, limit: int | None = None) -> list[Any]:
+    async def get_items(self, limit: int | None = None) -> list[object]:
         """Return the latest `limit` items, oldest first; all of them by default."""
         count = getattr(self.session_settings, "limit", None) if limit is None else limit
         items = [memory["metadata"][_ITEM] for memory in await asyncio.to_thread(self._list_items)]
         return items if count is None else items[max(0, len(items) - count) :]
 
-    async def add_items(self, items: Sequence[Any]) -> None:
+    async def add_items(self, items: Sequence[object]) -> None:
         """Append items to the conversation."""
         if items:
             await asyncio.to_thread(
                 self._memories.batch_store, [self._memory(item) for item in items]
             )
 
-    async def pop_item(self) -> Any | None:
+    async def pop_item(self) -> object:
         """Remove the latest item and return it; None if there is none."""
         return await asyncio.to_thread(self._pop)
 
@@ -55,7 +55,7 @@ class MemorandaSession:
         """Forget all items of the conversation."""
         await asyncio.to_thread(lambda: [self._forget(memory) for memory in self._list_items()])
 
-    def _pop(self) -> Any | None:
+    def _pop(self) -> object:
         memories = self._list_items()
         while memories:
             last = memories.pop()
@@ -93,7 +93,7 @@ class MemorandaSession:
                 return
             cursor = {"cursor": page.next_cursor}
 
-    def _memory(self, item: Any) -> dict[str, Any]:
+    def _memory(self, item: object) -> dict[str, Any]:
         # Keys sort by time, also with several processes.
         self._last = max(self._last + 1, time.time_ns())
         return {
@@ -105,7 +105,7 @@ class MemorandaSession:
         }
 
 
-def _item_text(item: Any) -> str:
+def _item_text(item: object) -> str:
     """Return the searchable text of an item."""
     if not isinstance(item, Mapping):
         return str(item)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -78,7 +78,7 @@ class Distill(SuiteRequest):
     """A request to distil texts or the entries of a ref."""
 
     token_budget: Annotated[int, Meta(ge=1)] | None = None
-    sources: Annotated[list[Any], Meta(max_length=MAX_SEEDS)] | UnsetType = UNSET
+    sources: Annotated[list[object], Meta(max_length=MAX_SEEDS)] | UnsetType = UNSET
     index_emitted: bool = True
     include_secret_canary: bool = False
 
@@ -99,14 +99,14 @@ class Fire(SuiteRequest):
 # --- verbs -------------------------------------------------------------------------------------------------
 
 
-def seed(service: Service, call: HttpCall, request: Seed) -> dict[str, Any]:
+def seed(service: Service, call: HttpCall, request: Seed) -> dict[str, object]:
     """Write the entries of a request, and return their ids."""
     ids = _probes(service).seed(call.access, request.memory_ref, list(request.entries))
     pairs = zip(request.entries, ids, strict=True)
     return {"entries": [{"id": entry.id, "memoryId": memory_id} for entry, memory_id in pairs]}
 
 
-def compact(service: Service, call: HttpCall, request: SuiteRequest) -> dict[str, Any]:
+def compact(service: Service, call: HttpCall, request: SuiteRequest) -> dict[str, object]:
     """Compact the entries of a ref, and return the event and the new entry."""
     done = service.openwop.compact(call.access, request.memory_ref)
     return {
@@ -117,7 +117,7 @@ def compact(service: Service, call: HttpCall, request: SuiteRequest) -> dict[str
     }
 
 
-def distill(service: Service, call: HttpCall, request: Distill) -> dict[str, Any]:
+def distill(service: Service, call: HttpCall, request: Distill) -> dict[str, object]:
     """Distill texts or the entries of a ref, and return the event and the checksum of the archive."""
     done = _probes(service).distill(
         call.access,
@@ -127,7 +127,7 @@ def distill(service: Service, call: HttpCall, request: Distill) -> dict[str, Any
         is_indexed=request.index_emitted,
         has_canary=request.include_secret_canary,
     )
-    result: dict[str, Any] = {
+    result: dict[str, object] = {
         "event": done.event["payload"],
         "archiveChecksum": done.checksum,
         "indexUpdated": done.index is not None,
@@ -136,28 +136,28 @@ def distill(service: Service, call: HttpCall, request: Distill) -> dict[str, Any
     return result if done.index is None else {**result, "indexFile": done.index}
 
 
-def _read_sources(sources: list[Any]) -> list[str]:
+def _read_sources(sources: list[object]) -> list[str]:
     texts = [source.get("content") if isinstance(source, dict) else source for source in sources]
     return [
         check_text(text, f"sources[{index}]", MAX_CONTENT_BYTES) for index, text in enumerate(texts)
     ]
 
 
-def consolidate(service: Service, call: HttpCall, request: Consolidate) -> dict[str, Any]:
+def consolidate(service: Service, call: HttpCall, request: Consolidate) -> dict[str, object]:
     """Consolidate a ref, and return the event; with a canary, also whether the secret leaked."""
     done, has_leaked = _probes(service).consolidate(
         call.access, request.memory_ref, has_canary=request.include_secret_canary
     )
-    result: dict[str, Any] = {"event": done.event["payload"], "runId": done.run.run_id}
+    result: dict[str, object] = {"event": done.event["payload"], "runId": done.run.run_id}
     return result if has_leaked is None else {**result, "secretLeaked": has_leaked}
 
 
-def fire(service: Service, call: HttpCall, request: Fire) -> dict[str, Any]:
+def fire(service: Service, call: HttpCall, request: Fire) -> dict[str, object]:
     """Fire a new commitment twice, and return its event and how often it counts as fired."""
     event, after, canary = _probes(service).fire(call.access, request.memory_ref, request.condition)
     if event is None:
         raise InvalidInput("the commitment was not fired")
-    result: dict[str, Any] = {
+    result: dict[str, object] = {
         "event": event["payload"],
         "fireCount": after.fired,
         "runId": event["runId"],

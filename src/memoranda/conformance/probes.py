@@ -74,16 +74,16 @@ class ProbeHost:
         self.context.secrets.register(self.run.key, SECRET_ID, value)
         return value
 
-    def entry_variable(self, name: str, **more: str) -> dict[str, Any]:
+    def entry_variable(self, name: str, **more: str) -> dict[str, object]:
         """Return a variable that refers to an entry."""
         return {MEMORY_KEY: {"memoryRef": self.ref, "id": name, **more}}
 
-    def list_variable(self, ref: str | None = None, **options: Any) -> dict[str, Any]:
+    def list_variable(self, ref: str | None = None, **options: Any) -> dict[str, object]:
         """Return a variable that refers to the result of `list`."""
         return {MEMORY_KEY: {"memoryRef": ref or self.ref, "options": options}}
 
 
-Variables = Mapping[str, Any]
+Variables = Mapping[str, object]
 Probe = Callable[[ProbeHost], Variables]
 
 

@@ -17,7 +17,9 @@ from typing import Any, Protocol
 
 from memoranda.errors import InvalidInput, Unsupported
 
-Entry = Mapping[str, Any]
+Entry = Mapping[str, object]
+# The table or the list that holds the entries.
+Container = dict[str, object] | list[object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class EntrySlot:
     is_listed: bool = False
     mark: str = ""
 
-    def is_ours(self, item: Any) -> bool:
+    def is_ours(self, item: object) -> bool:
         """Return True if an item of the list is the entry."""
         if not self.mark:
             return isinstance(item, dict) and item.get("name") == self.name
@@ -42,42 +44,45 @@ class EntrySlot:
             isinstance(hook, dict) and self.mark in str(hook.get("command")) for hook in hooks
         )
 
-    def find_container(self, document: Any) -> Any:
+    def find_container(self, document: object) -> Container | None:
         """Return the container of the entries; None if it is missing. Raises InvalidInput if it has another type."""
         value = document
         for key in self.path:
             if value is None:
                 return None
             value = _require_table(value, key).get(key)
-        if value is not None and not isinstance(value, list if self.is_listed else dict):
-            raise InvalidInput(
-                f"{'.'.join(self.path)} is not {'a list' if self.is_listed else 'a table'} there"
-            )
-        return value
+        if isinstance(value, list) and self.is_listed:
+            return value
+        if isinstance(value, dict) and not self.is_listed:
+            return value
+        if value is None:
+            return None
+        raise InvalidInput(
+            f"{'.'.join(self.path)} is not {'a list' if self.is_listed else 'a table'} there"
+        )
 
-    def find_entry(self, document: Any) -> Any:
+    def find_entry(self, document: object) -> Any:
         """Return the entry; None if it is missing."""
         container = self.find_container(document)
-        if not self.is_listed:
-            return None if container is None else container.get(self.name)
+        if isinstance(container, dict):
+            return container.get(self.name)
         return next((item for item in container or () if self.is_ours(item)), None)
 
-    def with_entry(self, document: Any, value: Entry) -> Any:
+    def with_entry(self, document: object, value: Entry) -> object:
         """Return the document with this entry, which replaces one of the same name."""
-        container = self.find_container(document)
-        if self.is_listed:
-            return self._rebuild(document, [*self._other_entries(container), dict(value)])
-        return self._rebuild(document, {**(container or {}), self.name: dict(value)})
+        other_entries = self._other_entries(self.find_container(document))
+        if isinstance(other_entries, dict):
+            return self._rebuild(document, {**other_entries, self.name: dict(value)})
+        return self._rebuild(document, [*other_entries, dict(value)])
 
-    def without_entry(self, document: Any) -> Any:
+    def without_entry(self, document: object) -> object:
         """Return the document without the entry."""
         container = self.find_container(document)
         if container is None:
             return document
-        remaining = self._other_entries(container)
-        return self._rebuild(document, remaining if self.is_listed else dict(remaining))
+        return self._rebuild(document, self._other_entries(container))
 
-    def without_empty_container(self, document: Any) -> Any:
+    def without_empty_container(self, document: object) -> object:
         """Return the document without an empty container, because some formats cannot express one."""
         if self.find_container(document) or not self.path:
             return document
@@ -85,15 +90,18 @@ class EntrySlot:
         here = EntrySlot(tuple(outer), last)
         return here.without_entry(document)
 
-    def _other_entries(self, container: Any) -> list[Any]:
+    def _other_entries(self, container: Container | None) -> Container:
+        """Return a copy of a container without the entry."""
         if self.is_listed:
             return [item for item in container or () if not self.is_ours(item)]
-        return [item for item in container.items() if item[0] != self.name]
+        tables = container if isinstance(container, dict) else {}
+        return {name: value for name, value in tables.items() if name != self.name}
 
-    def _rebuild(self, document: Any, container: Any, depth: int = 0) -> Any:
+    def _rebuild(self, document: object, container: Container, depth: int = 0) -> object:
+        """Return the document with another container at the path."""
         if depth == len(self.path):
             return container
-        here = document or {}
+        here = document if isinstance(document, dict) else {}
         return {
             **here,
             self.path[depth]: self._rebuild(here.get(self.path[depth]), container, depth + 1),
@@ -138,7 +146,7 @@ def detect_newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _check_edit(form: ConfigFormat, edited: str, slot: EntrySlot, expected: Any) -> None:
+def _check_edit(form: ConfigFormat, edited: str, slot: EntrySlot, expected: object) -> None:
     try:
         is_right = slot.without_empty_container(form.parse(edited)) == slot.without_empty_container(
             expected
@@ -151,7 +159,7 @@ def _check_edit(form: ConfigFormat, edited: str, slot: EntrySlot, expected: Any)
         )
 
 
-def _require_table(value: Any, key: str) -> Mapping[str, Any]:
+def _require_table(value: object, key: str) -> Mapping[str, object]:
     if not isinstance(value, dict):
         raise InvalidInput(f"there is no place for {key} in it: it is not a table")
     return value
@@ -268,6 +276,7 @@ class YamlBlocks:
     """The format of YAML files in block style: an entry is a block under a top-level key."""
 
     def parse(self, text: str) -> Any:
+        # Loaded only for the few hosts with YAML: it takes longer to load than all other formats together.
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError
 
@@ -320,7 +329,7 @@ class YamlBlocks:
             if self.parse("".join(remaining)) == expected:
                 return "".join(remaining)
         raise InvalidInput(
-            f"the entry in {slot.path[0]} shares a line with others; remove it by hand"
+            f"the entry in {slot.path[0]} shares a line with other_entries; remove it by hand"
         )
 
 

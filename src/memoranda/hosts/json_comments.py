@@ -36,7 +36,7 @@ class _Node:
 
     start: int
     end: int
-    value: Any
+    value: object
     members: tuple[_Member, ...] = ()
 
     def member(self, key: str) -> _Member | None:
@@ -54,7 +54,7 @@ class JsonComments:
         return _parse_document(text).value if text.strip(_BLANKS) else {}
 
     def add_entry(self, text: str, slot: EntrySlot, value: Entry) -> str:
-        new_container: Any = [value] if slot.is_listed else {slot.name: value}
+        new_container: object = [value] if slot.is_listed else {slot.name: value}
         if not text.strip(_BLANKS):
             return _dump_indented(_nest(slot.path, new_container), "", "  ", "\n") + "\n"
         node = _parse_document(text)
@@ -87,14 +87,14 @@ def _find_entry(node: _Node, slot: EntrySlot) -> _Member | None:
     return next((member for member in node.members if slot.is_ours(member.node.value)), None)
 
 
-def _nest(path: tuple[str, ...], value: Any) -> Any:
+def _nest(path: tuple[str, ...], value: object) -> object:
     """Return a value inside nested objects, one for each key of a path."""
     for key in reversed(path):
         value = {key: value}
     return value
 
 
-def _add_member(text: str, node: _Node, key: str, value: Any) -> str:
+def _add_member(text: str, node: _Node, key: str, value: object) -> str:
     """Return the text with a member at the end of an object, or an item at the end of an array."""
     newline, close = detect_newline(text), node.end - 1
     prefix = f"{json.dumps(key)}: " if key else ""
@@ -119,7 +119,7 @@ def _add_member(text: str, node: _Node, key: str, value: Any) -> str:
     return f"{text[:last]},{text[last:at]}{newline}{inner}{dumped}{text[at:]}"
 
 
-def _replace_value(text: str, member: _Member, value: Any) -> str:
+def _replace_value(text: str, member: _Member, value: object) -> str:
     """Return the text with another value of a member."""
     node = member.node
     if (
@@ -175,7 +175,7 @@ def _indent_unit(text: str) -> str:
     return match[1] if match else "  "
 
 
-def _dump_indented(value: Any, indent: str, unit: str, newline: str) -> str:
+def _dump_indented(value: object, indent: str, unit: str, newline: str) -> str:
     dumped = json.dumps(value, ensure_ascii=False, indent=unit)
     return dumped.replace("\n", newline + indent)
 

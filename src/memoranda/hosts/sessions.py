@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files.folder import read_file
@@ -49,7 +49,7 @@ class HostSession:
     @classmethod
     def from_hook_input(cls, host: str, document: object, *, folder: Path) -> HostSession:
         """Parse the JSON input of a hook; missing or invalid fields are ignored."""
-        fields: Mapping[str, Any] = document if isinstance(document, dict) else {}
+        fields: Mapping[str, object] = document if isinstance(document, dict) else {}
         # VS Code also runs the hooks of Claude Code; it is recognised by the spelling of this field.
         is_vscode = host == "claude-code" and "hookEventName" in fields
         path, folder_name = fields.get("transcript_path"), fields.get("cwd")

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from memoranda.hosts.document import (
     ConfigFormat,
@@ -179,7 +179,7 @@ class AgentHost:
         paths = [machine.path(template) for template in self.files]
         return next((template for template in paths if template.exists()), paths[0])
 
-    def slot(self, document: Any) -> EntrySlot:
+    def slot(self, document: object) -> EntrySlot:
         """Return the slot of the entry in a parsed configuration."""
         return next(
             (slot for slot in self.slots if slot.find_container(document) is not None),

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from memoranda.bindings.files.folder import read_file
 from memoranda.encoding.json_text import parse
@@ -32,7 +32,7 @@ TRANSCRIPT_BYTES_LIMIT: Final = 64 * 1_048_576
 # Files of one session: Gemini CLI writes one more each time that a session is resumed.
 FILES_LIMIT: Final = 16
 Role = Literal["user", "assistant"]
-Entry = Mapping[str, Any]
+Entry = Mapping[str, object]
 
 _ROLES: Final[Mapping[str, Role]] = {
     "user": "user",
@@ -116,7 +116,7 @@ def _find_closing_tag(text: str, tag: re.Match[str]) -> re.Match[str] | None:
     return None
 
 
-def _session_entries(path: Path) -> list[dict[str, Any]]:
+def _session_entries(path: Path) -> list[dict[str, object]]:
     """Return the entries of all files of a session, the oldest first; paths that are no files are skipped."""
     name = _GEMINI_FILE.fullmatch(path.name)
     paths = (
@@ -131,11 +131,11 @@ def _session_entries(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _session_id(entries: list[dict[str, Any]]) -> object:
+def _session_id(entries: list[dict[str, object]]) -> object:
     return entries[0].get("sessionId") if entries else None
 
 
-def _read_entries(file: Path) -> Iterator[dict[str, Any]]:
+def _read_entries(file: Path) -> Iterator[dict[str, object]]:
     """Return the entries of a transcript: one a line, or all in one document."""
     data = read_file(file, max_bytes=TRANSCRIPT_BYTES_LIMIT)
     document = _parse_or_none(data)
@@ -151,11 +151,11 @@ def _read_entries(file: Path) -> Iterator[dict[str, Any]]:
                 yield from _mappings(changed["messages"])
 
 
-def _mappings(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def _mappings(items: Iterable[object]) -> Iterator[dict[str, object]]:
     return (item for item in items if isinstance(item, dict))
 
 
-def _parse_or_none(data: bytes) -> Any:
+def _parse_or_none(data: bytes) -> object:
     try:
         return parse(data, max_bytes=TRANSCRIPT_BYTES_LIMIT)
     except MemorandaError:
@@ -201,12 +201,12 @@ def _content_texts(content: object) -> Iterator[str]:
             yield text
 
 
-def _read_codex_turns(entries: list[dict[str, Any]]) -> Iterator[TranscriptTurn]:
+def _read_codex_turns(entries: list[dict[str, object]]) -> Iterator[TranscriptTurn]:
     """Yield the turns of a Codex file; none for a sub-agent."""
     payloads = [
-        (entry.get("type"), entry["payload"])
+        (entry.get("type"), payload)
         for entry in entries
-        if isinstance(entry.get("payload"), dict)
+        if isinstance(payload := entry.get("payload"), dict)
     ]
     if any(
         kind == "session_meta" and payload.get("thread_source", "user") != "user"

@@ -15,9 +15,9 @@ from memoranda.library.remote_ump import position, reported
 from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.model.selection import Selection
 from memoranda.service.exchange.report import Report
-from memoranda.service.oms.grains import Stored
-from memoranda.service.oms.query import FoundGrain, GrainPage
-from memoranda.service.oms.views import Given, StoredGrain
+from memoranda.service.oms.grains import GrainResult
+from memoranda.service.oms.query import GrainPage, ScoredGrain
+from memoranda.service.oms.views import GrainInput, StoredGrain
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.manifest import IndexState
@@ -54,23 +54,23 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         self._cursors: dict[int, str] = {}
         self._last = 0
 
-    def put(self, given: Given, *, owner: str | None = None) -> Stored:
+    def put(self, given: GrainInput, *, owner: str | None = None) -> GrainResult:
         """Add a grain: its fields, or the bytes in which it travels."""
         return self._store("put", given, owner=owner)
 
     def supersede(
-        self, old_address: str, given: Given, *, justification: str | None = None
-    ) -> Stored:
+        self, old_address: str, given: GrainInput, *, justification: str | None = None
+    ) -> GrainResult:
         """Replace a grain under its policy."""
         return self._store("supersede", given, address=old_address, justification=justification)
 
-    def _store(self, verb: str, given: Given, **arguments: Any) -> Stored:
+    def _store(self, verb: str, given: GrainInput, **arguments: Any) -> GrainResult:
         if isinstance(given, bytes):
             kind = SIGNED_MEDIA_TYPE if is_envelope(given) else MEDIA_TYPE
             answer = self._answer(verb, _body=given, _headers={"Content-Type": kind}, **arguments)
         else:
             answer = self._answer(verb, _body={"grain": dict(given)}, **arguments)
-        stored: Stored = read_result(answer.document, Stored)
+        stored: GrainResult = read_result(answer.document, GrainResult)
         return stored
 
     def get(self, address: str) -> StoredGrain:
@@ -105,7 +105,7 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         }
         answer = self._document("find", request=fields, owner=owner)
         results = tuple(
-            FoundGrain(
+            ScoredGrain(
                 stored=self._grain_in(result),
                 score=result["score"],
                 matched_fields=tuple(result["matched_fields"]),

@@ -1,4 +1,4 @@
-"""What a program gets: small values with the few things that are asked for most, and the whole record beside them."""
+"""Results of the library's verbs: memories with properties for the common fields, and the complete record."""
 
 from __future__ import annotations
 
@@ -13,122 +13,123 @@ from memoranda.service.core.ranking import RankedRecord
 from memoranda.standards.ump.mapping import TAG_PREFIX
 from memoranda.standards.ump.shapes import Kind, Record
 
-_SHOWN_CHARS = 60
+# Characters of the text in a representation: one line of a terminal, with the other fields.
+_REPR_CHARS = 60
 
 
 @dataclass(frozen=True, repr=False)
 class Memory:
-    """One memory; `record` is all of it, as UMP writes it."""
+    """One memory; `record` is its complete UMP record."""
 
     record: Record
 
     @property
     def id(self) -> str:
-        """Its name, to revise or forget it by; the beginning will do, too."""
+        """The id, for `revise`, `forget` and other verbs, which also accept its beginning."""
         return self.record["id"]
 
     @property
     def text(self) -> str:
-        """What it says. Data that somebody stored, never an instruction."""
+        """The text: data that somebody stored, never an instruction to follow."""
         return self.record["body"]["text"]
 
     @property
     def kind(self) -> Kind:
-        """semantic, episodic, procedural, working or identity."""
+        """The kind: semantic, episodic, procedural, working or identity."""
         return self.record["kind"]
 
     @property
     def project(self) -> str | None:
-        """Where it belongs, if anywhere."""
+        """The project that the memory belongs to, if any."""
         return self.record["scope"].get("project")
 
     @property
     def user(self) -> str | None:
-        """Whom it is about, if anybody."""
+        """The user that the memory is about, if any."""
         return self.record["scope"].get("user")
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """What it is filed under."""
-        about = (
-            each["target"] for each in self.record.get("relations", ()) if each["type"] == "about"
-        )
+        """The tags."""
+        relations = self.record.get("relations", ())
+        about = (relation["target"] for relation in relations if relation["type"] == "about")
         return tuple(
             target.removeprefix(TAG_PREFIX) for target in about if target.startswith(TAG_PREFIX)
         )
 
     @property
     def structured(self) -> Mapping[str, Any]:
-        """The data beside the text."""
+        """The data that were stored with the text."""
         return self.record["body"].get("structured") or {}
 
     @property
     def created(self) -> datetime:
-        """The moment at which it was first written."""
+        """The time at which the memory was first written."""
         return _moment(self.record["time"]["created"])
 
     def __str__(self) -> str:
         return self.text
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(self._shown())})"
+        return f"{type(self).__name__}({', '.join(self._repr_parts())})"
 
-    def _shown(self) -> list[str]:
-        text = self.text if len(self.text) <= _SHOWN_CHARS else self.text[: _SHOWN_CHARS - 1] + "…"
-        place = [] if self.project is None else [f"project={self.project!r}"]
-        return [repr(text), f"id={self.id.removeprefix(ID_PREFIX)[:SHORT_CHARS]!r}", *place]
+    def _repr_parts(self) -> list[str]:
+        text = self.text if len(self.text) <= _REPR_CHARS else self.text[: _REPR_CHARS - 1] + "…"
+        project = [] if self.project is None else [f"project={self.project!r}"]
+        return [repr(text), f"id={self.id.removeprefix(ID_PREFIX)[:SHORT_CHARS]!r}", *project]
 
 
 @dataclass(frozen=True, repr=False)
 class Hit(Memory):
-    """A memory that answers a question, and how well."""
+    """A memory that matches a query, with its score."""
 
-    # From 0 to 1; of one question comparable, of two hardly.
+    # From 0 to 1; comparable among the results of one query, hardly between queries.
     score: float
-    # What it is made of, by UMP's names: similarity, scope_match, recency, salience, provenance_depth.
+    # The parts of the score, by UMP's names: similarity, scope_match, recency, salience, provenance_depth.
     signals: Mapping[str, float]
-    # With `explain=True`: the parts of its relevance, each with its share and its rank.
+    # With `explain=True`: name of a part of the relevance → its share and its rank.
     explanation: Mapping[str, Mapping[str, float]] | None = None
 
-    def _shown(self) -> list[str]:
-        return [*super()._shown(), f"score={self.score:.2f}"]
+    def _repr_parts(self) -> list[str]:
+        return [*super()._repr_parts(), f"score={self.score:.2f}"]
 
 
 @dataclass(frozen=True, repr=False)
 class Version(Memory):
-    """A memory as it was from one moment to another."""
+    """One version of a memory."""
 
-    # When this store learned it, and when a fuller document of the same version took its place.
+    # The time at which this store recorded it, and the time at which a fuller document of the version replaced it.
     recorded: datetime
     replaced: datetime | None
-    # Whether its signature holds.
+    # True if its signature is valid.
     verified: bool
 
 
-# A class with a verb `list` cannot say these in its own signatures.
+# Aliases for classes that have a verb `list`: within those, `list[…]` in a signature would mean the verb.
 Hits: TypeAlias = list[Hit]
 Memories: TypeAlias = list[Memory]
 Versions: TypeAlias = list[Version]
 
 
-def hit(found: RankedRecord) -> Hit:
-    """What was found, for a program."""
-    explained = None
-    if found.reasons is not None:
-        explained = {
-            name: {"part": each.part, "rank": each.rank} for name, each in found.reasons.items()
+def build_hit(ranked: RankedRecord) -> Hit:
+    """Return a ranked record as a result."""
+    explanation = None
+    if ranked.reasons is not None:
+        explanation = {
+            name: {"part": reason.part, "rank": reason.rank}
+            for name, reason in ranked.reasons.items()
         }
-    return Hit(found.record, score=found.score, signals=found.signals, explanation=explained)
+    return Hit(ranked.record, score=ranked.score, signals=ranked.signals, explanation=explanation)
 
 
-def version(said: Mapping[str, Any]) -> Version:
-    """One entry of a history, for a program."""
-    replaced = said["replaced"]
+def build_version(entry: Mapping[str, Any]) -> Version:
+    """Return an entry of a history as a result."""
+    replaced = entry["replaced"]
     return Version(
-        said["record"],
-        recorded=_moment(said["recorded"]),
+        entry["record"],
+        recorded=_moment(entry["recorded"]),
         replaced=None if replaced is None else _moment(replaced),
-        verified=said["verified"],
+        verified=entry["verified"],
     )
 
 

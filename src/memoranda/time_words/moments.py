@@ -21,7 +21,6 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.model.calendar import (
-    CalendarUnit,
     days_after,
     end_of_period,
     existing_day,
@@ -121,6 +120,9 @@ _GUESSED_CERTAINTY: Final = 0.85
 _EARLY = re.compile(
     r"\b(?:wake|alarm|morning|get up|early|dawn|sunrise|breakfast)\b", re.IGNORECASE
 )
+_SATURDAY: Final = 5
+# The periods of "eow", "eom" and "eoy".
+_PERIOD_INITIALS: Final = {"w": "week", "m": "month", "y": "year"}
 _UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000}
 _LEAD = re.compile(
     r"\b(?P<way>no later than|not later than|by|on|before|after|until|till|since|from|for|of|around|as of|starting|due)"
@@ -216,14 +218,14 @@ def with_clock(moment: NamedMoment, clock: Clock, zone: tzinfo) -> NamedMoment:
 
 def find_clocks(text: str) -> list[Clock]:
     """Return the times of day that a text names."""
-    found_clocks = []
+    clocks = []
     for match in islice(CLOCK.finditer(text), _TIMES_LIMIT):
         if text[match.end() : match.end() + 1] in ("%", "€", "$", "£"):
             continue
         minute, certainty = _read_minute(match)
         if certainty == _GUESSED_CERTAINTY and 12 * 60 <= minute < 19 * 60 and _EARLY.search(text):
             minute -= 12 * 60
-        found_clocks.append(
+        clocks.append(
             Clock(
                 minute=minute,
                 start=match.start(),
@@ -232,15 +234,14 @@ def find_clocks(text: str) -> list[Clock]:
                 certainty=certainty,
             )
         )
-    return found_clocks
+    return clocks
 
 
 def _read_minute(match: re.Match[str]) -> tuple[int, float]:
     """Return the minute of the day, and the certainty of the guess."""
     if match["word"]:
-        return PARTS_OF_DAY[match["word"].lower()], 0.9 if match[
-            "word"
-        ].lower() == "midnight" else 1.0
+        part = match["word"].lower()
+        return PARTS_OF_DAY[part], 0.9 if part == "midnight" else 1.0
     if match["eod"]:
         return _FIVE, 1.0
     if match["half"]:
@@ -248,12 +249,10 @@ def _read_minute(match: re.Match[str]) -> tuple[int, float]:
         return hour * 60 + int(match["m12"] or 0), 1.0
     if match["h24"]:
         hour, minute = int(match["h24"]), int(match["m24"])
-        is_clear = len(match["h24"]) == 2 or hour == 0 or hour >= 7
-        return (
-            (hour * 60 + minute, 1.0)
-            if is_clear
-            else ((hour + 12) * 60 + minute, _GUESSED_CERTAINTY)
-        )
+        # "5:30" means the afternoon; "05:30", "0:30" and "7:30" are clear.
+        if len(match["h24"]) == 2 or hour == 0 or hour >= 7:
+            return hour * 60 + minute, 1.0
+        return (hour + 12) * 60 + minute, _GUESSED_CERTAINTY
     hour = int(match["oclock"] or match["bare"])
     return (hour + 12 if hour < 7 else hour) * 60, _GUESSED_CERTAINTY
 
@@ -277,9 +276,9 @@ def _find_durations(text: str, at: int) -> Iterator[NamedMoment]:
             length = 30 * 60_000
         else:
             unit_ms = _UNITS_MS[(match["unit"] or match["unit_now"])[0].lower()]
-            length = parse_count(match["n"] or match["n_now"]) * unit_ms + (
-                unit_ms // 2 if match["more"] else 0
-            )
+            length = parse_count(match["n"] or match["n_now"]) * unit_ms
+            if match["more"]:
+                length += unit_ms // 2
         yield NamedMoment(due=clamp(at + length), start=match.start(), end=match.end())
 
 
@@ -299,18 +298,18 @@ def _find_days(text: str, at: int, zone: tzinfo) -> list[_Day]:
 
 def _find_calendar_days(text: str, local_at: int) -> Iterator[_Day]:
     """Yield the days found by `find_days`, with the time of an ISO date-time."""
-    for found_day in find_days(text, local_at)[:_TIMES_LIMIT]:
-        words = text[found_day.start : found_day.end].lower()
+    for named_day in find_days(text, local_at)[:_TIMES_LIMIT]:
+        words = text[named_day.start : named_day.end].lower()
         first = words.split()[0]
         if first in ("last", "yesterday"):
             continue
         lead = first if first in ("until", "by", "on") else ""
         day = _Day(
-            day=found_day.day,
-            start=found_day.start,
-            end=found_day.end,
+            day=named_day.day,
+            start=named_day.start,
+            end=named_day.end,
             lead=lead,
-            certainty=0.9 if found_day.grain == "month" else 1.0,
+            certainty=0.9 if named_day.grain == "month" else 1.0,
         )
         time = re.search(
             r"[t](\d{2}):(\d{2})(?::\d{2}(?:\.\d+)?)?(z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?$", words
@@ -324,11 +323,13 @@ def _find_calendar_days(text: str, local_at: int) -> Iterator[_Day]:
 
 
 def _iso_offset(text: str | None) -> int | None:
+    """Return the minutes of an offset such as "+02:00" or "z"; None without one."""
     if text is None:
         return None
-    return (
-        0 if text == "z" else (-1 if text[0] == "-" else 1) * (int(text[1:3]) * 60 + int(text[4:6]))
-    )
+    if text == "z":
+        return 0
+    minutes = int(text[1:3]) * 60 + int(text[4:6])
+    return -minutes if text[0] == "-" else minutes
 
 
 def _find_spoken_days(text: str, today: date) -> Iterator[_Day]:
@@ -356,41 +357,30 @@ def _read_counted_day(match: re.Match[str], today: date) -> _Day | None:
     if match["after_tomorrow"]:
         return _make_day(days_after(today, 2))
     if match["tonight"]:
-        part = match["tonight"].lower()
-        return _make_day(
-            today,
-            None
-            if part == "later today"
-            else PARTS_OF_DAY[part.removeprefix("to").removeprefix("this ")],
-        )
+        part = match["tonight"].lower().removeprefix("to").removeprefix("this ")
+        # "Later today" has no part of the day.
+        return _make_day(today, PARTS_OF_DAY.get(part))
     if match["n"] or match["n_now"]:
         word = match["n"] or match["n_now"]
-        certainty = 0.8 if "few" in word else 1.0
+        count, certainty = parse_count(word), 0.8 if "few" in word else 1.0
         if match["business"]:
-            return _make_day(_add_working_days(today, parse_count(word)), certainty=certainty)
-        return _make_day(
-            units_after(today, parse_count(word), _parse_unit(match["unit"] or match["unit_now"])),
-            certainty=certainty,
-        )
+            return _make_day(_add_working_days(today, count), certainty=certainty)
+        unit = UNITS[(match["unit"] or match["unit_now"]).lower()]
+        return _make_day(units_after(today, count, unit), certainty=certainty)
     if match["weekday"] or match["short"]:
         return _make_day(next_weekday(today, parse_weekday(match["weekday"] or match["short"])))
     if match["weekend"]:
-        saturday = next_weekday(today, 5)
-        return _make_day(
-            days_after(
-                saturday, 7 if "next" in match["weekend"].lower() and today.weekday() < 5 else 0
-            ),
-            certainty=0.9,
-        )
+        saturday = next_weekday(today, _SATURDAY)
+        if "next" in match["weekend"].lower() and today.weekday() < _SATURDAY:
+            saturday = days_after(saturday, 7)
+        return _make_day(saturday, certainty=0.9)
     return None
 
 
 def _read_period_end(match: re.Match[str], today: date) -> _Day | None:
     """Return the day of "end of the month" or "next week"; None for other forms."""
     if match["end"] or match["eo"]:
-        unit = (
-            match["end"] or {"w": "week", "m": "month", "y": "year"}[match["eo"][2].lower()]
-        ).lower()
+        unit = match["end"].lower() if match["end"] else _PERIOD_INITIALS[match["eo"][2].lower()]
         return _make_day(_last_day_of(unit, today, 1 if match["end_next"] else 0), _FIVE)
     if match["next_unit"]:
         unit = match["next_unit"].lower()
@@ -405,18 +395,15 @@ def _read_period_end(match: re.Match[str], today: date) -> _Day | None:
 def _read_day_of_month(match: re.Match[str], today: date) -> _Day | None:
     """Return the day of "3 May", "the 15th", "in May" or "in 2027"; None for other forms."""
     if match["md_d"] or match["dm_d"]:
-        if (match["md_m"] or match["dm_m"]) == "may" and not match["md_d"]:
+        month_word = match["md_m"] or match["dm_m"]
+        if month_word == "may" and not match["md_d"]:
             return None  # "5 may be too many"
-        month, number = (
-            parse_month(match["md_m"] or match["dm_m"]),
-            int(match["md_d"] or match["dm_d"]),
-        )
-        this_year = existing_day(today.year, month, number)
-        # 29 February is read only where the year that is meant has one.
-        is_over = this_year is not None and this_year < today
-        return _make_existing_day(
-            existing_day(today.year + 1, month, number) if is_over else this_year
-        )
+        month, number = parse_month(month_word), int(match["md_d"] or match["dm_d"])
+        # 29 February is read only if the year that it falls in has one.
+        day = existing_day(today.year, month, number)
+        if day is not None and day < today:
+            day = existing_day(today.year + 1, month, number)
+        return _make_existing_day(day)
     if match["nth"]:
         number = int(match["nth"])
         first = today.replace(day=1)
@@ -439,15 +426,11 @@ def _make_existing_day(day: date | None, certainty: float = 1.0) -> _Day | None:
     return None if day is None else _make_day(day, certainty=certainty)
 
 
-def _parse_unit(text: str) -> CalendarUnit:
-    return UNITS[text.lower()]
-
-
 def _add_working_days(day: date, count: int) -> date:
     for _ in range(count):
         day = days_after(day, 1)
-        # The last day there is is a Friday.
-        while day.weekday() > 4:
+        # This ends, because the last day of the calendar is a Friday.
+        while day.weekday() >= _SATURDAY:
             day = days_after(day, 1)
     return day
 
@@ -470,17 +453,17 @@ def _apply_lead(text: str, day: _Day) -> Iterator[_Day]:
     match = _LEAD.search(text, max(0, start - 24), start)
     if match:
         way, start = " ".join(match["way"].lower().split()), match.start()
-    if text[max(0, start - 6) : start].lower().rstrip().endswith(
-        ("every", "each")
-    ) or way in _NOT_DUE_LEADS - {"from"}:
+    is_repeated = text[max(0, start - 6) : start].lower().rstrip().endswith(("every", "each"))
+    if is_repeated or way in _NOT_DUE_LEADS - {"from"}:
         return
     shift = _SHIFT.search(text, max(0, start - 24), start)
     if shift and way in ("before", "after", "from"):
         count = parse_count(shift["n"]) * (-1 if way == "before" else 1)
-        moved = units_after(day.day, count, _parse_unit(shift["unit"]))
+        moved = units_after(day.day, count, UNITS[shift["unit"].lower()])
         yield replace(day, day=moved, start=shift.start(), lead="")
     elif way != "from":
-        days = {"before": -1, "after": 1}.get(way, 0) if not day.is_full else 0
+        # "Before Friday" is the day before; "before Friday at five" is still Friday.
+        days = 0 if day.is_full else {"before": -1, "after": 1}.get(way, 0)
         yield replace(day, day=days_after(day.day, days), start=start, lead=way)
 
 
@@ -507,10 +490,8 @@ def _attach_clock(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[
 
 def _next_day_for(time: Clock, at: int, zone: tzinfo) -> _Day:
     """Return today, or tomorrow if the time of day has passed."""
-    where = (
-        zone if time.offset_minutes is None else timezone(timedelta(minutes=time.offset_minutes))
-    )
-    today = local_day(at, where)
+    local_zone = _zone_of(time.offset_minutes, zone)
+    today = local_day(at, local_zone)
     day = _Day(
         day=today,
         start=time.start,
@@ -519,23 +500,27 @@ def _next_day_for(time: Clock, at: int, zone: tzinfo) -> _Day:
         offset_minutes=time.offset_minutes,
         certainty=time.certainty,
     )
-    return (
-        day
-        if instant_of(today, time.minute, where) > at
-        else replace(day, day=days_after(today, 1))
-    )
+    if instant_of(today, time.minute, local_zone) > at:
+        return day
+    return replace(day, day=days_after(today, 1))
 
 
 def _make_moment(day: _Day, at: int, zone: tzinfo) -> NamedMoment:
     """Return the instant of a day; without a time of day, at the default minute."""
-    where = zone if day.offset_minutes is None else timezone(timedelta(minutes=day.offset_minutes))
-    due = instant_of(
-        day.day, _default_minute(day, at, zone) if day.minute is None else day.minute, where
-    )
-    alone = day.day if day.minute is None else None
+    minute = _default_minute(day, at, zone) if day.minute is None else day.minute
     return NamedMoment(
-        due=due, start=day.start, end=day.end, lead=day.lead, certainty=day.certainty, day=alone
+        due=instant_of(day.day, minute, _zone_of(day.offset_minutes, zone)),
+        start=day.start,
+        end=day.end,
+        lead=day.lead,
+        certainty=day.certainty,
+        day=day.day if day.minute is None else None,
     )
+
+
+def _zone_of(offset_minutes: int | None, zone: tzinfo) -> tzinfo:
+    """Return the zone of an offset written after a time of day; without one, the zone of the caller."""
+    return zone if offset_minutes is None else timezone(timedelta(minutes=offset_minutes))
 
 
 def _default_minute(day: _Day, at: int, zone: tzinfo) -> int:

@@ -25,12 +25,12 @@ def record_of(text: str) -> Any:
 
 def written(records: list[Record], known: Format) -> bytes:
     file = io.BytesIO()
-    formats.write(file, iter(records), known)
+    formats.write_records(file, iter(records), known)
     return file.getvalue()
 
 
 def read(data: bytes, known: Format | None = None) -> list[Any]:
-    return [found for _, found in formats.read(io.BytesIO(data), known)]
+    return [found for _, found in formats.read_records(io.BytesIO(data), known)]
 
 
 @pytest.mark.parametrize("known", FORMATS)
@@ -82,7 +82,7 @@ def test_what_is_no_format_at_all_is_refused() -> None:
 
 
 def test_a_bad_line_is_placed_and_the_others_are_read() -> None:
-    found = list(formats.read(io.BytesIO(b'{"a": 1}\n\n{"a": \n[1]\n{"b": 2}\n'), "ndjson"))
+    found = list(formats.read_records(io.BytesIO(b'{"a": 1}\n\n{"a": \n[1]\n{"b": 2}\n'), "ndjson"))
     assert [number for number, _ in found] == [1, 3, 4, 5]
     assert [isinstance(each, MemorandaError) for _, each in found] == [False, True, True, False]
 
@@ -107,7 +107,7 @@ def test_reading_lines_takes_no_more_of_the_file_than_asked_for() -> None:
             return len(line)
 
     with io.BufferedReader(Endless()) as file:
-        records = formats.read(file, "ndjson")
+        records = formats.read_records(file, "ndjson")
         assert [next(records) for _ in range(3)] == [(1, {"a": 1}), (2, {"a": 1}), (3, {"a": 1})]
 
 

@@ -276,7 +276,7 @@ def test_a_replay_is_refused_when_the_log_is_gone(server: Running, client: httpx
     kept = server.service.openwop.run(server.service.gate.local(OWNER), begin(client))
     lost = replace(kept, run_id="run_lost")
     engine = server.service._context.engine
-    engine.write(OWNER, lambda unit: unit.put_run("run_lost", lost.encoded(), started=lost.started))
+    engine.write(OWNER, lambda unit: unit.put_run("run_lost", lost.encode(), started=lost.started))
     answer = client.post("/v1/runs/run_lost:fork", json={"mode": "replay", "fromSeq": 0})
     assert openwop_error_of(answer) == (422, "replay_memory_snapshot_unavailable")
     assert answer.json()["details"] == {"fromSeq": 0, "sourceRunId": "run_lost", "reason": "event_log_unavailable"}

@@ -508,7 +508,7 @@ def _error_page(
 
 def _page_context(
     request: Request, session: Session | None, access: Access | None, notice: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the part of the context that every template gets."""
     text = texts_of(request)
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -44,7 +44,7 @@ def show_editor(visit: Visit) -> Answer:
     """Show the editor, and the answer to the query in it. Only queries that read are run, so a link changes nothing."""
     query, namespace = visit.query_value("query"), visit.query_value("namespace")
     projects = visit.service.projects(visit.access)[:_PROJECTS]
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "query": query,
         "namespace": namespace,
         "examples": EXAMPLES,
@@ -77,14 +77,14 @@ def check_query(visit: Visit) -> Answer:
     return File(body=dump(verdict), name="", media_type="application/json")
 
 
-def _model_text(answer: dict[str, Any]) -> str:
+def _model_text(answer: dict[str, object]) -> str:
     """Return the text that a model would get; "" if the query did not format one."""
     formatted = answer.get("formatted_context") or answer.get("formatted")
     text = formatted.get("text") if isinstance(formatted, dict) else formatted
     return text if isinstance(text, str) else ""
 
 
-def _titled_rows(answer: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _titled_rows(answer: dict[str, object]) -> list[tuple[str, dict[str, object]]]:
     """Return the results with a title for each; the title is empty if the result is no grain."""
     rows = answer.get("results")
     if not isinstance(rows, list):
@@ -92,7 +92,7 @@ def _titled_rows(answer: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(_title(row), row) for row in rows if isinstance(row, dict)]
 
 
-def _title(row: dict[str, Any]) -> str:
+def _title(row: dict[str, object]) -> str:
     """Return the triple of a grain, or else its text."""
     fields = row.get("grain")
     if not isinstance(fields, dict):

@@ -239,7 +239,7 @@ def show_memory(visit: Visit) -> Answer:
     """Show one memory with its history, its sources, and why a search found it."""
     record = visit.service.get(visit.access, visit.names["id"])
     history, following = visit.service.history_page(visit.access, record["id"])
-    versions: list[dict[str, Any]] = []
+    versions: list[dict[str, object]] = []
     before = ""
     for version in history:
         text = str(version["record"]["body"]["text"])  # type: ignore[index]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 from urllib.parse import urlencode
 
 import msgspec
@@ -23,7 +23,7 @@ class TemplatePage(msgspec.Struct, frozen=True, kw_only=True):
     """A template and its context. A slow page is sent in parts while it is rendered."""
 
     template: str
-    context: Mapping[str, Any] = {}
+    context: Mapping[str, object] = {}
     status: int = 200
     is_slow: bool = False
 

@@ -78,7 +78,7 @@ class ManifestEntry(NamedTuple):
 # --- writing ---------------------------------------------------------------------------------------------------
 
 
-def write(
+def write_archive(
     file: IO[bytes],
     members: list[Member],
     about: Mapping[str, Any],
@@ -183,7 +183,7 @@ def is_encrypted(path: Path) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-def read(
+def read_archive(
     file: IO[bytes],
     open_target: Callable[[str], Target | None],
     *,

@@ -145,10 +145,10 @@ def export_file(
     counter = ProgressCounter(records, progress)
     if target == STANDARD_STREAM:
         with standard_output() as file:
-            formats.write(file, counter, file_format)
+            formats.write_records(file, counter, file_format)
     else:
         with atomic_writer(Path(target)) as file:
-            formats.write(file, counter, file_format)
+            formats.write_records(file, counter, file_format)
     return counter.count
 
 
@@ -285,7 +285,7 @@ def _names_by_id(folder: Path) -> Iterator[tuple[str, str]]:
     for path in formats.list_record_files(folder):
         if path.name.endswith(formats.MARKDOWN_ENDING):
             with open_path(path) as file:
-                records = [record for _, record in formats.read(file, "markdown")]
+                records = [record for _, record in formats.read_records(file, "markdown")]
             if (
                 len(records) == 1
                 and isinstance(records[0], dict)

@@ -25,7 +25,7 @@ from memoranda.bindings.files.importers.importer import (
     parse_moment,
     unescape_name,
 )
-from memoranda.bindings.files.importers.langgraph import METADATA_KEY, TEXTS, item_draft, text_of
+from memoranda.bindings.files.importers.langgraph import METADATA_KEY, TEXTS, item_draft, value_text
 from memoranda.bindings.files.importers.mem0 import memory_draft
 from memoranda.bindings.files.importers.server_memory import OUR_PROJECT, OUR_USER
 from memoranda.encoding import json_text
@@ -291,7 +291,9 @@ def _write_langgraph(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
 def _langgraph_value(outgoing: OutgoingMemory, original: Any) -> dict[str, Any]:
     """Return the value of an item: the fields of the original document, updated with those of the memory."""
     value = original if isinstance(original, dict) else {}
-    text_field = next((name for name in TEXTS if value and value.get(name) == text_of(value)), None)
+    text_field = next(
+        (name for name in TEXTS if value and value.get(name) == value_text(value)), None
+    )
     # Without a text field, the fields themselves were the text, which has changed since.
     base = value if text_field is not None else {}
     ours: dict[str, Any] = {

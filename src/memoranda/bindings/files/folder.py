@@ -285,7 +285,7 @@ class Folder:
                 ):
                     yield from self._walk(inner, f"{path}{name}/", depth + 1)
 
-    def read(self, name: str, *, max_bytes: int) -> bytes:
+    def read_bytes(self, name: str, *, max_bytes: int) -> bytes:
         """Return the bytes of a regular file. Raises NotFound, InvalidInput or TooLarge, with its name."""
         with self._parent(name) as (parent, path):
             return read_file(path, max_bytes=max_bytes, within=parent)

@@ -78,7 +78,7 @@ def require_format(name: str) -> FileFormat:
     return file_format
 
 
-def write(file: IO[bytes], records: Iterable[Record], file_format: Format) -> None:
+def write_records(file: IO[bytes], records: Iterable[Record], file_format: Format) -> None:
     """Write records as they come, holding one at a time."""
     if file_format == "ndjson":
         file.writelines(jsonfile.render_ndjson(records))
@@ -102,7 +102,7 @@ def _render_array(records: Iterable[Record]) -> Iterator[bytes]:
     yield b"[]\n" if opening == b"[" else b"\n]\n"
 
 
-def read(file: IO[bytes], file_format: Format | None) -> Iterator[ParsedRecord]:
+def read_records(file: IO[bytes], file_format: Format | None) -> Iterator[ParsedRecord]:
     """Yield the records of a file; without a format, its first lines decide."""
     lines = read_bounded_lines(
         file, MAX_LINE_BYTES if file_format == "ndjson" else markdown_book.MAX_BLOCK_BYTES
@@ -125,20 +125,20 @@ class Records(msgspec.Struct, frozen=True):
 
     def items(self, source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:
         """Yield the records of a file or of standard input, which `stream` replaces if it was partly read."""
-        for number, record in self._read(source, stream):
+        for number, record in self._read_source(source, stream):
             where = f"{display_name(source)}:{number}" if number > 1 else display_name(source)
             if isinstance(record, MemorandaError):
                 yield Item(form="ump", where=where, number=number, error=record)
             else:
                 yield Item(form="ump", where=where, number=number, value=record)
 
-    def _read(self, source: str, stream: IO[bytes] | None) -> Iterator[ParsedRecord]:
+    def _read_source(self, source: str, stream: IO[bytes] | None) -> Iterator[ParsedRecord]:
         shape = cast("Format | None", self.file_format) or (
             None if source == STANDARD_STREAM else format_by_name(source)
         )
         try:
             with open_source(source, stream) as file:
-                yield from read(file, shape)
+                yield from read_records(file, shape)
         except OSError as error:
             yield 0, InvalidInput(error.strerror or str(error))
         except MemorandaError as error:

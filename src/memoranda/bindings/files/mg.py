@@ -34,7 +34,7 @@ from memoranda.bindings.files.folder import (
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, TooLarge
 from memoranda.service.exchange.importing import Item
-from memoranda.service.oms.views import jsonable
+from memoranda.service.oms.views import to_json_value
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import ContainerSummary, Order
 from memoranda.standards.oms.container_reader import MAX_DECOMPRESSED_BYTES, ContainerReader
@@ -175,7 +175,7 @@ def read_all(file: IO[bytes]) -> bytes:
 
 def read_fields(file: IO[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the fields of each grain that is written as JSON, bare or as `oms get --json` shows it."""
-    for number, (line, document) in enumerate(formats.read(file, None), start=1):
+    for number, (line, document) in enumerate(formats.read_records(file, None), start=1):
         try:
             if isinstance(document, MemorandaError):
                 raise document
@@ -344,7 +344,7 @@ def unpack(source: str, folder: Path, shape: Shape, progress: Progress) -> int:
                         )
                         _write_unsynced(folder / (grain.address + ending), delivery)
                     if fields_file is not None:
-                        fields_file.write(json_text.dump(jsonable(grain.fields)) + b"\n")
+                        fields_file.write(json_text.dump(to_json_value(grain.fields)) + b"\n")
                     progress(count)
     return count
 

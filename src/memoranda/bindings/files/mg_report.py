@@ -21,7 +21,7 @@ from memoranda.bindings.files.mg import (
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, SignatureInvalid
 from memoranda.model.instant import EARLIEST, LATEST, format_instant
 from memoranda.service.exchange.report import Report
-from memoranda.service.oms.views import jsonable
+from memoranda.service.oms.views import to_json_value
 from memoranda.standards.oms import container, container_reader, grains, header, signature
 from memoranda.standards.oms.container import FileHeader
 from memoranda.standards.oms.container_reader import ContainerReader
@@ -219,7 +219,7 @@ def _grain_document(
             document["issued_at_is_signed"] = signed.issued_at_is_signed
     elif doubt is not None:
         document |= {"signature_ok": False, "signature_problem": doubt}
-    return {**document, "fields": jsonable(grain.fields)}
+    return {**document, "fields": to_json_value(grain.fields)}
 
 
 def _header_document(head: Header) -> dict[str, Any]:

@@ -191,7 +191,9 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
             return changed
         if self.properties is None:
             return self._with_fences(changed, properties)
-        if properties.others(_OUR_PROPERTIES) != self.properties.others(_OUR_PROPERTIES):
+        if properties.other_values(_OUR_PROPERTIES) != self.properties.other_values(
+            _OUR_PROPERTIES
+        ):
             raise InvalidInput("its properties are written in a way that cannot be changed here")
         return replace(changed, properties=properties)
 
@@ -204,8 +206,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         """Return the tags for the properties: present ones as they are written, and new ones not in the text."""
         wanted = list(tags)
         present = [word for word in self._tag_words() if word.removeprefix("#") in wanted]
-        known = {*(word.removeprefix("#") for word in present), *_TAG.findall(_prose(text))}
-        return [*present, *(tag for tag in wanted if tag not in known)]
+        present_tags = {*(word.removeprefix("#") for word in present), *_TAG.findall(_prose(text))}
+        return [*present, *(tag for tag in wanted if tag not in present_tags)]
 
 
 def _reads_back(note: Note) -> bool:

@@ -217,8 +217,8 @@ def open_memories(
             is_markdown = has_markdown_name or seen.lstrip().startswith(b"#")
             shape = "markdown" if is_markdown else "jsonl"
         joined = rejoin_stream(seen, file)
-        read = markdown.read_memories if shape == "markdown" else lines.read_lines
-        yield OpenedSource(name=display_name(source), shape=shape, lines=read(joined))
+        read_lines = markdown.read_memories if shape == "markdown" else lines.read_lines
+        yield OpenedSource(name=display_name(source), shape=shape, lines=read_lines(joined))
 
 
 @contextmanager

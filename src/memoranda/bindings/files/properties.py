@@ -120,7 +120,7 @@ class Properties:
             return tuple(re.split(r"[,\s]+", value.scalars[0].text.strip(", \t\r\n")))
         return tuple(scalar.text for scalar in value.scalars if scalar.text)
 
-    def others(self, ours: Sequence[str]) -> list[str]:
+    def other_values(self, ours: Sequence[str]) -> list[str]:
         """Return the source of all values but ours."""
         return [
             self.source[value.start : value.end].rstrip()

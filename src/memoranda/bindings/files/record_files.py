@@ -242,29 +242,29 @@ def without_identity(fields: Unchecked) -> Unchecked:
     return {**new_fields, "time": validity} if validity else new_fields
 
 
-def diff_record(fields: Unchecked, shown: Record, full: Record) -> Unchecked:
+def diff_record(fields: Unchecked, exported: Record, full: Record) -> Unchecked:
     """Return the patch that gives a record the fields of an edited file; empty if it has them.
 
-    `shown` is the record as files show it, without the parts that its consent redacts; `full` has those, too. Raises
+    `exported` is the record as files show it, without the parts that its consent redacts; `full` has those, too. Raises
     InvalidInput for an edit that no revision can make.
     """
     for name in _FIXED:
-        if name in fields and not _is_contained(fields[name], shown.get(name, {})):
+        if name in fields and not _is_contained(fields[name], exported.get(name, {})):
             raise InvalidInput(
                 f"{name} cannot be changed by editing; delete this file and write a new one"
             )
     patch: dict[str, Any] = {}
-    body = _body_patch(fields.get("body", {}), shown["body"], full)
+    body = _body_patch(fields.get("body", {}), exported["body"], full)
     if body is not None:
         patch["body"] = body
-    lifecycle = _changed_fields(fields.get("lifecycle"), shown.get("lifecycle", {}), "lifecycle")
+    lifecycle = _changed_fields(fields.get("lifecycle"), exported.get("lifecycle", {}), "lifecycle")
     if lifecycle:
         patch["lifecycle"] = lifecycle
     if "relations" in fields and not _is_equal_json(
-        fields["relations"], shown.get("relations", [])
+        fields["relations"], exported.get("relations", [])
     ):
         patch["relations"] = fields["relations"]
-    time = _time_patch(fields.get("time"), shown["time"])
+    time = _time_patch(fields.get("time"), exported["time"])
     if time:
         patch["time"] = time
     # A patch replaces body and relations as a whole, so the file must have had all of them.
@@ -272,20 +272,20 @@ def diff_record(fields: Unchecked, shown: Record, full: Record) -> Unchecked:
     return patch
 
 
-def _body_patch(body: Any, shown: Body, full: Record) -> Unchecked | None:
+def _body_patch(body: Any, exported: Body, full: Record) -> Unchecked | None:
     """Return the body with the edits of a file; None if there are none. Raises InvalidInput."""
-    text = body.get("text", shown["text"])
+    text = body.get("text", exported["text"])
     if not text:
         raise InvalidInput("the text is empty; delete the file to forget the memory")
     is_data_edited = "structured" in body and not _is_equal_json(
-        body["structured"], shown.get("structured")
+        body["structured"], exported.get("structured")
     )
-    is_redacted = not _is_equal_json(shown.get("structured"), full["body"].get("structured"))
+    is_redacted = not _is_equal_json(exported.get("structured"), full["body"].get("structured"))
     if is_data_edited and is_redacted:
         raise InvalidInput(
             "body.structured is redacted here and cannot be edited; use 'memoranda revise'"
         )
-    if text == shown["text"] and not is_data_edited:
+    if text == exported["text"] and not is_data_edited:
         return None
     edited: Unchecked = {**rules.drop_original(full)["body"], "text": text}
     if is_data_edited:
@@ -293,7 +293,7 @@ def _body_patch(body: Any, shown: Body, full: Record) -> Unchecked | None:
     return edited
 
 
-def _changed_fields(edited: Any, shown: Mapping[str, object], name: str) -> Unchecked:
+def _changed_fields(edited: Any, current: Mapping[str, object], name: str) -> Unchecked:
     """Return the fields of an object that differ from the record. Raises InvalidInput for another value."""
     if edited is None:
         return {}
@@ -302,17 +302,17 @@ def _changed_fields(edited: Any, shown: Mapping[str, object], name: str) -> Unch
     return {
         field: value
         for field, value in edited.items()
-        if field not in shown or not _is_equal_json(value, shown[field])
+        if field not in current or not _is_equal_json(value, current[field])
     }
 
 
-def _time_patch(edited: Any, shown: Mapping[str, object]) -> Unchecked:
+def _time_patch(edited: Any, current: Mapping[str, object]) -> Unchecked:
     """Return the changed times; those of writing and observing cannot be edited and are ignored."""
-    changed = _changed_fields(edited, shown, "time")
+    changed = _changed_fields(edited, current, "time")
     return {
         name: value
         for name, value in changed.items()
-        if name not in ("created", "observed") and not _is_same_instant(value, shown.get(name))
+        if name not in ("created", "observed") and not _is_same_instant(value, current.get(name))
     }
 
 

@@ -143,7 +143,7 @@ def _refuse_marker(folder: Folder, marker: dict[str, Any], expected: dict[str, A
 def _read_marker(folder: Folder) -> dict[str, Any] | None:
     """Read the marker of a folder; None if there is none, or if it is not one."""
     try:
-        marker = parse(folder.read(MARKER_FILE, max_bytes=MAX_MARKER_BYTES))
+        marker = parse(folder.read_bytes(MARKER_FILE, max_bytes=MAX_MARKER_BYTES))
     except MemorandaError:
         return None
     is_marker = isinstance(marker, dict) and isinstance(marker.get("folder"), str)
@@ -317,7 +317,7 @@ class FolderPass(ABC, Generic[Content]):
                 self._problems[ascii(name)] = "its name holds characters that no title can have"
                 continue
             try:
-                data = self._folder.read(name, max_bytes=MAX_BLOCK_BYTES)
+                data = self._folder.read_bytes(name, max_bytes=MAX_BLOCK_BYTES)
             except MemorandaError as error:
                 self._problems[name] = error.message.removeprefix(f"{name.rsplit('/', 1)[-1]}: ")
                 continue
@@ -441,8 +441,8 @@ class FolderPass(ABC, Generic[Content]):
     def _plan_write(
         self, name: str, did: str, detail: str = "", record: Record | None = None
     ) -> SyncPlan:
-        shown = record or self._latest[name]
-        return one_step(name, did, lambda: self._write_record(name, shown), detail)
+        new_record = record or self._latest[name]
+        return one_step(name, did, lambda: self._write_record(name, new_record), detail)
 
     def _plan_conflict(self, name: str, reason: str) -> SyncPlan:
         """Plan to copy the person's text to a file of its own, and to show the store's version in the old one."""
@@ -493,12 +493,12 @@ class FolderPass(ABC, Generic[Content]):
         """Raise InvalidInput if a file changed since it was scanned."""
         digest: str | None = None
         with suppress(NotFound):
-            digest = fingerprint(self._folder.read(name, max_bytes=MAX_BLOCK_BYTES))
+            digest = fingerprint(self._folder.read_bytes(name, max_bytes=MAX_BLOCK_BYTES))
         if digest != self._digests.get(name):
             raise InvalidInput("it changed while it was being synchronised; run sync again")
 
     def _read_bytes(self, name: str) -> bytes:
-        return self._edited.get(name) or self._folder.read(name, max_bytes=MAX_BLOCK_BYTES)
+        return self._edited.get(name) or self._folder.read_bytes(name, max_bytes=MAX_BLOCK_BYTES)
 
     def _free_conflict_name(self, name: str) -> str:
         """Return a free name for the copy of a file in conflict, and reserve it."""

@@ -376,12 +376,12 @@ class NoteFolder(FolderPass[Note]):
         for start in range(0, len(steps), LISTED_LIMIT):
             batch = steps[start : start + LISTED_LIMIT]
             yield SyncPlan(steps=batch, run=partial(self._import_notes, batch))
-        for name, known in self._known_links.items():
+        for name, links in self._known_links.items():
             # A link may be written before its note is.
             if name in self._edited or name in self._revised or not self._exists(name):
                 continue
-            new_links = [root for root in self._linked_roots(name) if root not in known]
-            if new_links and len(known) < _MAX_LINKS:
+            new_links = [root for root in self._linked_roots(name) if root not in links]
+            if new_links and len(links) < _MAX_LINKS:
                 add_links = partial(self._add_links, name, new_links)
                 yield one_step(name, "revised", add_links, "a link found its note")
         yield SyncPlan(steps=(), run=self._mark_pending_synced)

@@ -100,29 +100,30 @@ CAL: Final = Standard(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedQuery:
+class CalRequest:
     """A query, and the options that came with it."""
 
     query: Given
-    params: dict[str, Any] | None
+    params: dict[str, object] | None
     cursor: str | None
     strict: bool
+    # The namespace, user, owner, agent and token that the query runs with.
     caller_fields: dict[str, Any]
 
 
-def query_parser(shape: type[Query]) -> Callable[[HttpCall], ParsedQuery]:
+def query_parser(shape: type[Query]) -> Callable[[HttpCall], CalRequest]:
     """Return the parser of a query and its options, which may stand in the body or in the URL, but not in both."""
 
-    def parse_call(call: HttpCall) -> ParsedQuery:
+    def parse_call(call: HttpCall) -> CalRequest:
         query, in_body = _split_body(call)
-        in_url: dict[str, Any] = wire.parse_query(call.scope)
+        in_url = wire.parse_query(call.scope)
         if repeated := sorted(set(in_body) & set(in_url)):
             raise InvalidInput(f"{repeated[0][:40]!a} is given both in the URL and in the body")
         # A query in bytes is decoded by the language; the shape checks only the options then.
         text = "" if isinstance(query, bytes) else query
         request = shape.parse({**_parse_flags(in_url), **in_body, "query": text})
         caller_fields = {name: getattr(request, name) for name in CALLER_FIELDS}
-        return ParsedQuery(
+        return CalRequest(
             query=query if isinstance(query, bytes) else request.query,
             params=None if request.params is UNSET else request.params,
             cursor=request.cursor if isinstance(request, PagedQuery) else None,
@@ -134,14 +135,15 @@ def query_parser(shape: type[Query]) -> Callable[[HttpCall], ParsedQuery]:
     return parse_call
 
 
-def _parse_flags(url: dict[str, Any]) -> dict[str, Any]:
+def _parse_flags(in_url: Mapping[str, str]) -> dict[str, object]:
     """Return the fields of a URL with `strict` as a boolean; there it is text."""
-    if "strict" not in url:
-        return url
-    return {**url, "strict": {"true": True, "false": False}.get(url["strict"], url["strict"])}
+    fields: dict[str, object] = dict(in_url)
+    if in_url.get("strict") in ("true", "false"):
+        fields["strict"] = in_url["strict"] == "true"
+    return fields
 
 
-def _split_body(call: HttpCall) -> tuple[Any, dict[str, Any]]:
+def _split_body(call: HttpCall) -> tuple[Any, dict[str, object]]:
     """Return the query in a body, and the other fields of the body. Raises InvalidInput."""
     if call.media_type == TEXT:
         return call.raw, {}
@@ -159,14 +161,16 @@ def _split_body(call: HttpCall) -> tuple[Any, dict[str, Any]]:
 # --- the verbs ---------------------------------------------------------------------------------------------
 
 
-def run(service: Service, call: HttpCall, request: ParsedQuery) -> HttpAnswer:
+def run(service: Service, call: HttpCall, request: CalRequest) -> HttpAnswer:
     """Run a query, and return its answer in the media type that Accept prefers."""
-    options: dict[str, Any] = {
-        "params": request.params,
-        "cursor": request.cursor,
-        "strict": request.strict,
-    }
-    answer = service.cal.run(call.access, request.query, **options, **request.caller_fields)
+    answer = service.cal.run(
+        call.access,
+        request.query,
+        params=request.params,
+        cursor=request.cursor,
+        strict=request.strict,
+        **request.caller_fields,
+    )
     # Section 15: without a preference, the answer has the form of the request.
     own = JSON_FORM if call.media_type == JSON_FORM else wire.JSON
     media_type = wire.prefer_media_type(
@@ -175,15 +179,20 @@ def run(service: Service, call: HttpCall, request: ParsedQuery) -> HttpAnswer:
     return HttpAnswer(body=dump(answer), media_type=media_type, headers=((b"vary", b"accept"),))
 
 
-def check(service: Service, _call: HttpCall, request: ParsedQuery) -> Mapping[str, Any]:
+def check(service: Service, _call: HttpCall, request: CalRequest) -> Mapping[str, object]:
     """Return whether a query is valid, and its first error."""
     return service.cal.check(request.query, params=request.params, strict=request.strict)
 
 
-def prepare(service: Service, call: HttpCall, request: ParsedQuery) -> dict[str, Any]:
+def prepare(service: Service, call: HttpCall, request: CalRequest) -> dict[str, object]:
     """Prepare a query, and return its side effects with the token that executes it."""
-    options: dict[str, Any] = {"params": request.params, "strict": request.strict}
-    return service.cal.prepare(call.access, request.query, **options, **request.caller_fields)
+    return service.cal.prepare(
+        call.access,
+        request.query,
+        params=request.params,
+        strict=request.strict,
+        **request.caller_fields,
+    )
 
 
 def card(_service: Service, _call: HttpCall, _request: None) -> HttpAnswer:
@@ -191,10 +200,10 @@ def card(_service: Service, _call: HttpCall, _request: None) -> HttpAnswer:
     return HttpAnswer(body=prompt_card().encode("utf-8"), media_type=PLAIN)
 
 
-def capabilities(service: Service, call: HttpCall, _request: None) -> dict[str, Any]:
+def capabilities(service: Service, call: HttpCall, _request: None) -> dict[str, object]:
     """Return the capabilities as `DESCRIBE capabilities` does."""
     answer = service.cal.run(call.access, "DESCRIBE capabilities")
-    description: dict[str, Any] = answer["description"]
+    description: dict[str, object] = answer["description"]
     return description
 
 
@@ -224,7 +233,7 @@ OPERATIONS: Final = (
         "GET",
         "/cal/card",
         "cal_card",
-        "The language on one card, for a model's prompt (CAL §27)",
+        "Return the language on one card, for a model's prompt (CAL §27)",
         card,
         "",
         gives={"text/plain": {"schema": STRING}},
@@ -233,7 +242,7 @@ OPERATIONS: Final = (
         "GET",
         "/cal/capabilities",
         "cal_capabilities",
-        "The supported parts of CAL: DESCRIBE capabilities (CAL §24)",
+        "Return the supported parts of CAL: DESCRIBE capabilities (CAL §24)",
         capabilities,
         "CalCapabilities",
     ),

@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
-from typing import Any, Final
+from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.http import wire
-from memoranda.bindings.http.cal import ParsedQuery, malformed, query_parser
+from memoranda.bindings.http.cal import CalRequest, malformed, query_parser
 from memoranda.bindings.http.call import HttpCall
 from memoranda.bindings.http.threads import Threads
 from memoranda.bindings.operations.cal import EVENTS, LINES
@@ -98,19 +98,21 @@ class CalStreams:
         for stream in tuple(self._streams):
             stream.cancel(BY_SERVER)
 
-    def _parse_call(self, scope: Scope, raw: bytes) -> ParsedQuery:
+    def _parse_call(self, scope: Scope, raw: bytes) -> CalRequest:
         try:
             return _parse_query(HttpCall(scope=scope, raw=raw, max_body_bytes=self._max_body_bytes))
         except InvalidInput as error:
             raise malformed(error) from None
 
-    def _events(self, access: Access, request: ParsedQuery) -> Events:
-        options: dict[str, Any] = {
-            "params": request.params,
-            "strict": request.strict,
-            "raises": True,
-        }
-        return self._service.cal.stream(access, request.query, **options, **request.caller_fields)
+    def _events(self, access: Access, request: CalRequest) -> Events:
+        return self._service.cal.stream(
+            access,
+            request.query,
+            params=request.params,
+            strict=request.strict,
+            raises=True,
+            **request.caller_fields,
+        )
 
     def _admit(self, stream: _CalStream) -> None:
         """Register a stream. Raises RateLimited if there are too many."""

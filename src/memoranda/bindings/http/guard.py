@@ -117,7 +117,7 @@ class Caller:
         self.access: Access | None = None
 
     def authenticate(self) -> Access:
-        """Look the credential up in the store; to be called in a thread. Raises Unauthorized."""
+        """Return the access of the credential, read from the store once. Call it in a thread. Raises Unauthorized."""
         if self.access is None:
             access = self._gate.authenticate(self.bearer)
             if access.is_stranger:
@@ -194,6 +194,7 @@ class ResponseSender:
         return (part, part) if part in _PARTS else ("none", "none")
 
     def _count(self, status: int) -> None:
+        """Count, trace and log the request."""
         seconds = perf_counter() - self._began
         standard, operation = self.operation
         HTTP_REQUESTS.add(standard, operation, str(status))
@@ -248,6 +249,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request within its span."""
         with request_span(scope["headers"]) as span:
             sender = ResponseSender(
                 scope, partial(self._unread.send, scope, send), SECURITY_HEADERS, span
@@ -257,6 +259,7 @@ class Guard:
     async def _check_and_serve(
         self, sender: ResponseSender, scope: Scope, receive: Receive
     ) -> None:
+        """Check a request and serve it. Errors before the start of the answer are answered here."""
         try:
             self._check_host(scope)
             origin = self._check_origin(scope)

@@ -58,7 +58,7 @@ OPERATION: Final = UMP.row(
     "GET",
     "/metrics",
     "metrics",
-    "The metrics of this server, for Prometheus; for the operator, unless configured otherwise",
+    "Return the metrics of this server, for Prometheus; for the operator, unless configured otherwise",
     metrics,
     gives={"text/plain": {"schema": {"type": "string"}}},
     answer="",

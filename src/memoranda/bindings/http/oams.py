@@ -8,7 +8,7 @@ only, with 204. A single call gets the headers of the same operation in REST.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET
 
@@ -62,7 +62,7 @@ BATCH_DEPTH: Final = MAX_DEPTH + 2
 # --- errors ------------------------------------------------------------------------------------------------
 
 
-def describe_error(error: MemorandaError) -> tuple[int, str, dict[str, Any]]:
+def describe_error(error: MemorandaError) -> tuple[int, str, dict[str, object]]:
     """Return the code, message and data of an error (section 3)."""
     code = codes.code_of(error)
     reason = "version_conflict" if isinstance(error, VersionMismatch) else error.code
@@ -169,7 +169,7 @@ def forget(service: Service, call: HttpCall, request: ForgetRequest) -> HttpAnsw
     return HttpAnswer(status=204)
 
 
-def namespaces(service: Service, call: HttpCall, _request: NamespacesRequest) -> dict[str, Any]:
+def namespaces(service: Service, call: HttpCall, _request: NamespacesRequest) -> dict[str, object]:
     """Return the default namespace of the caller, and all namespaces."""
     return {
         "default": str(service.oams.namespace(call.access)),
@@ -177,7 +177,7 @@ def namespaces(service: Service, call: HttpCall, _request: NamespacesRequest) ->
     }
 
 
-def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, Any]:
+def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, object]:
     """Return a page of lines as an export file has them."""
     lines, following, report = service.oams.export_page(
         call.access, request.namespace, after=int(request.cursor or 0)
@@ -318,7 +318,7 @@ def parse_calls(call: HttpCall) -> rpc.Envelope:
 
 def call_methods(service: Service, call: HttpCall, envelope: rpc.Envelope) -> HttpAnswer:
     """Perform the calls one after the other, and return their replies."""
-    answers: list[dict[str, Any]] = []
+    answers: list[dict[str, object]] = []
     headers: tuple[wire.Header, ...] = ()
     for rpc_call in envelope.calls:
         answer, headers = _perform_call(service, call, rpc_call)
@@ -334,7 +334,7 @@ def call_methods(service: Service, call: HttpCall, envelope: rpc.Envelope) -> Ht
 
 def _perform_call(
     service: Service, call: HttpCall, rpc_call: rpc.RpcCall
-) -> tuple[dict[str, Any], tuple[wire.Header, ...]]:
+) -> tuple[dict[str, object], tuple[wire.Header, ...]]:
     """Perform one call, and return its reply with the headers of the operation."""
     if rpc_call.problem is not None:
         return rpc.build_refusal(rpc_call), ()
@@ -357,7 +357,7 @@ OPERATIONS: Final = (
         "POST",
         RPC_PATH,
         "oams_rpc",
-        "The same operations as JSON-RPC 2.0: one call, or a batch of them (OAMS §3)",
+        "Call the same operations by JSON-RPC 2.0: one call, or a batch of them (OAMS §3)",
         call_methods,
         "OamsReplies",
         None,

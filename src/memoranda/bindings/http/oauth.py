@@ -207,6 +207,7 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         return await self._exchange(token, scopes)
 
     async def _exchange(self, token: GrantToken | None, verbs: Sequence[str]) -> OAuthToken:
+        """Exchange a code or refresh token for new tokens. Raises TokenError if it was used before."""
         assert token is not None, "it was loaded just before"
         try:
             granted: IssuedTokens = await self._threads.run(self._grants.exchange, token, verbs)
@@ -291,6 +292,7 @@ class OAuth:
         return Request(request.scope, receive_again)
 
     def _provider(self, request: Request) -> _Provider:
+        """Return the provider for the URL by which this request came."""
         return _Provider(self._grants, self._threads, base_of(request), self._registration)
 
     async def _resource_metadata(self, request: Request) -> Response:
@@ -327,11 +329,13 @@ class OAuth:
         return JSONResponse(document)
 
     async def _register(self, request: Request) -> Response:
+        """Register a program (RFC 7591)."""
         return await RegistrationHandler(
             self._provider(request), ClientRegistrationOptions()
         ).handle(request)
 
     async def _authorize(self, request: Request) -> Response:
+        """Check an authorization request, and redirect to the consent page or back to the program."""
         base = base_of(request)
         # RFC 6749 3.1: no parameter may occur twice; this raises InvalidInput.
         wire.parse_query(request.scope)
@@ -343,6 +347,7 @@ class OAuth:
         return RedirectResponse(construct_redirect_uri(location, iss=base), 302)
 
     async def _token(self, request: Request) -> Response:
+        """Exchange a code or a refresh token for tokens, if the resource is ours."""
         provider = self._provider(request)
         form = await request.form()
         if len(form) != len(form.multi_items()):
@@ -356,6 +361,7 @@ class OAuth:
         return answer
 
     async def _revoke(self, request: Request) -> Response:
+        """Revoke the grant of a refresh token (RFC 7009)."""
         provider = self._provider(request)
         return await RevocationHandler(provider, ClientAuthenticator(provider)).handle(request)
 

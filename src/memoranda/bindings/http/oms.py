@@ -7,7 +7,7 @@ Nothing here deletes, except for compliance and with a reason.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from msgspec.structs import asdict
 
@@ -20,7 +20,7 @@ from memoranda.encoding.bases import base64_encode
 from memoranda.encoding.json_text import dump
 from memoranda.encoding.shapes import TEXT, check_field_names, closed_object, ref
 from memoranda.errors import GrainError, InvalidInput, MemorandaError
-from memoranda.service.oms.views import Given, StoredGrain
+from memoranda.service.oms.views import GrainInput, StoredGrain
 from memoranda.service.service import Service
 from memoranda.standards.oms.answers import ADDRESS, ANSWERS, DOCUMENTS
 from memoranda.standards.oms.mapping import MEDIA_TYPE, SIGNED_MEDIA_TYPE
@@ -86,7 +86,7 @@ G = TypeVar("G", bound=PutRequest)
 class GrainRequest:
     """A request with a grain, as bytes or as fields, and its options."""
 
-    grain: Given
+    grain: GrainInput
     owner: str | None = None
     justification: str = ""
 
@@ -122,7 +122,7 @@ def _parse_body(call: HttpCall, shape: type[G]) -> G | bytes:
 # --- verbs with more than their row says -------------------------------------------------------------------
 
 
-def put(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, Any]:
+def put(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, object]:
     """Store a grain."""
     stored = service.grains.put(call.access, request.grain, owner=request.owner)
     return {"address": stored.address, "result": stored.result, "warnings": list(stored.warnings)}
@@ -152,12 +152,12 @@ def _show(call: HttpCall, stored: StoredGrain) -> HttpAnswer:
     )
 
 
-def list_grains(service: Service, call: HttpCall, request: OwnedFindRequest) -> dict[str, Any]:
+def list_grains(service: Service, call: HttpCall, request: OwnedFindRequest) -> dict[str, object]:
     """Return the grains that a query in the URL finds."""
     return service.grains.find(call.access, request, owner=request.owner).document()
 
 
-def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, Any]:
+def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, object]:
     """Return a page of grains as bytes, with their index."""
     page, following, report = service.grains.export_page(
         call.access,
@@ -173,7 +173,7 @@ def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str
     return {"grains": grains, "report": report.document(), "next_cursor": format_cursor(following)}
 
 
-def supersede(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, Any]:
+def supersede(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, object]:
     """Replace a grain, as its policy allows."""
     superseded = service.grains.supersede(
         call.access,
@@ -186,7 +186,7 @@ def supersede(service: Service, call: HttpCall, request: GrainRequest) -> dict[s
 
 def set_verification(
     service: Service, call: HttpCall, request: VerificationRequest
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Set a grain's verification status, and return it with the address."""
     address = call.path_name("address")
     status = service.grains.set_verification(
@@ -195,19 +195,19 @@ def set_verification(
     return {"address": address, "verification_status": status}
 
 
-def place_hold(service: Service, call: HttpCall, request: ReasonRequest) -> dict[str, Any]:
+def place_hold(service: Service, call: HttpCall, request: ReasonRequest) -> dict[str, object]:
     """Put a legal hold on a grain."""
     return _set_hold(service, call, request, is_held=True)
 
 
-def lift_hold(service: Service, call: HttpCall, request: ReasonRequest) -> dict[str, Any]:
+def lift_hold(service: Service, call: HttpCall, request: ReasonRequest) -> dict[str, object]:
     """Remove the legal hold of a grain."""
     return _set_hold(service, call, request, is_held=False)
 
 
 def _set_hold(
     service: Service, call: HttpCall, request: ReasonRequest, *, is_held: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     address = call.path_name("address")
     return {
         "address": address,

@@ -66,7 +66,7 @@ def no_route(status: int, _path: str) -> Refusal:
     return status, build_problem(NOT_FOUND, "no route")
 
 
-def _name(example: str, description: str = "") -> dict[str, Any]:
+def _name(example: str, description: str = "") -> dict[str, object]:
     """Return the OpenAPI parameter of a name in the path."""
     described = {"description": description} if description else {}
     return {"schema": {"type": "string", "minLength": 1}, "example": example, **described}
@@ -174,7 +174,7 @@ def run_in_path(call: HttpCall) -> str | None:
     return call.path_name("run_id") if "run_id" in call.scope["path_params"] else None
 
 
-def answer_with_file(file: dict[str, Any]) -> HttpAnswer:
+def answer_with_file(file: dict[str, object]) -> HttpAnswer:
     """Return a workspace file with its version as ETag."""
     return HttpAnswer(result=file, headers=((b"etag", str(file["etag"]).encode("ascii")),))
 
@@ -220,7 +220,7 @@ OPENWOP: Final = Standard(
 # --- verbs with more than their row says -------------------------------------------------------------------
 
 
-def put_entries(service: Service, call: HttpCall, request: PutEntriesRequest) -> dict[str, Any]:
+def put_entries(service: Service, call: HttpCall, request: PutEntriesRequest) -> dict[str, object]:
     """Write several entries, and return only their ids.
 
     The answer is recorded for a day under its Idempotency-Key, where forgetting would not reach the contents.
@@ -229,7 +229,7 @@ def put_entries(service: Service, call: HttpCall, request: PutEntriesRequest) ->
     return {"ids": [entry["id"] for entry in entries]}
 
 
-def list_files(service: Service, call: HttpCall, request: ListFilesRequest) -> dict[str, Any]:
+def list_files(service: Service, call: HttpCall, request: ListFilesRequest) -> dict[str, object]:
     """Return the workspace files under a prefix; none if no path can have that prefix."""
     if not is_prefix(request.prefix):
         return {"files": []}
@@ -267,13 +267,13 @@ def delete_file(service: Service, call: HttpCall, _request: None) -> None:
         raise NotFound("no such workspace file")
 
 
-def watch_commitments(service: Service, call: HttpCall, request: WatchRequest) -> dict[str, Any]:
+def watch_commitments(service: Service, call: HttpCall, request: WatchRequest) -> dict[str, object]:
     """Start or stop watching a ref for commitments, and return the new state."""
     service.openwop.watch_commitments(call.access, request.memory_ref, is_watched=request.watched)
     return {"memoryRef": request.memory_ref, "watched": request.watched}
 
 
-def fire_commitment(service: Service, call: HttpCall, request: FireRequest) -> dict[str, Any]:
+def fire_commitment(service: Service, call: HttpCall, request: FireRequest) -> dict[str, object]:
     """Fire a commitment, and return it with its event. There is no event if it was fired before."""
     event, commitment = service.openwop.fire_commitment(
         call.access, call.path_name("commitment_id"), condition=request.condition
@@ -281,7 +281,7 @@ def fire_commitment(service: Service, call: HttpCall, request: FireRequest) -> d
     return {"commitment": commitment.document(), **({} if event is None else {"event": event})}
 
 
-def apply(service: Service, call: HttpCall, request: ApplyRequest) -> dict[str, Any]:
+def apply(service: Service, call: HttpCall, request: ApplyRequest) -> dict[str, object]:
     """Apply a proposal, and return the installed artifact."""
     applied = service.openwop.apply_proposal(
         call.access, call.path_name("proposal_id"), approval_id=request.approval_id
@@ -296,7 +296,9 @@ def reject(service: Service, call: HttpCall, request: RejectRequest) -> Any:
     )
 
 
-def register(service: Service, call: HttpCall, request: RegisterWebhookRequest) -> dict[str, Any]:
+def register(
+    service: Service, call: HttpCall, request: RegisterWebhookRequest
+) -> dict[str, object]:
     """Register a webhook whose address is allowed."""
     check_url(request.url, is_private_allowed=service.context.webhooks_anywhere)
     return service.openwop.register_webhook(call.access, request.url, request.events, request.tags)

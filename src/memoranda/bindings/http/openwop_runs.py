@@ -68,7 +68,7 @@ WORKFLOWS: Final[Mapping[str, Workflow]] = {
 def start_with(workflows: Mapping[str, Workflow]) -> Serve:
     """Return the function that starts one of these workflows."""
 
-    def start(service: Service, call: HttpCall, request: RunRequest) -> dict[str, Any]:
+    def start(service: Service, call: HttpCall, request: RunRequest) -> dict[str, object]:
         # The tenant is that of the credential; one named in the request gives no rights (WCT-1).
         workflow = workflows.get(request.workflow_id)
         if workflow is None:
@@ -87,7 +87,7 @@ def discovery_with(fixtures: tuple[str, ...]) -> Serve:
     return discovery
 
 
-def _started_answer(run: Run) -> dict[str, Any]:
+def _started_answer(run: Run) -> dict[str, object]:
     urls = {"eventsUrl": f"/v1/runs/{run.run_id}/events", "statusUrl": f"/v1/runs/{run.run_id}"}
     return {"runId": run.run_id, "status": run.status, **urls}
 
@@ -95,7 +95,7 @@ def _started_answer(run: Run) -> dict[str, Any]:
 # --- any run -----------------------------------------------------------------------------------------------
 
 
-def fork(service: Service, call: HttpCall, request: ForkRequest) -> dict[str, Any]:
+def fork(service: Service, call: HttpCall, request: ForkRequest) -> dict[str, object]:
     """Start a fork of a run at one of its events, and return the new run."""
     source = call.path_name("run_id")
     run = service.openwop.fork(call.access, source, mode=request.mode, from_seq=request.from_seq)
@@ -110,19 +110,19 @@ def fork(service: Service, call: HttpCall, request: ForkRequest) -> dict[str, An
 # --- runs of a host ----------------------------------------------------------------------------------------
 
 
-def list_runs(service: Service, call: HttpCall, request: ListRunsRequest) -> dict[str, Any]:
+def list_runs(service: Service, call: HttpCall, request: ListRunsRequest) -> dict[str, object]:
     """Return a page of runs, the latest first: complete ones, or without their variables."""
     limit = MAX_RUNS if request.limit is None else min(request.limit, MAX_RUNS)
     runs = service.openwop.runs(call.access, before=request.start, limit=limit)
     documents = _fitting_runs(runs) if request.is_full else [_brief_run(run) for run in runs]
     is_more = len(runs) == limit or len(documents) < len(runs)
-    more = {"nextCursor": "{}.{}".format(*runs[len(documents) - 1].place)} if is_more else {}
+    more = {"nextCursor": "{}.{}".format(*runs[len(documents) - 1].cursor)} if is_more else {}
     return {"runs": documents, **more}
 
 
-def _fitting_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _fitting_runs(runs: Sequence[Run]) -> list[dict[str, object]]:
     """Return the complete runs that fit into an answer, at least one."""
-    documents: list[dict[str, Any]] = []
+    documents: list[dict[str, object]] = []
     size = 0
     for run in runs:
         size += len(dump(run.document()))
@@ -132,7 +132,7 @@ def _fitting_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return documents
 
 
-def run_pass(service: Service, call: HttpCall, request: ConsolidationRequest) -> dict[str, Any]:
+def run_pass(service: Service, call: HttpCall, request: ConsolidationRequest) -> dict[str, object]:
     """Run a consolidation with a host's options. The answer holds only ids of entries: it is recorded for a day."""
     host, ref = service.openwop, request.memory_ref
     if request.act == "consolidation":
@@ -147,19 +147,16 @@ def run_pass(service: Service, call: HttpCall, request: ConsolidationRequest) ->
         compacted = host.compact(call.access, ref)
         run, event = compacted.run.document(), compacted.event
         return {"run": run, "event": event, "entryId": compacted.entry["id"]}
-    options: dict[str, Any] = {
-        "given": request.texts,
-        "run_id": request.run_id,
-        "of_archives": request.of_archives,
-    }
     archive = host.distill(
         call.access,
         ref,
         token_budget=request.token_budget,
         is_indexed=request.is_indexed,
-        **options,
+        given=request.texts,
+        run_id=request.run_id,
+        of_archives=request.of_archives,
     )
-    answer: dict[str, Any] = {
+    answer: dict[str, object] = {
         "run": archive.run.document(),
         "event": archive.event,
         "entryId": archive.entry["id"],
@@ -170,12 +167,12 @@ def run_pass(service: Service, call: HttpCall, request: ConsolidationRequest) ->
     return answer
 
 
-def _brief_run(run: Run) -> dict[str, Any]:
+def _brief_run(run: Run) -> dict[str, object]:
     """Return a run for a list: without its variables, which may be long."""
     return {name: value for name, value in run.snapshot().items() if name != "variables"}
 
 
-def begin(service: Service, call: HttpCall, request: BeginRunRequest) -> dict[str, Any]:
+def begin(service: Service, call: HttpCall, request: BeginRunRequest) -> dict[str, object]:
     """Register a run of the host, and return its id and URLs."""
     if request.workflow_id.startswith(HOST_WORKFLOW):
         raise InvalidInput(
@@ -219,7 +216,7 @@ def operations(
             "GET",
             DISCOVERY,
             "openwop_discovery",
-            "The capabilities of this host (openwop)",
+            "Return the capabilities of this host (openwop)",
             discovery_with(fixtures),
             "OpenwopDiscovery",
             is_public=True,
@@ -257,7 +254,7 @@ OPERATIONS: Final = (
         "GET",
         f"{_RUN}/events/poll",
         "openwop_poll",
-        "Later events as soon as there are some",
+        "Wait for later events of a run",
         None,
         "OpenwopEvents",
         PollRequest,

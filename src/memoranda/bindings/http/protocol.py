@@ -110,11 +110,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     # --- connections ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Admit the connection, and start the timer of its first head."""
         super().connection_made(_JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
         self._crowd.admit(self, self._address)
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Remove the connection from the counts."""
         self._crowd.remove(self)
         self._stop_timers()
         super().connection_lost(exc)
@@ -138,6 +140,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     # --- reading -------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        """Add received bytes to the buffer, and parse those that may be parsed now."""
         self._unparsed += data
         self._parse_received()
 
@@ -176,6 +179,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return self.cycle
 
     def on_response_complete(self) -> None:
+        """Count the connection for its credential, and parse what waited behind the answer."""
         access = self.cycle.scope["state"].get("access") if not self.pipeline else None
         if access is not None:
             # The connection is authenticated, and idle from now on.
@@ -185,16 +189,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._parse_received()
 
     def on_message_begin(self) -> None:
+        """Limit the pipelined requests."""
         if len(self.pipeline) >= PIPELINED_LIMIT:
             raise ValueError("too many requests at once")
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Limit the headers of a request."""
         if len(self.headers) >= HEADERS_LIMIT:
             raise ValueError("too many headers")
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        """End the timer of the head, and begin the request."""
         self._unaccounted_bytes = 0
         self._stop_head_timer()
         # The application calls this to drop the connection of an answer that is not read.
@@ -202,20 +209,24 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        """Pass a part of the body on."""
         self._unaccounted_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        """Pass the end of a request on."""
         self._unaccounted_bytes = 0
         super().on_message_complete()
 
     # --- waiting -------------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
+        """Start the timer of a client that does not read."""
         self._send_timer = self.loop.call_later(SEND_SECONDS_LIMIT, self.drop)
         super().pause_writing()
 
     def resume_writing(self) -> None:
+        """End the timer of a client that reads again."""
         self._stop_send_timer()
         super().resume_writing()
 

@@ -40,7 +40,7 @@ LARGE_BODIES_LIMIT: Final = 4
 BODIES_BYTES_LIMIT: Final = 64 * 1_048_576
 
 
-# The route that a match was for, in the scope of its request.
+# The key of the chosen route in the scope of a request.
 _MATCHED: Final = "memoranda.route"
 
 
@@ -74,7 +74,7 @@ class RouteTable(BaseRoute):
         return [route for _, route in sorted(entries, key=lambda entry: entry[0])]
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match a request as the first route would that takes its path and method."""
+        """Match a request with the first route that takes its path and method."""
         if scope["type"] != "http":
             return Match.NONE, {}
         partial: tuple[Match, Scope] = (Match.NONE, {})
@@ -190,6 +190,7 @@ class BodyMemory:
             self._bodies.remove(drop)
 
     async def _wait_for_large(self) -> None:
+        """Wait until one of the largest bodies may be received. Raises RateLimited."""
         try:
             async with asyncio.timeout(TURN_SECONDS):
                 await self._large.acquire()
@@ -236,11 +237,13 @@ class OperationEndpoint:
     def _work(
         self, operation: Operation, scope: Scope, raw: bytes, limit: int
     ) -> tuple[HttpAnswer, bytes]:
+        """Authenticate the caller and answer the request, in a thread."""
         if not operation.is_public:
             authenticate(scope)
         return self._answer(operation, HttpCall(scope=scope, raw=raw, max_body_bytes=limit))
 
     def _answer(self, operation: Operation, call: HttpCall) -> tuple[HttpAnswer, bytes]:
+        """Parse the request and perform the operation, at most once if it has an idempotency key."""
         try:
             request = parse_request(operation, call)
         except InvalidInput as error:
@@ -254,6 +257,7 @@ class OperationEndpoint:
     def _act(
         self, operation: Operation, call: HttpCall, request: object
     ) -> tuple[HttpAnswer, bytes]:
+        """Perform the operation, and render its result. A notice about the content becomes a header."""
         assert operation.serve is not None
         with collect_notices() as noticed:
             result = operation.serve(self._service, call, request)

@@ -7,6 +7,7 @@ pages, items in several forms, headers, and rights to everything an owner has.
 from __future__ import annotations
 
 import html
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -132,27 +133,27 @@ def remember(service: Service, call: HttpCall, draft: object) -> object:
     )
 
 
-def rehydrate(service: Service, call: HttpCall, request: RehydrateRequest) -> dict[str, Any]:
+def rehydrate(service: Service, call: HttpCall, request: RehydrateRequest) -> dict[str, object]:
     """Return a framed block, and the memories that were left out of it, if any."""
     block = service.for_prompt(call.access, request)
-    answer: dict[str, Any] = {"text": block.text, "injected": block.injected}
+    answer: dict[str, object] = {"text": block.text, "injected": block.injected}
     if block.dropped:
         answer["dropped"] = [{"id": name, "reason": reason} for name, reason in block.dropped]
     return answer
 
 
-def list_memories(service: Service, call: HttpCall, request: ListRequest) -> dict[str, Any]:
+def list_memories(service: Service, call: HttpCall, request: ListRequest) -> dict[str, object]:
     """Return a page of the latest memories."""
     records, following = service.list_records(call.access, **request.arguments())
     return {"records": records, "next_cursor": format_cursor(following)}
 
 
-def stats(service: Service, call: HttpCall, _request: None) -> dict[str, Any]:
+def stats(service: Service, call: HttpCall, _request: None) -> dict[str, object]:
     """Return the counts of the owner's memories."""
     return {"owner": call.access.default_tenant, **asdict(service.stats(call.access))}
 
 
-def history(service: Service, call: HttpCall, request: HistoryRequest) -> dict[str, Any]:
+def history(service: Service, call: HttpCall, request: HistoryRequest) -> dict[str, object]:
     """Return a page of the versions of a memory; the last page has no cursor."""
     versions, following = service.history_page(
         call.access, call.readable_path_name("id") or "", after=request.after
@@ -160,7 +161,7 @@ def history(service: Service, call: HttpCall, request: HistoryRequest) -> dict[s
     return {"versions": versions} | ({} if following is None else {"next_cursor": str(following)})
 
 
-def short_ids(service: Service, call: HttpCall, request: IdsRequest) -> dict[str, Any]:
+def short_ids(service: Service, call: HttpCall, request: IdsRequest) -> dict[str, object]:
     """Return the short ids of memories. The verb itself checks no right; over HTTP the caller needs `read`."""
     call.access.require("read")
     return {"short": service.short_ids(call.access, request.ids)}
@@ -179,15 +180,17 @@ def changes(service: Service, call: HttpCall, request: SubscribeRequest) -> obje
     return to_builtins(service.changes(call.access, request.conditions(), request.after or 0))
 
 
-def feed_end(service: Service, call: HttpCall, request: ScopeFilter) -> dict[str, Any]:
+def feed_end(service: Service, call: HttpCall, request: ScopeFilter) -> dict[str, object]:
     """Return the position at which the feed of a scope ends."""
     return {"place": service.feed_end(call.access, request.conditions())}
 
 
-def audit_verify(service: Service, call: HttpCall, request: AuditVerifyRequest) -> dict[str, Any]:
+def audit_verify(
+    service: Service, call: HttpCall, request: AuditVerifyRequest
+) -> dict[str, object]:
     """Return the result of checking the audit chain, with the field names of the reference."""
     report = service.audit_verify(call.access, request.owner)
-    answer: dict[str, Any] = {"ok": report.ok, "count": report.count}
+    answer: dict[str, object] = {"ok": report.ok, "count": report.count}
     if report.pruned:
         answer["pruned"] = report.pruned
     if not report.ok:
@@ -195,12 +198,12 @@ def audit_verify(service: Service, call: HttpCall, request: AuditVerifyRequest) 
     return answer
 
 
-def capabilities(service: Service, _call: HttpCall, _request: None) -> dict[str, Any]:
+def capabilities(service: Service, _call: HttpCall, _request: None) -> dict[str, object]:
     """Return the capabilities of the server, which are public."""
     return service.capabilities()
 
 
-def manifest(service: Service, call: HttpCall, _request: None) -> dict[str, Any]:
+def manifest(service: Service, call: HttpCall, _request: None) -> dict[str, object]:
     """Return the manifest with the URL by which the client reached the server."""
     return service.manifest(f"{call.scope['scheme']}://{wire.read_header(call.scope, b'host')}")
 
@@ -224,7 +227,7 @@ def ready(service: Service, _call: HttpCall, _request: None) -> dict[str, str]:
 # --- exports, imports and full scans -----------------------------------------------------------------------
 
 
-def export_records(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, Any]:
+def export_records(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, object]:
     """Return a page of an export, or the records of the ids in the request."""
     owner, project = request.owner, request.project
     if request.record_ids is not None:
@@ -249,13 +252,13 @@ def export_records(service: Service, call: HttpCall, request: ExportRequest) -> 
     }
 
 
-def import_records(service: Service, call: HttpCall, request: ImportRequest) -> dict[str, Any]:
+def import_records(service: Service, call: HttpCall, request: ImportRequest) -> dict[str, object]:
     """Import records as an export has them, and return the report."""
     items = number_items("ump", request.records, first=request.first)
     return service.import_items(call.access, items, restore=request.restore).document()
 
 
-def import_part(service: Service, call: HttpCall, request: ImportPartRequest) -> dict[str, Any]:
+def import_part(service: Service, call: HttpCall, request: ImportPartRequest) -> dict[str, object]:
     """Import one part of a longer import, with items of any form, and return the report."""
     return service.import_part(
         call.access,
@@ -271,7 +274,7 @@ def import_part(service: Service, call: HttpCall, request: ImportPartRequest) ->
 
 def _parse_item(sent: ImportedItem) -> Item:
     """Return an item for the service. An item that cannot be parsed carries its error, for the report."""
-    position: dict[str, Any] = {"form": sent.form, "where": sent.where, "number": sent.number}
+    item = partial(Item, form=sent.form, where=sent.where, number=sent.number)
     try:
         raw = None if sent.line is None else sent.line.encode("utf-8")
         value = sent.value if raw is None else parse(raw)
@@ -279,32 +282,34 @@ def _parse_item(sent: ImportedItem) -> Item:
             value = base64_decode(value)
         index = DEFAULT if sent.index is None else IndexState(**to_json(sent.index))
     except MemorandaError as error:
-        return Item(**position, error=error)
+        return item(error=error)
     except ValueError:
-        return Item(**position, error=InvalidInput("value must be the bytes of a grain in base64"))
-    return Item(**position, value=value, raw=raw, index=index)
+        return item(error=InvalidInput("value must be the bytes of a grain in base64"))
+    return item(value=value, raw=raw, index=index)
 
 
-def list_suspects(service: Service, call: HttpCall, request: PageRequest) -> dict[str, Any]:
+def list_suspects(service: Service, call: HttpCall, request: PageRequest) -> dict[str, object]:
     """Return a page of memories with likely secrets."""
     return _suspects_answer(service.suspects_page(call.access, after=request.after))
 
 
-def list_suspect_files(service: Service, call: HttpCall, request: PageRequest) -> dict[str, Any]:
+def list_suspect_files(service: Service, call: HttpCall, request: PageRequest) -> dict[str, object]:
     """Return a page of files and logs with likely secrets."""
     return _suspects_answer(service.suspects_beside_page(call.access, after=request.after))
 
 
-def list_orders(service: Service, call: HttpCall, request: PageRequest) -> dict[str, Any]:
+def list_orders(service: Service, call: HttpCall, request: PageRequest) -> dict[str, object]:
     """Return a page of memories that look like prompt injection."""
     return _suspects_answer(service.orders_page(call.access, after=request.after))
 
 
-def _suspects_answer(page: SuspectPage | BesidePage) -> dict[str, Any]:
+def _suspects_answer(page: SuspectPage | BesidePage) -> dict[str, object]:
     return {"suspects": as_document(page.suspects), "next_cursor": format_cursor(page.next)}
 
 
-def verify_store(service: Service, call: HttpCall, request: AuditVerifyRequest) -> dict[str, Any]:
+def verify_store(
+    service: Service, call: HttpCall, request: AuditVerifyRequest
+) -> dict[str, object]:
     """Return the report of a full check. It counts everything an owner has, so it needs rights to all of it."""
     call.access.require_whole_owner()
     return service.verify(call.access, owner=request.owner).document()
@@ -386,8 +391,8 @@ OPERATIONS: Final = (
         "GET",
         "/ump/subscribe",
         "subscribe",
-        "Changes as server-sent events: created, merged, revised, tombstoned (UMP §3.8). A stream without end; each "
-        "event's data is {type, id, record}, and its id is its position in the feed",
+        "Stream changes as server-sent events: created, merged, revised, tombstoned (UMP §3.8). The stream has no "
+        "end; each event's data is {type, id, record}, and its id is its position in the feed",
         None,
         "",
         asks=SubscribeRequest,
@@ -399,12 +404,28 @@ OPERATIONS: Final = (
         "GET",
         "/",
         "welcome",
-        "A page for people: what this is, and how to use it",
+        "Show a page for people, with the first steps",
         welcome_page,
         "",
         gives={"text/html": {"schema": {"type": "string"}}},
         **_PUBLIC,
     ),
-    _row("GET", "/healthz", "alive", "Whether the process is alive", alive, "Health", **_PUBLIC),
-    _row("GET", "/readyz", "ready", "Whether the store answers", ready, "Health", is_public=True),
+    _row(
+        "GET",
+        "/healthz",
+        "alive",
+        "Return 200 while the process is alive",
+        alive,
+        "Health",
+        **_PUBLIC,
+    ),
+    _row(
+        "GET",
+        "/readyz",
+        "ready",
+        "Return 200 if the store is available",
+        ready,
+        "Health",
+        is_public=True,
+    ),
 )

@@ -58,7 +58,7 @@ def _shorten_for_model(answer: Answer) -> Answer:
     return short
 
 
-def _without_original(result: dict[str, Any]) -> dict[str, Any]:
+def _without_original(result: dict[str, Any]) -> dict[str, object]:
     """Return a result without the bytes of the document that its grain was translated from."""
     grain = result.get("grain", {})
     context = grain.get("context")

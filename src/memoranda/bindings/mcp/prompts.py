@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import mcp_types as types
 
@@ -60,7 +60,7 @@ def rehydrate(
     allowed = [argument.name for argument in PROMPT.arguments or ()]
     if unknown := [name for name in values if name not in allowed]:
         raise InvalidInput(f"unknown argument {unknown[0][:40]!a}; there are {', '.join(allowed)}")
-    request: dict[str, Any] = {"query": values.get("query"), "max_visibility": "public"}
+    request: dict[str, object] = {"query": values.get("query"), "max_visibility": "public"}
     if values.get("project"):
         request["scope"] = {"project": values["project"]}
     if values.get("budget"):

@@ -38,7 +38,7 @@ _CONFIRMATION: Final = "erase"
 _FORGET_TOOL: Final = "ump.forget"
 # Characters of the memory in the question; dialogs of hosts are small.
 _QUOTED_CHARS: Final = 500
-_FORM: Final[dict[str, Any]] = {
+_FORM: Final[dict[str, object]] = {
     "type": "object",
     "properties": {
         _CONFIRMATION: {"type": "boolean", "title": "Erase it for good", "default": False}
@@ -74,7 +74,7 @@ def protocol_error(error: MemorandaError) -> MCPError:
     return MCPError(code, f"{error.code}: {error.message}", {"code": error.code})
 
 
-def is_erasure(tool: MemoryTool, arguments: Mapping[str, Any] | None) -> bool:
+def is_erasure(tool: MemoryTool, arguments: Mapping[str, object] | None) -> bool:
     """Return True if a call would erase a memory for good."""
     return tool.tool.name == _FORGET_TOOL and (arguments or {}).get("hard") is True
 

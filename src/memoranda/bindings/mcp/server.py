@@ -73,6 +73,7 @@ class MemoryServer(Server[TaskGroup]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
+        """Return the options of the handshake, with changes of the list of resources."""
         options = notification_options or NotificationOptions(resources_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
@@ -180,11 +181,13 @@ class _Handlers:
     async def list_tools(
         self, ctx: RequestContext, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
+        """Handle `tools/list`."""
         return types.ListToolsResult(tools=list(list_tools(self._offer_of(ctx))))
 
     async def call_tool(
         self, ctx: RequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
+        """Handle `tools/call`. Errors of the call are results for the model, not protocol errors."""
         tool, offer = tools.find_tool(params.name), self._offer_of(ctx)
         if tool is None:
             # MCP, tools, error handling: an unknown tool is a protocol error, not a tool's result.
@@ -224,6 +227,7 @@ class _Handlers:
     async def list_resources(
         self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
+        """Handle `resources/list`."""
         cursor = None if params is None else params.cursor
         return await run_in_thread(
             resources.list_resources, self._service, self._access_of(ctx), cursor
@@ -232,11 +236,13 @@ class _Handlers:
     async def list_templates(
         self, _ctx: RequestContext, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
+        """Handle `resources/templates/list`."""
         return types.ListResourceTemplatesResult(resource_templates=list(resources.TEMPLATES))
 
     async def read_resource(
         self, ctx: RequestContext, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
+        """Handle `resources/read`."""
         return await run_in_thread(
             resources.read_resource, self._service, self._access_of(ctx), params.uri
         )
@@ -244,11 +250,13 @@ class _Handlers:
     async def list_prompts(
         self, ctx: RequestContext, _params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
+        """Handle `prompts/list`."""
         return types.ListPromptsResult(prompts=prompts.list_prompts(self._offer_of(ctx)))
 
     async def get_prompt(
         self, ctx: RequestContext, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
+        """Handle `prompts/get`."""
         if params.name == prompts.CARD_NAME:
             return await run_in_thread(prompts.cal_card, params.arguments)
         if params.name not in (prompts.NAME, prompts.PLAIN_NAME):

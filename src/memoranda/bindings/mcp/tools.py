@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import mcp_types as types
 
@@ -183,7 +183,7 @@ def run_tool(
     tool: MemoryTool,
     service: Service,
     access: Access,
-    arguments: Mapping[str, Any] | None,
+    arguments: Mapping[str, object] | None,
     *,
     is_plain: bool = False,
 ) -> types.CallToolResult:
@@ -200,7 +200,7 @@ def run_tool(
     return result
 
 
-def _check_limits(arguments: Mapping[str, Any] | None) -> Arguments:
+def _check_limits(arguments: Mapping[str, object] | None) -> Arguments:
     """Return the arguments if they are within the limits of all JSON that we accept. Raises InvalidInput."""
     # The SDK's parser, which read them, knows neither our limits nor our strictness. Our own parser checks them again.
     try:

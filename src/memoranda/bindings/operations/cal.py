@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from memoranda.bindings.operations.row import in_header, rows
 from memoranda.encoding.shapes import NAME, OBJECT, ref
@@ -23,7 +23,7 @@ EXAMPLE_QUERY: Final = 'RECALL beliefs ABOUT "ada" WHERE confidence >= $least | 
 EXAMPLE_ASSEMBLE: Final = (
     'ASSEMBLE FROM known: (RECALL beliefs ABOUT "ada") BUDGET 500 tokens FORMAT markdown'
 )
-_EXAMPLE: Final[dict[str, Any]] = {
+_EXAMPLE: Final[dict[str, object]] = {
     "query": EXAMPLE_QUERY,
     "params": {"least": 0.5},
     "namespace": "kitchen",
@@ -35,11 +35,11 @@ _EXAMPLE_FORM: Final = {
     "about": "ada",
     "recent": 5,
 }
-_BODIES: Final[dict[str, Any]] = {
+_BODIES: Final[dict[str, object]] = {
     TEXT: {"schema": STRING, "example": 'RECALL beliefs ABOUT "ada" RECENT 5'},
     JSON_FORM: {"schema": OBJECT, "example": _EXAMPLE_FORM},
 }
-STREAM: Final[dict[str, Any]] = {
+STREAM: Final[dict[str, object]] = {
     EVENTS: {
         "schema": STRING,
         "example": 'event: chunk\ndata: {"type":"chunk","assembly_id":"asm_a1b2c3d4","seq":5,"content":"…"}\n\n',
@@ -62,7 +62,7 @@ OPERATIONS: Final = (
         "POST",
         "/cal",
         "cal",
-        "Run a query (CAL §15, §26); an ASSEMBLE comes as events if Accept asks for them",
+        "Run a query (CAL §15, §26); an ASSEMBLE is streamed as events if Accept prefers them",
         "CalAnswer",
         PagedQuery,
         _EXAMPLE,
@@ -77,7 +77,7 @@ OPERATIONS: Final = (
         "POST",
         "/cal/check",
         "cal_check",
-        "Whether this is a query, and if not, the first thing wrong with it; nothing is run",
+        "Check if a text is a valid query, and return its first error; nothing is run",
         "CalCheckAnswer",
         Query,
         _EXAMPLE,
@@ -89,7 +89,7 @@ OPERATIONS: Final = (
         "POST",
         "/cal/prepare",
         "cal_prepare",
-        "Fix a query and say what it would do; its token executes it, once (CAL §18)",
+        "Fix a query and show what it would do; its token executes it once (CAL §18)",
         "CalPrepareAnswer",
         Query,
         _EXAMPLE,
@@ -102,7 +102,7 @@ OPERATIONS: Final = (
         "POST",
         "/cal/execute",
         "cal_execute",
-        "Run what was prepared, as it was prepared (CAL §18)",
+        "Execute a prepared query exactly as it was prepared (CAL §18)",
         "CalAnswer",
         OwnedExecuteRequest,
         {"token": "calprep.…"},
@@ -112,7 +112,7 @@ OPERATIONS: Final = (
         "POST",
         "/cal/tokens",
         "cal_token",
-        "Issue a capability token, which limits what its bearer may ask, and how often (CAL §18); for `X-CAL-Token`",
+        "Issue a capability token that limits what its bearer may query, and how often (CAL §18); for `X-CAL-Token`",
         "CalTokenAnswer",
         TokenRequest,
         {"namespace": "kitchen", "operations": ["Recall"], "uses": 10},
@@ -123,7 +123,7 @@ OPERATIONS: Final = (
         "DELETE",
         "/cal/templates/{name}",
         "cal_remove_template",
-        "Take a template away that DEFINE TEMPLATE kept; its owner may",
+        "Remove a template stored by DEFINE TEMPLATE; only the owner may",
         "",
         TemplateRequest,
         verb="remove_template",
@@ -134,7 +134,7 @@ OPERATIONS: Final = (
         "POST",
         "/cal/stream",
         "cal_stream",
-        "An ASSEMBLE as events; closing the connection cancels it (CAL §11)",
+        "Stream an ASSEMBLE as events; closing the connection cancels it (CAL §11)",
         "",
         Query,
         {"query": EXAMPLE_ASSEMBLE, "namespace": "kitchen"},

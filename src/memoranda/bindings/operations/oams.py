@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from memoranda.bindings.operations.row import in_header, rows
 from memoranda.encoding.shapes import TEXT
@@ -21,20 +21,20 @@ from memoranda.standards.oams.requests import (
 
 EXAMPLE_NAMESPACE: Final = "user-x123ab:personal"
 EXAMPLE_KEY: Final = "drinks/morning"
-EXAMPLE_MEMORY: Final[dict[str, Any]] = {
+EXAMPLE_MEMORY: Final[dict[str, object]] = {
     "value": "Ada drinks green tea in the **morning**.",
     "tags": ["tea", "habits"],
     "metadata": {"confidence": 0.9, "language": "en"},
     "source_id": "transcript:call-7:93",
 }
-_WHOLE: Final[dict[str, Any]] = {
+_WHOLE: Final[dict[str, object]] = {
     "key": EXAMPLE_KEY,
     "namespace": EXAMPLE_NAMESPACE,
     **EXAMPLE_MEMORY,
 }
 _ETAG: Final = {"ETag": {"description": "The version of the memory.", "schema": TEXT}}
 _WARNING: Final = {
-    "description": "What is odd about the memory, which was stored all the same.",
+    "description": "A warning about the stored memory.",
     "schema": TEXT,
 }
 _IF_MATCH: Final = in_header(
@@ -56,7 +56,7 @@ OPERATIONS: Final = (
         "PUT",
         _MEMORY,
         "oams_store",
-        "STORE: write a memory; the same content again is no news (OAMS §3)",
+        "STORE: write a memory; storing the same content again changes nothing (OAMS §3)",
         "OamsMemory",
         GetRequest,
         EXAMPLE_MEMORY,
@@ -66,7 +66,7 @@ OPERATIONS: Final = (
         body="OamsSent",
         parameters=(
             _IF_MATCH,
-            in_header("If-None-Match", {"const": "*"}, "Only if there is no such memory yet."),
+            in_header("If-None-Match", {"const": "*"}, "Only if the memory does not exist."),
         ),
         success=(200, 201),
         headers={**_ETAG, "X-OAMS-Warning": _WARNING},
@@ -75,7 +75,7 @@ OPERATIONS: Final = (
         "GET",
         _MEMORY,
         "oams_get",
-        "One memory by its key",
+        "Return one memory by its key",
         "OamsMemory",
         GetRequest,
         verb="get",
@@ -85,7 +85,7 @@ OPERATIONS: Final = (
         "DELETE",
         _MEMORY,
         "oams_forget",
-        "FORGET: never again in any answer (OAMS §3)",
+        "FORGET: remove a memory from all answers (OAMS §3)",
         "",
         GetRequest,
         verb="forget",
@@ -97,7 +97,7 @@ OPERATIONS: Final = (
         "GET",
         "/v1/oams/memories/{namespace}",
         "oams_list",
-        "LIST: everything in a namespace, last updated first (OAMS §3)",
+        "LIST: list the memories of a namespace, last updated first (OAMS §3)",
         "OamsPage",
         ListRequest,
         {"limit": 10, "since": "2026-01-15T10:00:00Z", "tags": "tea"},
@@ -108,7 +108,7 @@ OPERATIONS: Final = (
         "GET",
         "/v1/oams/export/{namespace}",
         "oams_export",
-        "What may leave of a namespace, as it stands in a file, page by page",
+        "Export a namespace as lines of an export file, page by page; consent may exclude memories",
         "OamsExport",
         ExportRequest,
         verb="export_page",
@@ -118,7 +118,7 @@ OPERATIONS: Final = (
         "GET",
         "/v1/oams/namespaces",
         "oams_namespaces",
-        "The caller's own namespace, and those in which there is anything",
+        "List the caller's own namespace, and those that have memories",
         "OamsNamespaces",
         NamespacesRequest,
         verb="namespaces",
@@ -145,7 +145,7 @@ OPERATIONS: Final = (
         "POST",
         "/v1/oams/recall",
         "oams_recall",
-        "RECALL: the best memories for a query, each with `metadata.score` (OAMS §3, §4)",
+        "RECALL: find the best memories for a query, each with `metadata.score` (OAMS §3, §4)",
         "OamsMemories",
         ConsentedRecall,
         {"namespace": EXAMPLE_NAMESPACE, "query": "what does Ada drink?", "k": 3, "tags": ["tea"]},
@@ -157,7 +157,7 @@ OPERATIONS: Final = (
         "POST",
         "/v1/oams/dreams",
         "oams_consolidate",
-        "Consolidate a namespace: one pass of one strategy, dry or written down (OAMS §6)",
+        "Consolidate a namespace: run one strategy, as a preview or for good (OAMS §6)",
         "OamsDream",
         DreamRequest,
         {"namespace": EXAMPLE_NAMESPACE, "strategy": "reflect", "dry_run": True},
@@ -168,7 +168,7 @@ OPERATIONS: Final = (
         "GET",
         "/v1/oams/dreams",
         "oams_dreams",
-        "The passes that changed something and were not undone, the last first",
+        "List the consolidation runs that changed something and were not undone, the last first",
         "OamsDreams",
         DreamsRequest,
         verb="dream_runs",

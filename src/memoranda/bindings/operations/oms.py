@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from memoranda.bindings.operations.row import in_query, rows
 from memoranda.encoding.shapes import NAME, TEXT
@@ -17,7 +17,7 @@ from memoranda.standards.oms.requests import (
     VerificationRequest,
 )
 
-EXAMPLE_GRAIN: Final[dict[str, Any]] = {
+EXAMPLE_GRAIN: Final[dict[str, object]] = {
     "type": "belief",
     "subject": "ada",
     "relation": "prefers",
@@ -27,7 +27,7 @@ EXAMPLE_GRAIN: Final[dict[str, Any]] = {
     "namespace": "kitchen",
 }
 EXAMPLE_ADDRESS: Final = "b2437eaf0fdcecab95465e29b834c5d01af584ba1edb620ab157993bc5c5fdb6"
-_BYTES: Final[dict[str, Any]] = {MEDIA_TYPE: {}, SIGNED_MEDIA_TYPE: {}}
+_BYTES: Final[dict[str, object]] = {MEDIA_TYPE: {}, SIGNED_MEDIA_TYPE: {}}
 _WHY: Final = {"reason": "asked for by the person"}
 
 row: Final = rows("oms")
@@ -45,7 +45,9 @@ OPERATIONS: Final = (
         example=EXAMPLE_GRAIN,
         parameters=(
             in_query(
-                "owner", NAME, "Whose, for a credential that reaches several; by default its own."
+                "owner",
+                NAME,
+                "The owner, for a credential with access to several; by default its own.",
             ),
         ),
     ),
@@ -53,7 +55,7 @@ OPERATIONS: Final = (
         "GET",
         "/oms/grains/{address}",
         "grain_get",
-        "One grain by its address: as JSON, or the bytes it was written as",
+        "Return one grain by its address: as JSON, or as the bytes that were written",
         "GrainAnswer",
         GetRequest,
         verb="get",
@@ -63,7 +65,7 @@ OPERATIONS: Final = (
         "GET",
         "/oms/grains/{address}/leaving",
         "grain_leave",
-        "One grain that is about to leave: refused if its consent or a rule of its owner keeps it here",
+        "Return one grain for export; refused if its consent or a rule of its owner forbids that",
         "GrainAnswer",
         GetRequest,
         verb="release",
@@ -73,7 +75,7 @@ OPERATIONS: Final = (
         "GET",
         "/oms/export",
         "grain_export",
-        "Every grain that may leave, as it travels, page by page, in the order written",
+        "Export the grains that their consent allows, as bytes, page by page, in the order written",
         "GrainExportAnswer",
         ExportRequest,
         {"namespace": "kitchen"},
@@ -84,7 +86,7 @@ OPERATIONS: Final = (
         "GET",
         "/oms/grains",
         "grain_list",
-        "Grains by structure, in the order written, or by words, best first (OMS §28)",
+        "Find grains by structure, in the order written, or by keywords, best first (OMS §28)",
         "FindAnswer",
         OwnedFindRequest,
         {
@@ -100,7 +102,7 @@ OPERATIONS: Final = (
         "POST",
         "/oms/grains/search",
         "grain_search",
-        "The same, asked in JSON",
+        "Find grains, with the query as JSON",
         "FindAnswer",
         OwnedFindRequest,
         {"text": "tea", "namespace": "kitchen", "limit": 5},
@@ -111,7 +113,7 @@ OPERATIONS: Final = (
         "POST",
         "/oms/grains/{address}/verification",
         "grain_verification",
-        "Say what is known of a grain's truth; contesting and retracting ask its policy (OMS §23)",
+        "Set the verification status of a grain; contesting and retracting need its policy's consent (OMS §23)",
         "VerificationAnswer",
         VerificationRequest,
         {"status": "verified", "reason": "she said so"},
@@ -143,7 +145,7 @@ OPERATIONS: Final = (
         "POST",
         "/oms/grains/{address}/supersede",
         "grain_supersede",
-        "Replace a grain under its policy, in one atomic step (OMS §28.4)",
+        "Replace a grain as its policy allows, in one atomic step (OMS §28.4)",
         "SupersedeAnswer",
         verb="supersede",
         body="SupersedeRequest",
@@ -152,7 +154,9 @@ OPERATIONS: Final = (
             "grain": {**EXAMPLE_GRAIN, "object": "black coffee", "created_at": 1768557600000},
             "justification": "she changed her mind",
         },
-        parameters=(in_query("justification", TEXT, "Why, where the body is not wrapped."),),
+        parameters=(
+            in_query("justification", TEXT, "The justification, if the body is the grain itself."),
+        ),
     ),
     row(
         "DELETE",
@@ -181,7 +185,7 @@ OPERATIONS: Final = (
         "GET",
         "/oms/consents",
         "consents",
-        "The consent under which someone may act on what is a person's, now (OMS §8.10)",
+        "Return the consent that allows somebody to act on a person's memories now (OMS §8.10)",
         "ConsentAnswer",
         ConsentRequest,
         {"subject_did": "did:example:ada", "grantee_did": "did:example:bob", "scope": "retrieve"},

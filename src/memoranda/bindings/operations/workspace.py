@@ -9,10 +9,10 @@ from memoranda.encoding.shapes import TEXT
 from memoranda.standards.openwop.requests import GetFileRequest, ListFilesRequest
 from memoranda.standards.openwop.workspace import WorkspaceDraft
 
-_IF_MATCH: Final = in_header(
-    "If-Match", TEXT, 'The version that is meant, such as `"v3"`; `*` for any.'
+_IF_MATCH: Final = in_header("If-Match", TEXT, 'The expected version, such as `"v3"`; `*` for any.')
+_IF_NONE_MATCH: Final = in_header(
+    "If-None-Match", {"const": "*"}, "Only if the file does not exist."
 )
-_IF_NONE_MATCH: Final = in_header("If-None-Match", {"const": "*"}, "Only if there is no such file.")
 _ETAG: Final = {"ETag": {"description": "The version of the file.", "schema": TEXT}}
 _NO_FILE: Final = "no such workspace file"
 
@@ -20,7 +20,7 @@ row: Final = rows("openwop")
 
 
 def file_rows(path: str, name: str, summary: str) -> tuple[Row, ...]:
-    """Return the rows about workspace files: those of the host, or the same in a run."""
+    """Return the rows about workspace files: those of the host, or those of a run."""
     one = path + "/{path}"
     return (
         row(
@@ -38,7 +38,7 @@ def file_rows(path: str, name: str, summary: str) -> tuple[Row, ...]:
             "GET",
             one,
             f"{name}_file",
-            "A workspace file, as it is or as it was",
+            "Return a workspace file, in its current or an earlier version",
             "OpenwopFile",
             GetFileRequest,
             verb="file",
@@ -61,7 +61,7 @@ def file_rows(path: str, name: str, summary: str) -> tuple[Row, ...]:
             "DELETE",
             one,
             f"{name}_remove_file",
-            "Take a workspace file away, with its versions",
+            "Remove a workspace file and its versions",
             verb="remove_file",
             conditions={"if_match": "If-Match"},
             missing=_NO_FILE,

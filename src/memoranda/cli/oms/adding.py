@@ -11,7 +11,7 @@ from memoranda.cli.show import line, note
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
-    from memoranda.service.oms.grains import Stored
+    from memoranda.service.oms.grains import GrainResult
 
 Source = Annotated[
     str,
@@ -51,7 +51,7 @@ def _read_grain(memoranda: Memoranda, source: str) -> bytes | dict[str, Any]:
     return content if isinstance(content, bytes) else memoranda.grains.with_defaults(content)
 
 
-def _answer(stored: Stored, run: GivenRun) -> None:
+def _answer(stored: GrainResult, run: GivenRun) -> None:
     document = {
         "address": stored.address,
         "result": stored.result,

@@ -44,7 +44,8 @@ def associate(corpus: Corpus, now: int, options: Options) -> list[Dream]:
     del now
     topics = [topic_words(note.text) for note in corpus.notes]
     vectors = TfidfVectors(topics)
-    repeating = _find_repeating(corpus)
+    # The notes that repeat an earlier note.
+    repeating = {note.name for group in group_duplicates(corpus) for note in group[1:]}
     overtaken_names = {name for name, _ in find_overtaken(corpus)}
     rare_limit = max(_RARE_NOTES, len(corpus.notes) * _RARE_SHARE)
     links: dict[int, int] = defaultdict(int)
@@ -75,11 +76,6 @@ def associate(corpus: Corpus, now: int, options: Options) -> list[Dream]:
         if len(dreams) >= options.limit:
             break
     return dreams
-
-
-def _find_repeating(corpus: Corpus) -> set[str]:
-    """Return the names of the notes that repeat an earlier note."""
-    return {note.name for group in group_duplicates(corpus) for note in group[1:]}
 
 
 def _make_link(

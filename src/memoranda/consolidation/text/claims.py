@@ -369,7 +369,7 @@ def _find_slot(claim: Claim, scope: str) -> tuple[str, ...] | None:
     base = (claim.subject_key, name, claim.scope_key)
     if name == "prefers" and (over := _OVER.match(f"{value} {scope}".strip())) is not None:
         return (claim.subject_key, name, *sorted((name_key(over["more"]), name_key(over["less"]))))
-    if (pair := _find_opposite(value)) is not None:
+    if (pair := _opposites().get(value.casefold())) is not None:
         return (*base, pair)
     if claim.predicate.is_single:
         return base
@@ -409,10 +409,6 @@ def _is_attribute(subject: str, value: str) -> bool:
 @lru_cache(maxsize=1)
 def _opposites() -> dict[str, str]:
     return {word: pair for pair in OPPOSITES for word in pair.split("/")}
-
-
-def _find_opposite(value: str) -> str | None:
-    return _opposites().get(value.casefold())
 
 
 @cached_per_corpus

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from memoranda.service.cal.window import Found
-from memoranda.service.oms.views import jsonable
+from memoranda.service.oms.views import to_json_value
 from memoranda.standards.cal.assembly.pipeline import GrainList, GroupList, RowList, Total
 from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language.syntax import Limit, Option, Recall
@@ -26,7 +26,7 @@ _LEVELS: Final[dict[str | None, Level]] = {
 def result_of(item: ResultItem, options: Sequence[Option] = ()) -> dict[str, Any]:
     """A grain among the results (OMS §28.1)."""
     found: dict[str, Any] = {
-        "grain": jsonable(item.fields),
+        "grain": to_json_value(item.fields),
         "score": item.score,
         "matched_fields": list(item.matched()),
         "content_address": item.address,
@@ -41,7 +41,7 @@ def result_of(item: ResultItem, options: Sequence[Option] = ()) -> dict[str, Any
         found["explanation"] = _explanation(item)
     if "provenance" in asked:
         names = ("derived_from", "provenance_chain")
-        found["provenance"] = {name: jsonable(item.fields.get(name, [])) for name in names} | {
+        found["provenance"] = {name: to_json_value(item.fields.get(name, [])) for name in names} | {
             "provenance_id": item.address
         }
     return found
@@ -63,7 +63,7 @@ def recalled(found: Found, recall: Recall, now: int) -> dict[str, Any]:
     elif isinstance(outcome, RowList):
         body["results"] = [
             {
-                "fields": jsonable(row.fields),
+                "fields": to_json_value(row.fields),
                 "content_address": row.item.address,
                 "score": row.item.score,
             }
@@ -74,7 +74,7 @@ def recalled(found: Found, recall: Recall, now: int) -> dict[str, Any]:
     elif isinstance(outcome, GroupList):
         body["groups"] = [
             {
-                "key": jsonable(group.key),
+                "key": to_json_value(group.key),
                 "count": group.count,
                 "grains": [result_of(item, options) for item in group.sample],
             }
@@ -105,11 +105,15 @@ def text_of(found: Found, recall: Recall, now: int) -> str:
         elements = [Element(item=item, level=level, shape=found.shape) for item in outcome.items]
         return formats.recall_text(recall.format, elements, now, iso_times=iso)
     if isinstance(outcome, RowList):
-        return formats.values_text(recall.format, [jsonable(row.fields) for row in outcome.items])
+        return formats.values_text(
+            recall.format, [to_json_value(row.fields) for row in outcome.items]
+        )
     if isinstance(outcome, Total):
         return formats.values_text(recall.format, {"count": outcome.count})
     if isinstance(outcome, GroupList):
-        groups = [{"key": jsonable(group.key), "count": group.count} for group in outcome.items]
+        groups = [
+            {"key": to_json_value(group.key), "count": group.count} for group in outcome.items
+        ]
         return formats.values_text(recall.format, {"groups": groups})
     return formats.values_text(recall.format, {"values": list(outcome.items)})
 

@@ -31,7 +31,7 @@ from memoranda.service.cal.session import CalSession, check_op, narrowed, refuse
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.verbs import Awaited, Caller, FreeVerb, Verb, Verbs
-from memoranda.service.oms.grains import space_of, tenant_of
+from memoranda.service.oms.grains import resolve_tenant, space_of
 from memoranda.standards.cal import limits, plan
 from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.assembly import stream as events
@@ -275,7 +275,7 @@ def _session(
 ) -> CalSession:
     host = context.cal
     require_enabled(host.switches)
-    now, tenant = context.clock(), tenant_of(access, owner)
+    now, tenant = context.clock(), resolve_tenant(access, owner)
     chosen = (
         namespace or access.limits.get("project") or access.default_project or DEFAULT_NAMESPACE
     )

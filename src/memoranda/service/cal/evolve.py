@@ -25,8 +25,8 @@ from memoranda.service.core.indexing import NewVersion, as_grain
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.secret_screening import screen_fields, screen_text
 from memoranda.service.oms import authority
-from memoranda.service.oms.grains import Successor, admitted, append
-from memoranda.service.oms.views import Opened, is_listed, jsonable
+from memoranda.service.oms.grains import Successor, admit, append_grain
+from memoranda.service.oms.views import OpenedGrain, is_visible, to_json_value
 from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.item import bare_address, oms_goal_state
 from memoranda.standards.cal.language import times
@@ -148,7 +148,7 @@ def side_effects(context: Context, session: CalSession, query: ParsedQuery) -> l
         {
             "operation": change.operation,
             **target,
-            "grain": jsonable(preview),
+            "grain": to_json_value(preview),
             "reason": change.reason,
         }
     ]
@@ -247,9 +247,9 @@ def _ready(context: Context, session: CalSession, statement: Evolving) -> _Ready
 def _admitted(
     context: Context, session: CalSession, change: _Change, grain: Grain
 ) -> NewVersion | Successor:
-    opened = Opened(grain=grain, delivery=grain.blob, signer=None)
+    opened = OpenedGrain(grain=grain, delivery=grain.blob, signer=None)
     if change.prior is None:
-        return admitted(context, session.access, opened, session.tenant)
+        return admit(context, session.access, opened, session.tenant)
     return Successor(context, session.access, opened, session.tenant)
 
 
@@ -484,7 +484,7 @@ def _seen(context: Context, session: CalSession, statement: Evolving) -> frozens
         return frozenset(
             each.version_id
             for each in versions
-            if is_listed(context, session.access, snapshot, each)
+            if is_visible(context, session.access, snapshot, each)
         )
 
 
@@ -559,7 +559,7 @@ def _write(context: Context, session: CalSession, unit: Unit, ready: _Ready) -> 
     if isinstance(new, Successor):
         assert change.prior is not None
         return new.replace(unit, change.prior, now)[0].address
-    unit.announce("created", append(context, unit, new, now), now=now)
+    unit.announce("created", append_grain(context, unit, new, now), now=now)
     return grain.address
 
 

@@ -49,7 +49,7 @@ from memoranda.service.cal.written import about_searched, desugared, standing, t
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import as_grain
 from memoranda.service.core.ranking import place_below_sources
-from memoranda.service.oms.views import is_listed, said, telling
+from memoranda.service.oms.views import collect_text, is_visible, matching_fields
 from memoranda.service.retrieve import PAGE_BYTES, restrict_selection, with_phrase_reader
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
@@ -650,13 +650,13 @@ class GrainReader(msgspec.Struct):
         )
 
     def _may_see(self, version: Version) -> bool:
-        return is_listed(self.context, self.session.access, self.snapshot, version)
+        return is_visible(self.context, self.session.access, self.snapshot, version)
 
 
 def _matched(
     fields: Mapping[str, Any], asked: tuple[str, ...], sought: frozenset[str]
 ) -> tuple[str, ...]:
-    return (*asked, *telling(fields, sought, (*asked, *_UNTOLD))) if sought else asked
+    return (*asked, *matching_fields(fields, sought, (*asked, *_UNTOLD))) if sought else asked
 
 
 def _without_scores(conditions: list[WhereCondition], tests: list[Test]) -> list[WhereCondition]:
@@ -670,7 +670,8 @@ def _without_scores(conditions: list[WhereCondition], tests: list[Test]) -> list
 
 def _has_words(question: _Question, item: ResultItem) -> bool:
     return all(
-        not sought.isdisjoint(words(said(value_of(item, name)))) for name, sought in question.within
+        not sought.isdisjoint(words(collect_text(value_of(item, name))))
+        for name, sought in question.within
     )
 
 

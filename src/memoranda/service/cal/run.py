@@ -18,7 +18,7 @@ from memoranda.service.cal.answer import recalled, result_of, text_of
 from memoranda.service.cal.recall import SCAN_LIMIT, GrainReader
 from memoranda.service.cal.window import Found
 from memoranda.service.core.indexing import as_grain
-from memoranda.service.oms.views import is_listed, jsonable
+from memoranda.service.oms.views import is_visible, to_json_value
 from memoranda.standards.cal import describe, plan
 from memoranda.standards.cal.assembly import pipeline, stream
 from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, assemble
@@ -344,7 +344,7 @@ class Runner(msgspec.Struct):
         for version in versions:
             self.reader.count_bytes(len(version.document.native))
             is_there = version.state.retired is None and not is_over(version.state, session.now)
-            if is_there and is_listed(context, session.access, self.reader.snapshot, version):
+            if is_there and is_visible(context, session.access, self.reader.snapshot, version):
                 shown.append(self._version(version))
         if statement.hash is None:
             # Versions of several memories: by when each was made, not by what it is about.
@@ -374,7 +374,7 @@ class Runner(msgspec.Struct):
             "system_valid_to": state.closed if state.superseded_by else None,
             "current": not state.superseded_by,
             "reason": said,
-            "grain": jsonable(fields),
+            "grain": to_json_value(fields),
         }
 
     # --- about itself ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from memoranda.model.selection import Order
 from memoranda.retrieval.analysis import words
 from memoranda.service.core.compliance import apply_minimum_necessary
-from memoranda.service.oms.views import said
+from memoranda.service.oms.views import collect_text
 from memoranda.standards.cal.assembly import pipeline
 from memoranda.standards.cal.assembly.pipeline import GrainList, GroupList, Outcome, Slice, Total
 from memoranda.standards.cal.item import ResultItem
@@ -191,7 +191,7 @@ def _compared_text(item: ResultItem) -> str:
     if is_text(item.grain_type, item.fields):
         return text_of(item)
     return " ".join(
-        said(item.fields.get(name))
+        collect_text(item.fields.get(name))
         for name in ("subject", "relation", "object", "content", "description")
     )
 

@@ -404,7 +404,7 @@ def export_grains(
             each for each in page if export.check_unredacted(each) and export.check_bounds(each)
         ]
         for version, (delivery, index) in zip(
-            versions, grain_views.delivered(context, versions), strict=True
+            versions, grain_views.deliver(context, versions), strict=True
         ):
             export.report.exported += 1
             yield delivery, export.with_earlier_names(version, index)
@@ -431,7 +431,7 @@ def export_grains_page(
     ]
     export.report.exported = len(complete)
     export.audit("oms.export", "grains", scope)
-    delivered = zip(complete, grain_views.delivered(context, complete), strict=True)
+    delivered = zip(complete, grain_views.deliver(context, complete), strict=True)
     pairs = [
         (delivery, export.with_earlier_names(version, index))
         for version, (delivery, index) in delivered

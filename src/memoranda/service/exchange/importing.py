@@ -259,7 +259,7 @@ class _BatchResult(msgspec.Struct):
     links: _Links
     outcomes: list[Outcome | MemorandaError] = msgspec.field(default_factory=list)
     # Of the delegations to whoever wrote grains of it.
-    ends: authority.Ends = msgspec.field(default_factory=dict)
+    ends: authority.DelegationEnds = msgspec.field(default_factory=dict)
     # What was written, but could not take the place of what it says it supersedes.
     unlinked: list[tuple[Item, MemorandaError]] = msgspec.field(default_factory=list)
 
@@ -766,7 +766,11 @@ def _add_view_names(unit: Unit, version: Version, ready: PreparedItem) -> None:
 
 
 def _check_authority(
-    unit: Unit, ready: PreparedItem, prior: Version | None, now: Instant, ends: authority.Ends
+    unit: Unit,
+    ready: PreparedItem,
+    prior: Version | None,
+    now: Instant,
+    ends: authority.DelegationEnds,
 ) -> None:
     created = Instant(int(ready.fields["created_at"]))
     is_superseded = ready.successor is not None or ready.index.system_valid_to is not None
@@ -775,8 +779,8 @@ def _check_authority(
         ready.fields,
         ready.signer,
         now=now,
-        made=created,
+        written_at=created,
         prior=prior,
         is_superseded=is_superseded,
-        ends=ends,
+        known_ends=ends,
     )

@@ -43,8 +43,13 @@ from memoranda.service.exchange.ancestry import ItemNames, Name
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
-from memoranda.service.oms.grains import admitted
-from memoranda.service.oms.views import Given, Opened, address_inside, open_given
+from memoranda.service.oms.grains import admit
+from memoranda.service.oms.views import (
+    GrainInput,
+    OpenedGrain,
+    find_embedding_address,
+    open_grain_input,
+)
 from memoranda.service.ump import remember
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import metadata_of, same_content
@@ -259,7 +264,7 @@ def prepare_grain(
     adoption: Adoption | None = None,
 ) -> PreparedItem:
     """Return a grain, or the document that it is the view of, ready to be written."""
-    opened = open_given(context, delivery)
+    opened = open_grain_input(context, delivery)
     inner = oms.unwrap(opened.grain)
     if inner is not None:
         ready = _try_or_none(
@@ -276,17 +281,17 @@ def prepare_grain(
 
 
 def put_grain(
-    context: Context, access: Access, content: Given, *, owner: str | None = None
-) -> grains.Stored:
+    context: Context, access: Access, content: GrainInput, *, owner: str | None = None
+) -> grains.GrainResult:
     """Add a grain, or the document that it is the view of, which is then known by this address too.
 
     The same grain again is no news, unless it was forgotten: then it is there again. Refuses what would replace another
     (use `supersede`).
     """
     if _may_carry_document(content):
-        tenant, now = grains.tenant_of(access, owner), context.clock()
+        tenant, now = grains.resolve_tenant(access, owner), context.clock()
         ready = prepare_grain(
-            context, access, open_given(context, content).delivery, DEFAULT, tenant, now
+            context, access, open_grain_input(context, content).delivery, DEFAULT, tenant, now
         )
         if not port_of(ready.standard).has_own_fields:
             return context.engine.write(
@@ -301,7 +306,9 @@ def _may_carry_document(value: object) -> bool:
     return isinstance(value, Mapping) and NATIVE_KEY in str(value.get("context", ""))
 
 
-def _put_original(access: Access, unit: Unit, ready: PreparedItem, now: Instant) -> grains.Stored:
+def _put_original(
+    access: Access, unit: Unit, ready: PreparedItem, now: Instant
+) -> grains.GrainResult:
     address = ready.name_in_form
     known_names = unit.filter_known_names([(ready.standard, ready.name)])
     outcome = ready.write(unit, None, now, NewParts(is_new_name=not known_names))
@@ -311,8 +318,10 @@ def _put_original(access: Access, unit: Unit, ready: PreparedItem, now: Instant)
     result: Final = (
         "created" if outcome == "created" else "superseded" if outcome == "updated" else "exists"
     )
-    unit.record_audit(grains.audited(access, "put", now, (address,), unit.tenant, "", result))
-    return grains.Stored(address=address, result=result)
+    unit.record_audit(
+        grains.build_audit_entry(access, "put", now, (address,), unit.tenant, "", result)
+    )
+    return grains.GrainResult(address=address, result=result)
 
 
 def find_written_version(unit: Unit, ready: PreparedItem) -> Version | None:
@@ -333,19 +342,19 @@ def find_written_version(unit: Unit, ready: PreparedItem) -> Version | None:
 def _create_grain_item(
     context: Context,
     access: Access,
-    opened: Opened,
+    opened: OpenedGrain,
     tenant: str,
     index: IndexState = DEFAULT,
     bounds: Bounds | None = None,
 ) -> PreparedItem:
-    grain, new = opened.grain, admitted(context, access, opened, tenant, is_from_file=True)
+    grain, new = opened.grain, admit(context, access, opened, tenant, is_from_file=True)
     new = _tighten(context, new, bounds)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: NewParts) -> Outcome:
         stored = None if new_here.is_new_name else unit.find_by_name(oms.STANDARD, grain.address)
         if stored is not None and not stored.state.is_forgotten:
             return "known"
-        version = grains.append(context, unit, new, now, prior=prior)
+        version = grains.append_grain(context, unit, new, now, prior=prior)
         unit.announce("created", version, now=now)
         return "created"
 
@@ -374,7 +383,7 @@ def _create_grain_item(
 def _prepare_original_of_grain(
     context: Context,
     access: Access,
-    opened: Opened,
+    opened: OpenedGrain,
     inner: Document,
     tenant: str,
     now: Instant,
@@ -393,7 +402,7 @@ def _prepare_original_of_grain(
     ready = _prepare_document(context, access, inner, tenant, space, now, original.bounds, adoption)
     if ready.tenant != tenant:
         return None
-    ready = replace(ready, alias=address_inside(context, mine, tenant))
+    ready = replace(ready, alias=find_embedding_address(context, mine, tenant))
     if adoption is None:
         return ready
     # The grain itself may be here, brought by somebody who did not adopt it.
@@ -639,7 +648,7 @@ def _prepare_carried_grain(
     context: Context, access: Access, inside: _CarriedDocument, _: Instant
 ) -> PreparedItem:
     inner = inside.document
-    opened = open_given(context, inner.native)
+    opened = open_grain_input(context, inner.native)
     if (opened.grain.address, opened.delivery) != (inner.name, inner.native):
         raise InvalidInput("not the grain that it is named after")
     return _create_grain_item(context, access, opened, inside.tenant, bounds=inside.bounds)

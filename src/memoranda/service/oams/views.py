@@ -17,7 +17,7 @@ from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.views import find_first_version, is_intact, project, run_unless_damaged
-from memoranda.service.oms.views import is_listed
+from memoranda.service.oms.views import is_visible
 from memoranda.service.retrieve import sees_everything
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.memory import Memory
@@ -139,7 +139,7 @@ def _last_native_memory(snapshot: Snapshot, version: Version) -> Memory | None:
 
 def may_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
     """Return True if the caller may see a version, with all of its fields."""
-    return sees_everything(access, version.tenant) or is_listed(context, access, snapshot, version)
+    return sees_everything(access, version.tenant) or is_visible(context, access, snapshot, version)
 
 
 def key_of_version(snapshot: Snapshot, version: Version, location: Location) -> str:

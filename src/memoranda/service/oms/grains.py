@@ -1,8 +1,11 @@
-"""Grains: the store protocol of OMS §28.4 at Level 3, over the one store.
+"""Grains: the store protocol of OMS §28.4 at Level 3.
 
-A grain is a version like any other. What the index knows about it (superseded, when, verified, held) is state and
-never enters the blob. `put` adds, `supersede` replaces in one atomic step under the policy of what it replaces, and
-`erase` is for compliance alone.
+A grain is a version like any other. The state of its index entry (superseded, verified, on hold) never enters the blob.
+`put_grain` adds a grain, `supersede` replaces one in a single transaction under its invalidation policy, and `erase` is
+for compliance alone.
+
+A grain is checked and encoded before the writer is needed (`admit`); the unit of work checks only what depends on
+the state of the store (`authority.check`, `check_supersession`).
 """
 
 from __future__ import annotations
@@ -35,7 +38,14 @@ from memoranda.service.core.lookup import find_own, find_visible, resolve_name
 from memoranda.service.core.protection import check_supersession, read_policy_fields
 from memoranda.service.core.views import scope_of
 from memoranda.service.oms import authority
-from memoranda.service.oms.views import Given, Opened, StoredGrain, open_given, shown, would_be_cut
+from memoranda.service.oms.views import (
+    GrainInput,
+    OpenedGrain,
+    StoredGrain,
+    needs_redaction,
+    open_grain_input,
+    to_stored_grain,
+)
 from memoranda.service.retrieve import read_page
 from memoranda.service.ump.revise import handover
 from memoranda.standards.oms import grains as codec
@@ -51,16 +61,18 @@ from memoranda.standards.port import port_of
 from memoranda.standards.ump import rules
 from memoranda.storage.engine.contract import Unit
 
+# Grains per page of a list.
 LIST_LIMIT = 500
+# Versions erased per transaction: more would hold the writer too long.
 BATCH_LIMIT = 200
-# OMS §28.4: these say "I replace something", so they belong to `supersede`.
+# OMS §28.4: fields of a grain that replaces another one, which only `supersede` may write.
 SUPERSESSION_FIELDS = ("supersession_justification", "supersession_auth", "invalidation_type")
 CONSENT_BYTE = 0x0A
 VERIFICATIONS = ("unverified", "verified", "contested", "retracted")
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a grain, and what its author may want to know."""
+class GrainResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of a write, with warnings for its author."""
 
     address: str
     result: Literal["created", "exists", "superseded"]
@@ -69,101 +81,109 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_defaults(context: Context, access: Access, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields with the present moment, and the project the agent was started for, where they name none."""
+    """Return the fields with the current time, and the project that the agent was started for, as defaults."""
     filled = {"created_at": context.clock(), **fields}
     if access.default_project and "namespace" not in filled:
         filled["namespace"] = access.default_project
     return filled
 
 
-def put(context: Context, access: Access, given: Given, *, owner: str | None = None) -> Stored:
-    """Add a grain that is the view of nothing else (`originals.put_grain`)."""
-    now, tenant = context.clock(), tenant_of(access, owner)
-    opened = open_given(
-        context, given if isinstance(given, bytes) else authorship.attribute_grain(access, given)
-    )
+def put(
+    context: Context, access: Access, grain_input: GrainInput, *, owner: str | None = None
+) -> GrainResult:
+    """Add a grain that is no view of another document; `unwrap.put_grain` handles views."""
+    now, tenant = context.clock(), resolve_tenant(access, owner)
+    if not isinstance(grain_input, bytes):
+        grain_input = authorship.attribute_grain(access, grain_input)
+    opened = open_grain_input(context, grain_input)
     _refuse_index_fields(opened.grain)
     implied = [name for name in SUPERSESSION_FIELDS if name in opened.grain.fields]
     if implied:
         raise GrainError(
-            f"{implied[0]}: a grain that replaces another is written by supersede",
+            f"{implied[0]}: a grain that replaces another one is written by supersede",
             oms_code="ERR_SCHEMA",
         )
-    new = admitted(context, access, opened, tenant)
+    new = admit(context, access, opened, tenant)
 
-    def work(unit: Unit) -> Stored:
+    def work(unit: Unit) -> GrainResult:
         authority.check(unit, opened.grain.fields, opened.signer, now=now)
-        return write(context, access, unit, opened.grain, new, now)
+        return write_grain(context, access, unit, opened.grain, new, now)
 
-    return _followed(context, tenant, new.projection, context.engine.write(tenant, work))
+    return _finish_withdrawal(context, tenant, new.projection, context.engine.write(tenant, work))
 
 
-def _followed(context: Context, tenant: str, written: Projection, stored: Stored) -> Stored:
-    """What became of a grain, after what a withdrawal of consent takes with it is gone."""
-    if not written.withdraws:
+def _finish_withdrawal(
+    context: Context, tenant: str, projection: Projection, stored: GrainResult
+) -> GrainResult:
+    """Erase what rests on a consent that the written grain withdraws, and return the result with the warnings."""
+    if not projection.withdraws:
         return stored
     return replace(
         stored, warnings=(*stored.warnings, *cascade.erase_withdrawn(context, tenant).warnings)
     )
 
 
-def write(
+def write_grain(
     context: Context, access: Access, unit: Unit, grain: Grain, new: NewVersion, now: Instant
-) -> Stored:
+) -> GrainResult:
     """Write an admitted grain in a unit of work."""
-    known = unit.find_by_name(oms.STANDARD, grain.address)
-    if known is not None and not known.state.is_forgotten:
-        stored = Stored(address=grain.address, result="exists")
+    existing = unit.find_by_name(oms.STANDARD, grain.address)
+    if existing is not None and not existing.state.is_forgotten:
+        result = GrainResult(address=grain.address, result="exists")
     else:
-        version = append(context, unit, new, now)
+        version = append_grain(context, unit, new, now)
         unit.announce("created", version, now=now)
-        waits = (
-            f"the goal is active, but {each} is not satisfied"
-            for each in authority.unmet(unit, grain.fields, now)
+        unmet_warnings = (
+            f"the goal is active, but {goal} is not satisfied"
+            for goal in authority.find_unmet_goals(unit, grain.fields, now)
         )
-        stored = Stored(
-            address=grain.address, result="created", warnings=(*warnings_for(grain.fields), *waits)
+        result = GrainResult(
+            address=grain.address,
+            result="created",
+            warnings=(*warnings_for(grain.fields), *unmet_warnings),
         )
     unit.record_audit(
-        audited(access, "put", now, (grain.address,), unit.tenant, grain.namespace, stored.result)
+        build_audit_entry(
+            access, "put", now, (grain.address,), unit.tenant, grain.namespace, result.result
+        )
     )
-    return stored
+    return result
 
 
 def get(context: Context, access: Access, address: str) -> StoredGrain:
-    """One grain by its address."""
-    now, address = context.clock(), _address(context, access, address)
+    """Return the grain with an address, or with a unique beginning of one. Raises NotFound."""
+    now, address = context.clock(), _resolve_address(context, access, address)
     version, record = find_visible(context, access, address, now, standard=oms.STANDARD)
-    if is_over(version.state, now) or would_be_cut(access, record):
+    if is_over(version.state, now) or needs_redaction(access, record):
         raise NotFound(f"no grain {address}")
-    found = shown(context, version)
-    entry = audited(
+    stored_grain = to_stored_grain(context, version)
+    entry = build_audit_entry(
         access, "get", now, (address,), version.tenant, scope_of(record).get("project", ""), "ok"
     )
     context.audit_read(version.tenant, entry)
-    return found
+    return stored_grain
 
 
 def release(context: Context, access: Access, address: str) -> StoredGrain:
-    """One grain that is about to leave the store, whole or in part. Raises ConsentViolation if it has to stay."""
-    address = _address(context, access, address)
-    found = get(context, access, address)
+    """Return a grain that is about to leave the store. Raises ConsentViolation if it may not."""
+    address = _resolve_address(context, access, address)
+    stored_grain = get(context, access, address)
     version, record = find_visible(context, access, address, context.clock(), standard=oms.STANDARD)
-    why = compliance.find_export_refusal(context.presets_of(version.tenant), version)
-    if why is None and record.get("consent", {}).get("exportable") is False:
-        why = "consent: the memory is not exportable"
-    if why is not None:
-        raise ConsentViolation(why)
-    return found
+    refusal = compliance.find_export_refusal(context.presets_of(version.tenant), version)
+    if refusal is None and record.get("consent", {}).get("exportable") is False:
+        refusal = "consent: the memory is not exportable"
+    if refusal is not None:
+        raise ConsentViolation(refusal)
+    return stored_grain
 
 
-def _address(context: Context, access: Access, given: str) -> str:
-    """The address that this, or what it begins with, is. Raises GrainError for what is none."""
-    return codec.check_address(resolve_name(context, access, given, standard=oms.STANDARD))
+def _resolve_address(context: Context, access: Access, grain_input: str) -> str:
+    """Return the complete address for a beginning of one. Raises GrainError for a malformed address."""
+    return codec.check_address(resolve_name(context, access, grain_input, standard=oms.STANDARD))
 
 
 def exists(context: Context, access: Access, address: str) -> bool:
-    """Whether there is such a grain that the caller may see."""
+    """Return True if there is such a grain and the caller may see it."""
     try:
         get(context, access, address)
     except NotFound:
@@ -175,58 +195,62 @@ def supersede(
     context: Context,
     access: Access,
     old_address: str,
-    given: Given,
+    grain_input: GrainInput,
     *,
     justification: str | None = None,
-) -> Stored:
-    """Replace a grain, or a memory of any standard by its address: policy, write and index in one step."""
-    now, old_address = context.clock(), _address(context, access, old_address)
+) -> GrainResult:
+    """Replace a grain, or a memory of any standard by its address, under its policy and in one transaction."""
+    now, old_address = context.clock(), _resolve_address(context, access, old_address)
     tenant = find_own(context, access, old_address, now, standard=oms.STANDARD).tenant
     if justification is not None:
-        if isinstance(given, bytes):
+        if isinstance(grain_input, bytes):
             raise InvalidInput(
-                "justification: a finished grain says it in supersession_justification itself"
+                "justification: an encoded grain states it in its own field supersession_justification"
             )
-        given = {**given, "supersession_justification": justification}
-    opened = open_given(
-        context, given if isinstance(given, bytes) else authorship.attribute_grain(access, given)
-    )
+        grain_input = {**grain_input, "supersession_justification": justification}
+    if not isinstance(grain_input, bytes):
+        grain_input = authorship.attribute_grain(access, grain_input)
+    opened = open_grain_input(context, grain_input)
     _refuse_index_fields(opened.grain)
     successor = Successor(context, access, opened, tenant)
 
-    def work(unit: Unit) -> Stored:
+    def work(unit: Unit) -> GrainResult:
         prior = unit.find_by_name(oms.STANDARD, old_address)
         if prior is None or prior.state.erased:
             raise NotFound(f"no grain {old_address}")
         if not prior.state.is_head:
             raise Conflict(f"{old_address} is already superseded; supersede its successor")
         if prior.state.tombstoned is not None:
-            raise Conflict(f"{old_address} was forgotten; put the new grain as a memory of its own")
+            raise Conflict(f"{old_address} was forgotten; put the new grain as a new memory")
         grain, decision = successor.replace(unit, prior, now)
         targets = (grain.address, old_address)
         unit.record_audit(
-            audited(access, "supersede", now, targets, tenant, grain.namespace, decision.reason)
+            build_audit_entry(
+                access, "supersede", now, targets, tenant, grain.namespace, decision.reason
+            )
         )
         warnings = warnings_for(grain.fields)
-        return Stored(
+        return GrainResult(
             address=grain.address,
             result="superseded",
             warnings=warnings,
             needs_review=decision.needs_review,
         )
 
-    return _followed(context, tenant, successor.new.projection, context.engine.write(tenant, work))
+    return _finish_withdrawal(
+        context, tenant, successor.new.projection, context.engine.write(tenant, work)
+    )
 
 
 class Successor:
-    """A grain that is to replace another; made before the writer's turn, but for a policy that it inherits there."""
+    """A grain that replaces another one. It is encoded before the writer is needed, unless it inherits a policy."""
 
-    def __init__(self, context: Context, access: Access, opened: Opened, tenant: str) -> None:
+    def __init__(self, context: Context, access: Access, opened: OpenedGrain, tenant: str) -> None:
         self._context, self._access, self._opened = context, access, opened
-        self.new = admitted(context, access, opened, tenant)
+        self.new = admit(context, access, opened, tenant)
 
     def replace(self, unit: Unit, prior: Version, now: Instant) -> tuple[Grain, policy.Decision]:
-        """Write it after a head, if the policy of that lets it; the caller puts it on record."""
+        """Append the grain to a head, if the head's policy allows it; the caller records it in the audit log."""
         context, opened, new = self._context, self._opened, self.new
         signers = _valid_signers(context, prior, opened.grain)
         decision = check_supersession(
@@ -237,11 +261,13 @@ class Successor:
         fresh = _with_inherited_policy(opened, prior, decision)
         if unit.find_by_name(oms.STANDARD, fresh.grain.address) is not None:
             raise Conflict(
-                f"{fresh.grain.address} is already in the store; it cannot be made a successor"
+                f"{fresh.grain.address} is already in the store; it cannot become the successor"
             )
         if fresh is not opened:
-            new = admitted(context, self._access, fresh, unit.tenant)
-        version = append(context, unit, new, now, prior=prior, by_owner=not self._access.is_peer)
+            new = admit(context, self._access, fresh, unit.tenant)
+        version = append_grain(
+            context, unit, new, now, prior=prior, by_owner=not self._access.is_peer
+        )
         unit.close_version(
             prior, successor=version, valid_to=handover(prior, new.projection.valid_from), now=now
         )
@@ -260,10 +286,14 @@ def set_verification(
     reason: str = "",
     by: str | None = None,
 ) -> str:
-    """Say what is known of a grain's truth. Contesting or retracting asks its policy first (OMS §23, Bypass 1)."""
+    """Set the verification status of a grain.
+
+    Its invalidation policy decides whether it may be contested or retracted (OMS §23, Bypass 1). `by`: the grain that
+    contradicts it.
+    """
     if status not in VERIFICATIONS:
         raise InvalidInput(f"status must be one of {', '.join(VERIFICATIONS)}")
-    now, address = context.clock(), _address(context, access, address)
+    now, address = context.clock(), _resolve_address(context, access, address)
     by = None if by is None else resolve_name(context, access, by, standard=oms.STANDARD)
     tenant = find_own(context, access, address, now, standard=oms.STANDARD).tenant
 
@@ -273,18 +303,20 @@ def set_verification(
             raise NotFound(f"no grain {address}")
         if status in ("contested", "retracted"):
             contradicting = (
-                read_policy_fields(named)
-                if by and (named := unit.find_by_name(oms.STANDARD, by))
+                read_policy_fields(contradicting_version)
+                if by and (contradicting_version := unit.find_by_name(oms.STANDARD, by))
                 else {}
             )
-            said = (
+            fields = (
                 {"supersession_justification": reason, **contradicting} if reason else contradicting
             )
-            if check_supersession(unit, version, said, now=now).needs_review:
+            if check_supersession(unit, version, fields, now=now).needs_review:
                 unit.flag_for_review(version, needs_review=True)
         unit.set_verification(version, status, now=now)
         unit.record_audit(
-            audited(access, "verification", now, (address,), tenant, "", status, {"reason": reason})
+            build_audit_entry(
+                access, "verification", now, (address,), tenant, "", status, {"reason": reason}
+            )
         )
         return status
 
@@ -294,10 +326,10 @@ def set_verification(
 def set_hold(
     context: Context, access: Access, address: str, *, held: bool, reason: str = ""
 ) -> bool:
-    """Put a legal hold on a grain, or lift it (in the index: the grain itself cannot change)."""
+    """Set or lift a legal hold on a grain. The hold is state of the index; the grain itself never changes."""
     if access.is_peer:
         raise ForbiddenScope("only the owner may hold or release")
-    now, address = context.clock(), _address(context, access, address)
+    now, address = context.clock(), _resolve_address(context, access, address)
     tenant = find_own(context, access, address, now, standard=oms.STANDARD).tenant
 
     def work(unit: Unit) -> bool:
@@ -309,36 +341,40 @@ def set_hold(
             lineage.finish_held_removal(context, unit, version.memory_id, now)
         result = "held" if held else "released"
         unit.record_audit(
-            audited(access, "hold", now, (address,), tenant, "", result, {"reason": reason})
+            build_audit_entry(
+                access, "hold", now, (address,), tenant, "", result, {"reason": reason}
+            )
         )
         return held
 
     is_held = context.engine.write(tenant, work)
     if not is_held:
-        # What it kept from a withdrawal of consent goes now.
+        # The hold may have postponed the erasure after a withdrawn consent.
         cascade.erase_withdrawn(context, tenant)
     return is_held
 
 
 def erase(context: Context, access: Access, address: str, *, reason: str) -> None:
-    """Compliance erasure of one grain; no general way to delete (OMS §28.4). Holds are honoured."""
+    """Erase one grain for compliance; OMS §28.4 has no general deletion. A grain on legal hold is refused."""
     if not reason.strip():
-        raise InvalidInput("reason: an erasure needs one; it goes into the audit log")
-    now, address = context.clock(), _address(context, access, address)
-    found = find_own(context, access, address, now, standard=oms.STANDARD)
-    tenant = found.tenant
+        raise InvalidInput("reason: an erasure needs a reason, which goes into the audit log")
+    now, address = context.clock(), _resolve_address(context, access, address)
+    target = find_own(context, access, address, now, standard=oms.STANDARD)
+    tenant = target.tenant
     access.require_erase(tenant)
-    gone = lineage.plan_erasure(context, found, reason, now)
+    plan = lineage.plan_erasure(context, target, reason, now)
 
     def work(unit: Unit) -> None:
         version = unit.find_by_name(oms.STANDARD, address)
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
-        lineage.remove_derived_of(unit, version.memory_id, tombstones=gone.derived, now=now)
-        erase_version(unit, version, gone.own)
+        lineage.remove_derived_of(unit, version.memory_id, tombstones=plan.derived, now=now)
+        erase_version(unit, version, plan.own)
         unit.announce("tombstoned", version, now=now)
         unit.record_audit(
-            audited(access, "erase", now, (address,), tenant, "", "erased", {"reason": reason})
+            build_audit_entry(
+                access, "erase", now, (address,), tenant, "", "erased", {"reason": reason}
+            )
         )
 
     context.engine.write(tenant, work)
@@ -346,7 +382,7 @@ def erase(context: Context, access: Access, address: str, *, reason: str) -> Non
 
 
 class UserErasure(msgspec.Struct, frozen=True, kw_only=True):
-    """What the erasure of a user did. A held version keeps the user's key alive."""
+    """The outcome of the erasure of a user. A version on hold keeps the user's key alive."""
 
     erased: int
     held: int
@@ -356,9 +392,9 @@ class UserErasure(msgspec.Struct, frozen=True, kw_only=True):
 def erase_user(
     context: Context, access: Access, user: str, *, reason: str, owner: str | None = None
 ) -> UserErasure:
-    """Erase everything of a user, and destroy the user's key so that every copy of the database is erased too.
+    """Erase all memories of a user, and destroy the user's key, which makes every copy of the database unreadable.
 
-    The owner may, and the operator, who answers for the store to the law; either is on record with the reason.
+    The owner may do this, and the operator, who is responsible for the store by law. The audit log has the reason.
     """
     if access.is_narrowed:
         raise ForbiddenScope("this credential is limited to a part of its owner's memory")
@@ -366,106 +402,128 @@ def erase_user(
         access.require_erase(access.tenant_for(owner))
     if not user or not reason.strip():
         raise InvalidInput("user and reason: both are needed; the reason goes into the audit log")
-    tenant, now = tenant_of(access, owner), context.clock()
-    erased, held = _erase_all(context, tenant, user, reason, now)
-    destroyed = held == 0 and context.engine.destroy_user_key(tenant, user)
+    tenant, now = resolve_tenant(access, owner), context.clock()
+    erased, on_hold = _erase_versions(context, tenant, user, reason, now)
+    destroyed = on_hold == 0 and context.engine.destroy_user_key(tenant, user)
     if destroyed:
-        # What was written in between went with the key; its words and links go now.
-        erased += _erase_all(context, tenant, user, reason, now)[0]
-    meta = {"reason": reason, "user": context.engine.fingerprint(tenant, user), "held": held}
+        # Memories written meanwhile lost their key; this erases their index entries and links.
+        erased += _erase_versions(context, tenant, user, reason, now)[0]
+    meta = {"reason": reason, "user": context.engine.fingerprint(tenant, user), "held": on_hold}
     result = f"{erased} erased"
     context.engine.write(
         tenant,
         lambda unit: unit.record_audit(
-            audited(access, "erase_user", now, (), tenant, "", result, meta)
+            build_audit_entry(access, "erase_user", now, (), tenant, "", result, meta)
         ),
     )
     context.engine.scrub()
-    return UserErasure(erased=erased, held=held, key_destroyed=destroyed)
+    return UserErasure(erased=erased, held=on_hold, key_destroyed=destroyed)
 
 
-def _erase_all(
+def _erase_versions(
     context: Context, tenant: str, user: str, reason: str, now: Instant
 ) -> tuple[int, int]:
-    """How many versions of a user were erased, and how many are held."""
-    erased = held = after = 0
+    """Erase the versions of a user page by page, and return the numbers of erased and of held ones."""
+    erased = on_hold = after = 0
     while True:
         with context.engine.read(tenant) as snapshot:
             everything = Selection(status_filter="unerased", user=user)
             page = read_page(snapshot, everything, after=after, limit=BATCH_LIMIT, now=now)
-            made = lineage.find_derived_memories(
+            derived_ids = lineage.find_derived_memories(
                 snapshot, sorted({version.memory_id for version in page})
             )
-            theirs = lineage.create_tombstones(context, snapshot, made, now)
+            derived_tombstones = lineage.create_tombstones(context, snapshot, derived_ids, now)
         if not page:
-            return erased, held
+            return erased, on_hold
         after = page[-1].version_id
-        going = lineage.ErasurePlan(Tombstones(context, reason, now, page), theirs)
-        gone, kept = context.engine.write(
-            tenant, partial(_erase_page, page=page, made=made, going=going, now=now)
+        plan = lineage.ErasurePlan(Tombstones(context, reason, now, page), derived_tombstones)
+        page_erased, page_held = context.engine.write(
+            tenant, partial(_erase_page, page=page, derived_ids=derived_ids, plan=plan, now=now)
         )
-        erased, held = erased + gone, held + kept
+        erased, on_hold = erased + page_erased, on_hold + page_held
 
 
 def _erase_page(
-    unit: Unit, *, page: list[Version], made: list[int], going: lineage.ErasurePlan, now: Instant
+    unit: Unit,
+    *,
+    page: list[Version],
+    derived_ids: list[int],
+    plan: lineage.ErasurePlan,
+    now: Instant,
 ) -> tuple[int, int]:
-    gone = kept = 0
-    for version in _with_later(unit, page):
+    """Erase the versions of a page, and return the numbers of erased and of held ones."""
+    erased = on_hold = 0
+    for version in _include_successors(unit, page):
         try:
-            erase_version(unit, version, going.own)
+            erase_version(unit, version, plan.own)
         except GrainError:
-            kept += 1
+            on_hold += 1
             continue
         unit.announce("tombstoned", version, now=now)
-        gone += 1
-    over = {version.memory_id for version in page}
-    return gone + lineage.remove_derived(
-        unit, made, gone=over, tombstones=going.derived, now=now
-    ), kept
+        erased += 1
+    memory_ids = {version.memory_id for version in page}
+    return erased + lineage.remove_derived(
+        unit, derived_ids, gone=memory_ids, tombstones=plan.derived, now=now
+    ), on_hold
 
 
-def _with_later(unit: Unit, page: list[Version]) -> list[Version]:
-    """These versions and those that followed them, whomever they name: what binds a memory binds them."""
-    first: dict[int, int] = {}
-    for each in page:
-        first.setdefault(each.memory_id, each.version_id)
-    histories = (unit.iterate_history(memory_id) for memory_id in first)
-    found = [
-        each
+def _include_successors(unit: Unit, page: list[Version]) -> list[Version]:
+    """Return the versions and their successors, which the restrictions of a memory bind even without a user."""
+    first_ids: dict[int, int] = {}
+    for version in page:
+        first_ids.setdefault(version.memory_id, version.version_id)
+    histories = (unit.iterate_history(memory_id) for memory_id in first_ids)
+    versions = [
+        version
         for history in histories
-        for each in history
-        if each.version_id >= first[each.memory_id]
+        for version in history
+        if version.version_id >= first_ids[version.memory_id]
     ]
-    # What is on the page is in the index still, also when its key is gone and nothing of it can be read.
-    named = {each.version_id for each in page}
-    return [each for each in found if each.version_id in named or not each.state.erased]
+    # The versions of the page are in the index even if their key is gone and they are unreadable.
+    page_ids = {version.version_id for version in page}
+    return [
+        version
+        for version in versions
+        if version.version_id in page_ids or not version.state.erased
+    ]
 
 
-def tenant_of(access: Access, owner: str | None) -> str:
+def resolve_tenant(access: Access, owner: str | None) -> str:
+    """Return the tenant of an owner, by default the caller's own. Raises ForbiddenScope if it is out of reach."""
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     return tenant
 
 
 def _refuse_index_fields(grain: Grain) -> None:
-    # OMS §5.6: what the index knows never enters a blob. Readers tolerate it; a writer is told.
-    if found := sorted(INDEX_FIELDS & grain.fields.keys()):
+    """Raise GrainError for fields that belong to the index (OMS §5.6). Readers tolerate them."""
+    if index_fields := sorted(INDEX_FIELDS & grain.fields.keys()):
         raise GrainError(
-            f"{found[0]}: belongs to the index and cannot be in a grain", oms_code="ERR_SCHEMA"
+            f"{index_fields[0]}: belongs to the index and cannot be a field of a grain",
+            oms_code="ERR_SCHEMA",
         )
 
 
-def admitted(
-    context: Context, access: Access, opened: Opened, tenant: str, *, is_from_file: bool = False
+def admit(
+    context: Context,
+    access: Access,
+    opened: OpenedGrain,
+    tenant: str,
+    *,
+    is_from_file: bool = False,
 ) -> NewVersion:
-    """The grain as it is written, if the caller's scope and the store's presets let it in."""
+    """Return the version of a grain, if the caller's scope and the store's compliance presets allow it.
+
+    Raises ForbiddenScope, TooLarge, GrainError and the errors of the presets.
+    """
     grain, delivery = opened.grain, opened.delivery
     if context.grain_profile != EXTENDED.name:
         _check_profile(SIZE_PROFILES[context.grain_profile], grain)
     authorship.refuse_forged_author(access, grain.fields.get("author_did"), opened.signer)
-    read = project_grain(grain, delivery, tenant, ump_version=context.ump_version)
-    projection = replace(read, redacted=read.redacted or _shows_less(grain, tenant))
+    projected = project_grain(grain, delivery, tenant, ump_version=context.ump_version)
+    projection = replace(
+        projected, redacted=projected.redacted or _hides_part_of_record(grain, tenant)
+    )
     scope = {"owner": tenant, "visibility": projection.scope.visibility}
     if projection.scope.space:
         scope["project"] = projection.scope.space
@@ -485,13 +543,13 @@ def admitted(
 
 
 def _check_profile(profile: SizeProfile, grain: Grain) -> None:
-    """Raise TooLarge or GrainError if the devices that are to read a grain could not."""
+    """Raise TooLarge or GrainError if a grain exceeds the size profile of the devices that will read it."""
     profile.check_fields(grain.fields)
     codec.decode(grain.blob, profile=profile)
 
 
-def _shows_less(grain: Grain, tenant: str) -> bool:
-    """Whether it carries a record of this owner that others may see only in part."""
+def _hides_part_of_record(grain: Grain, tenant: str) -> bool:
+    """Return True if a grain carries a record of this owner that is partly hidden from others."""
     inner = oms.unwrap(grain)
     try:
         record = None if inner is None else port_of(inner.standard).record(inner)
@@ -499,11 +557,11 @@ def _shows_less(grain: Grain, tenant: str) -> bool:
             return False
         return bool(record["scope"]["owner"] == tenant and rules.redact(record)[1])
     except (MemorandaError, LookupError, TypeError):
-        # Anybody may have put it there; what is no record hides nothing.
+        # The embedded document is untrusted; a malformed record hides nothing.
         return False
 
 
-def append(
+def append_grain(
     context: Context,
     unit: Unit,
     new: NewVersion,
@@ -512,20 +570,20 @@ def append(
     prior: Version | None = None,
     by_owner: bool = True,
 ) -> Version:
-    """Append an admitted grain; the caller announces it and puts it on record."""
+    """Append an admitted grain; the caller announces it and records it in the audit log."""
     cascade.check_basis(context, unit, new.document, new.projection, now)
     cascade.note_withdrawal(unit, new.projection)
-    read = new.projection
-    if read.valid_from > now and read.valid_from == read.created:
-        # It does not say that it is true later, and a clock that is ahead does not keep it from being true now.
-        new = replace(new, projection=replace(read, valid_from=now))
+    projection = new.projection
+    if projection.valid_from > now and projection.valid_from == projection.created:
+        # Its start is its creation time, and the client's clock is ahead: it is valid from now.
+        new = replace(new, projection=replace(projection, valid_from=now))
     if prior is None:
         return new.append(unit, now=now)
     return append_next(context, unit, prior, new, now=now, by_owner=by_owner)
 
 
 def _valid_signers(context: Context, prior: Version, grain: Grain) -> frozenset[str]:
-    """Whose endorsements of this replacement hold; they count only if the grain says what it replaces."""
+    """Return the signers whose endorsements of a replacement are valid; the grain must name what it replaces."""
     auth = grain.fields.get("supersession_auth")
     protecting = read_policy_fields(prior).get("invalidation_policy")
     if not auth or not isinstance(protecting, Mapping):
@@ -539,8 +597,10 @@ def _valid_signers(context: Context, prior: Version, grain: Grain) -> frozenset[
     return signature.quorum_signers(auth, payload, authorized, context.did_documents)
 
 
-def _with_inherited_policy(opened: Opened, prior: Version, decision: policy.Decision) -> Opened:
-    """OMS §23.5: what follows a protected goal stands under its policy."""
+def _with_inherited_policy(
+    opened: OpenedGrain, prior: Version, decision: policy.Decision
+) -> OpenedGrain:
+    """Return the grain with the policy of the protected goal that it follows (OMS §23.5). Raises GrainError."""
     inherited = read_policy_fields(prior).get("invalidation_policy")
     if not decision.inherits_policy or inherited is None:
         return opened
@@ -557,10 +617,11 @@ def _with_inherited_policy(opened: Opened, prior: Version, decision: policy.Deci
 
 
 def space_of(namespace: str) -> str:
+    """Return the space of a namespace; the default namespace is the empty space."""
     return "" if namespace == DEFAULT_NAMESPACE else namespace
 
 
-def audited(
+def build_audit_entry(
     access: Access,
     op: str,
     now: Instant,
@@ -570,6 +631,7 @@ def audited(
     result: str,
     meta: Mapping[str, object] | None = None,
 ) -> Any:
+    """Return the audit entry of an operation on grains."""
     scope = {"owner": tenant, **({"project": namespace} if namespace else {})}
     return audit_entry(
         access, f"oms.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta

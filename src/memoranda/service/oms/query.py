@@ -1,7 +1,7 @@
-"""Finding grains, by structure or by words or both, as OMS §28 answers: scored, explained, in pages.
+"""Queries for grains by structure, by keywords or both, with the scored and paged answers of OMS §28.
 
-A cursor tells nothing. Version numbers count the writes of all owners together, so what leaves is the number
-encrypted under the store's secret and the owner's name, with its own checksum (a synthetic IV, as in RFC 5297).
+A cursor is a version number, encrypted under the store's secret and the owner's name, with its own checksum (a
+synthetic IV, as in RFC 5297): version numbers count the writes of all owners together, which no client may learn.
 """
 
 from __future__ import annotations
@@ -36,36 +36,39 @@ from memoranda.standards.oms.registry import BY_BYTE
 from memoranda.standards.oms.requests import FindRequest
 
 _SCORE_DIGITS: Final = 6
+# Bytes of a cursor's tag, and of its encrypted number.
 _HALF_BYTES: Final = 8
 
 
-class FoundGrain(msgspec.Struct, frozen=True, kw_only=True):
-    """A grain, how well it answers (not how true it is), and the fields that made it an answer."""
+class ScoredGrain(msgspec.Struct, frozen=True, kw_only=True):
+    """A grain of an answer, its relevance, and the fields that match the query."""
 
     stored: StoredGrain
     score: float
     matched_fields: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
-        shown = self.stored.document()
+        """Return the result as JSON."""
+        document = self.stored.document()
         return {
-            "content_address": shown.pop("address"),
+            "content_address": document.pop("address"),
             "score": self.score,
             "matched_fields": list(self.matched_fields),
-            **shown,
+            **document,
         }
 
 
 class GrainPage(msgspec.Struct, frozen=True, kw_only=True):
-    """OMS §28: the envelope of every answer. `total` is None where counting would cost more than it tells."""
+    """The envelope of every answer (OMS §28). `total` is None where counting is too expensive."""
 
-    results: tuple[FoundGrain, ...]
+    results: tuple[ScoredGrain, ...]
     total: int | None
     next_cursor: str | None
 
     def document(self) -> dict[str, Any]:
+        """Return the envelope as JSON."""
         return {
-            "results": [found.document() for found in self.results],
+            "results": [result.document() for result in self.results],
             "total": self.total,
             "next_cursor": self.next_cursor,
         }
@@ -74,10 +77,10 @@ class GrainPage(msgspec.Struct, frozen=True, kw_only=True):
 def find(
     context: Context, access: Access, request: FindRequest, *, owner: str | None = None
 ) -> GrainPage:
-    """Grains that match, best first when words were given, else in the order written."""
+    """Return the matching grains, best first for a query with words, else in the order written."""
     matched = tuple(request.exact_fields())
     if request.text is not None:
-        found = _best(
+        results_found = _search(
             context,
             access,
             request.text,
@@ -86,21 +89,21 @@ def find(
             request.type_byte,
             request.limit,
         )
-        asked = sought(request.text)
+        words_sought = sought(request.text)
         results = tuple(
-            FoundGrain(
+            ScoredGrain(
                 stored=hit.view,
                 score=round(hit.lexical, _SCORE_DIGITS),
                 matched_fields=(
                     *matched,
-                    *grain_views.telling(hit.view.grain.fields, asked, matched),
+                    *grain_views.matching_fields(hit.view.grain.fields, words_sought, matched),
                 ),
             )
-            for hit in found.hits
+            for hit in results_found.hits
         )
-        return GrainPage(results=results, total=found.total, next_cursor=None)
+        return GrainPage(results=results, total=results_found.total, next_cursor=None)
     tenant = access.tenant_for(owner)
-    after = 0 if request.cursor is None else _opened(context, tenant, request.cursor)
+    after = 0 if request.cursor is None else _open_cursor(context, tenant, request.cursor)
     stored, following = listing(
         context,
         access,
@@ -113,10 +116,11 @@ def find(
     is_whole = request.cursor is None and following is None
     return GrainPage(
         results=tuple(
-            FoundGrain(stored=each, score=1.0, matched_fields=matched) for each in stored
+            ScoredGrain(stored=stored_grain, score=1.0, matched_fields=matched)
+            for stored_grain in stored
         ),
         total=len(stored) if is_whole else None,
-        next_cursor=None if following is None else _sealed(context, tenant, following),
+        next_cursor=None if following is None else _seal_cursor(context, tenant, following),
     )
 
 
@@ -130,36 +134,35 @@ def listing(
     after: int = 0,
     limit: int = 50,
 ) -> tuple[list[StoredGrain], int | None]:
-    """Grains in the order written, and where to go on."""
-    limit = _bounded(limit)
-    tenant, wanted, now = _asked(context, access, selection, owner, type_byte)
-    found: list[StoredGrain] = []
-    seen = last = after
+    """Return a page of grains in the order written, and the position of the next page; None on the last."""
+    limit = _clamp_limit(limit)
+    tenant, visible, now = _restrict(context, access, selection, owner, type_byte)
+    grains_found: list[StoredGrain] = []
+    position = last = after
     size, is_more = 0, True
     while is_more:
         with context.engine.read(tenant) as snapshot:
-            page = read_page(snapshot, wanted, after=seen, limit=limit + 1, now=now)
-            listed = {
-                each.version_id
-                for each in page
-                if grain_views.is_listed(context, access, snapshot, each, type_byte)
+            page = read_page(snapshot, visible, after=position, limit=limit + 1, now=now)
+            listable = {
+                version.version_id
+                for version in page
+                if grain_views.is_visible(context, access, snapshot, version, type_byte)
             }
-        # A page that is cut short by its size is far from empty.
-        is_more = (
-            len(page) > limit or sum(len(each.document.native) for each in page) > PAGE_BYTES // 4
-        )
+        # A page that was cut by its size in bytes is well above this share.
+        page_bytes = sum(len(version.document.native) for version in page)
+        is_more = len(page) > limit or page_bytes > PAGE_BYTES // 4
         for version in page:
-            seen = version.version_id
-            if seen not in listed:
+            position = version.version_id
+            if position not in listable:
                 continue
-            if len(found) == limit or size > PAGE_BYTES:
-                _audit(context, access, "list", tenant, selection, limit, now)
-                return found, last
-            found.append(grain_views.shown(context, version))
+            if len(grains_found) == limit or size > PAGE_BYTES:
+                _audit_read(context, access, "list", tenant, selection, limit, now)
+                return grains_found, last
+            grains_found.append(grain_views.to_stored_grain(context, version))
             size += len(version.document.native)
-            last = seen
-    _audit(context, access, "list", tenant, selection, len(found), now)
-    return found, None
+            last = position
+    _audit_read(context, access, "list", tenant, selection, len(grains_found), now)
+    return grains_found, None
 
 
 def search(
@@ -171,12 +174,12 @@ def search(
     where: Selection,
     limit: int = 20,
 ) -> list[tuple[StoredGrain, float]]:
-    """Grains of any of the ten types by their words, best first (OMS §28.4, Level 3)."""
-    found = _best(context, access, text, where, owner, None, limit)
-    return [(hit.view, round(hit.lexical, _SCORE_DIGITS)) for hit in found.hits]
+    """Return grains of any type by keyword search, best first, with their scores (OMS §28.4, Level 3)."""
+    results = _search(context, access, text, where, owner, None, limit)
+    return [(hit.view, round(hit.lexical, _SCORE_DIGITS)) for hit in results.hits]
 
 
-def _best(
+def _search(
     context: Context,
     access: Access,
     text: str,
@@ -185,48 +188,49 @@ def _best(
     type_byte: int | None,
     limit: int,
 ) -> SearchResults[StoredGrain]:
-    limit = _bounded(limit)
-    tenant, wanted, now = _asked(context, access, selection, owner, type_byte)
-    # What holds now, as every search by words answers.
-    wanted = replace(wanted, at=now)
-    legs = prepare_queries(context, KeywordQuery(text=text))
+    """Return the hits of a keyword search that the caller may see."""
+    limit = _clamp_limit(limit)
+    tenant, visible, now = _restrict(context, access, selection, owner, type_byte)
+    # Keyword search returns currently valid memories only, as in every standard.
+    visible = replace(visible, at=now)
+    retrievers = prepare_queries(context, KeywordQuery(text=text))
 
     with context.engine.read(tenant) as snapshot:
 
         def shows(version: Version) -> Version | None:
             return (
                 version
-                if grain_views.is_listed(context, access, snapshot, version, type_byte)
+                if grain_views.is_visible(context, access, snapshot, version, type_byte)
                 else None
             )
 
-        found = search_visible(snapshot, wanted, legs, shows, limit=limit, now=now)
-    _audit(context, access, "search", tenant, selection, min(limit, len(found.hits)), now)
-    # Shown after the snapshot is closed: a grain that was never asked for gets its address now.
+        results = search_visible(snapshot, visible, retrievers, shows, limit=limit, now=now)
+    _audit_read(context, access, "search", tenant, selection, min(limit, len(results.hits)), now)
+    # After the snapshot is closed: a view that nobody has asked for yet gets its address here, with a write.
     hits = [
-        SearchHit(hit.version, grain_views.shown(context, hit.version), hit.lexical)
-        for hit in found.hits[:limit]
+        SearchHit(hit.version, grain_views.to_stored_grain(context, hit.version), hit.lexical)
+        for hit in results.hits[:limit]
     ]
-    return SearchResults(hits, found.total if len(found.hits) <= limit else None)
+    return SearchResults(hits, results.total if len(results.hits) <= limit else None)
 
 
-def _bounded(limit: int) -> int:
-    """How many are answered: more than a page has is a page."""
+def _clamp_limit(limit: int) -> int:
+    """Return a limit of at most one page. Raises InvalidInput below 1."""
     if limit < 1:
         raise InvalidInput("limit must be at least 1")
     return min(limit, grains.LIST_LIMIT)
 
 
-def _asked(
+def _restrict(
     context: Context, access: Access, selection: Selection, owner: str | None, type_byte: int | None
 ) -> tuple[str, Selection, Instant]:
-    """The tenant, what is to be found there within the caller's reach, and now."""
-    now, tenant = context.clock(), grains.tenant_of(access, owner)
+    """Return the tenant, the selection restricted to the caller's reach, and the current time."""
+    now, tenant = context.clock(), grains.resolve_tenant(access, owner)
     project = {"project": selection.space} if selection.space else {}
     access.require_scope({**access.limits, "owner": tenant, **project})
     if type_byte is not None:
         kind = BY_BYTE.get(type_byte)
-        # Grains of a domain have no form; which of them are of this type is seen when they are read.
+        # Grains of a domain have no form; their type is checked when they are read.
         form = IsOneOf(name="form", texts=("" if kind is None else kind.name,))
         selection = replace(selection, tests=(*selection.tests, form))
     if sees_everything(access, tenant):
@@ -235,7 +239,7 @@ def _asked(
         return tenant, restrict_selection(context, access, snapshot, selection), now
 
 
-def _audit(
+def _audit_read(
     context: Context,
     access: Access,
     op: str,
@@ -244,36 +248,45 @@ def _audit(
     count: int,
     now: Instant,
 ) -> None:
-    entry = grains.audited(access, op, now, (), tenant, selection.space or "", f"{count} grains")
+    """Record a query in the audit log."""
+    entry = grains.build_audit_entry(
+        access, op, now, (), tenant, selection.space or "", f"{count} grains"
+    )
     context.audit_read(tenant, entry)
 
 
-def _sealed(context: Context, tenant: str, number: int) -> str:
-    tag = _print(context, tenant, f"tag {number}")
+def _seal_cursor(context: Context, tenant: str, number: int) -> str:
+    """Return a version number as an opaque cursor."""
+    tag = _keyed_fingerprint(context, tenant, f"tag {number}")
     return base64url_encode(
-        tag + _masked(context, tenant, tag, number.to_bytes(_HALF_BYTES, "big"))
+        tag + _apply_mask(context, tenant, tag, number.to_bytes(_HALF_BYTES, "big"))
     )
 
 
-def _opened(context: Context, tenant: str, cursor: str) -> int:
+def _open_cursor(context: Context, tenant: str, cursor: str) -> int:
+    """Return the version number inside a cursor. Raises InvalidInput unless this store issued it for the tenant."""
     try:
         sealed = base64url_decode(cursor)
     except ValueError:
         sealed = b""
-    tag, rest = sealed[:_HALF_BYTES], sealed[_HALF_BYTES:]
-    if len(rest) == _HALF_BYTES:
-        number = int.from_bytes(_masked(context, tenant, tag, rest), "big")
-        if tag == _print(context, tenant, f"tag {number}"):
+    tag, masked = sealed[:_HALF_BYTES], sealed[_HALF_BYTES:]
+    if len(masked) == _HALF_BYTES:
+        number = int.from_bytes(_apply_mask(context, tenant, tag, masked), "big")
+        if tag == _keyed_fingerprint(context, tenant, f"tag {number}"):
             return number
-    raise InvalidInput("cursor is not one that this store gave for these memories")
+    raise InvalidInput(
+        "cursor was not issued by this store for these memories; list again from the start"
+    )
 
 
-def _masked(context: Context, tenant: str, tag: bytes, data: bytes) -> bytes:
-    mask = _print(context, tenant, f"mask {tag.hex()}")
+def _apply_mask(context: Context, tenant: str, tag: bytes, data: bytes) -> bytes:
+    """Return the data xored with a key stream of the tag; applying it twice restores the data."""
+    mask = _keyed_fingerprint(context, tenant, f"mask {tag.hex()}")
     return bytes(one ^ other for one, other in zip(data, mask, strict=True))
 
 
-def _print(context: Context, tenant: str, text: str) -> bytes:
+def _keyed_fingerprint(context: Context, tenant: str, text: str) -> bytes:
+    """Return a keyed hash that only this store can compute."""
     return bytes.fromhex(context.engine.fingerprint(tenant, f"cursor of grains: {text}"))[
         :_HALF_BYTES
     ]

@@ -1,4 +1,7 @@
-"""Memories of any standard as grains: whether a caller sees one whole, and by which address it is known."""
+"""Memories of any standard as grains: their bytes, their address, and whether a caller may see them completely.
+
+A grain is complete or it is a different grain: a caller who may see only a part of a memory does not see its grain.
+"""
 
 from __future__ import annotations
 
@@ -31,35 +34,41 @@ from memoranda.standards.ump import rules
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine.contract import Snapshot
 
-# A grain as a caller gives it: its fields, or the bytes in which it travels (bare, or in its envelope).
-Given = Mapping[str, Any] | bytes
+# A grain as a caller passes it: its fields, or its bytes, bare or in a signed envelope.
+GrainInput = Mapping[str, Any] | bytes
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True):
-    """A given grain that can be read and whose signature, if it has one, holds."""
+class OpenedGrain(msgspec.Struct, frozen=True, kw_only=True):
+    """A decoded grain whose signature, if it has one, is valid."""
 
     grain: Grain
     delivery: bytes
     signer: str | None
 
 
-def open_given(context: Context, given: Given, *, is_new: bool = True) -> Opened:
-    if isinstance(given, bytes):
-        opened = signature.open_delivery(given, context.did_documents)
-        said = opened.grain if isinstance(opened, SignedGrain) else opened
+def open_grain_input(
+    context: Context, grain_input: GrainInput, *, is_new: bool = True
+) -> OpenedGrain:
+    """Decode or encode a grain and verify its signature. A new one is screened for secrets.
+
+    Raises GrainError, InvalidInput, and the error of the policy on secrets.
+    """
+    if isinstance(grain_input, bytes):
+        opened = signature.open_delivery(grain_input, context.did_documents)
+        grain_read = opened.grain if isinstance(opened, SignedGrain) else opened
         if is_new:
-            refuse_secrets(context, said.fields)
+            refuse_secrets(context, grain_read.fields)
         if isinstance(opened, SignedGrain):
-            return Opened(grain=opened.grain, delivery=opened.envelope, signer=opened.signer)
-        return Opened(grain=opened, delivery=opened.blob, signer=None)
-    if not isinstance(given, Mapping):
+            return OpenedGrain(grain=opened.grain, delivery=opened.envelope, signer=opened.signer)
+        return OpenedGrain(grain=opened, delivery=opened.blob, signer=None)
+    if not isinstance(grain_input, Mapping):
         raise InvalidInput("a grain must be an object of its fields, or its bytes")
-    grain = codec.encode(screen_fields(context, given))
-    return Opened(grain=grain, delivery=grain.blob, signer=None)
+    grain = codec.encode(screen_fields(context, grain_input))
+    return OpenedGrain(grain=grain, delivery=grain.blob, signer=None)
 
 
 class StoredGrain(msgspec.Struct, frozen=True, kw_only=True):
-    """A grain as it lies in the store: the bytes it travels in, its fields, and what the index knows."""
+    """A grain with its stored bytes, its fields, and its index entry."""
 
     address: str
     delivery: bytes
@@ -67,22 +76,22 @@ class StoredGrain(msgspec.Struct, frozen=True, kw_only=True):
     index: IndexState
     is_held: bool = False
     needs_review: bool = False
-    # False when the memory was written through another standard and this is its view.
+    # False if the memory was written through another standard and this is its view.
     is_native: bool = True
-    # Who wrote it, where it names another as its author and is not signed.
+    # The verified writer, if an unsigned grain names another author.
     writer: str = ""
 
     def document(self) -> dict[str, Any]:
-        """As JSON: full field names, and the index beside them."""
-        known = {
+        """Return the grain as JSON with full field names, and its index entry."""
+        index = {
             "superseded_by": self.index.superseded_by,
             "system_valid_to": self.index.system_valid_to,
             "verification_status": self.index.verification_status,
         }
         return {
             "address": self.address,
-            "grain": jsonable(self.grain.fields),
-            "index": {name: value for name, value in known.items() if value is not None},
+            "grain": to_json_value(self.grain.fields),
+            "index": {name: value for name, value in index.items() if value is not None},
             "held": self.is_held,
             "needs_review": self.needs_review,
             "native": self.is_native,
@@ -90,14 +99,14 @@ class StoredGrain(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def is_listed(
+def is_visible(
     context: Context,
     access: Access,
     snapshot: Snapshot,
     version: Version,
     type_byte: int | None = None,
 ) -> bool:
-    """Whether a list may name the version: the caller may see it, and see it whole."""
+    """Return True if the caller may see a version completely."""
     if version.state.erased or not is_intact(version):
         return False
     if type_byte is not None and as_grain(context, version)[0].type_byte != type_byte:
@@ -110,18 +119,18 @@ def is_listed(
         scope
     ):
         return False
-    if would_be_cut(access, record):
+    if needs_redaction(access, record):
         return False
     return may_read_personal(context, access, snapshot, version)
 
 
-def would_be_cut(access: Access, record: Record) -> bool:
-    """Whether the caller may see only a part of it: a grain is whole or it is not that grain (UMP §2.7)."""
+def needs_redaction(access: Access, record: Record) -> bool:
+    """Return True if the caller may see only a part of a record (UMP §2.7)."""
     return not access.sees_unredacted(record["scope"]["owner"]) and rules.redact(record)[1]
 
 
-def shown(context: Context, version: Version) -> StoredGrain:
-    """A version as a grain: itself, the grain it was made from, or its view."""
+def to_stored_grain(context: Context, version: Version) -> StoredGrain:
+    """Return a version as a grain: itself, the grain that it carries, or its view."""
     grain, delivery = as_grain(context, version)
     is_native = oms.owns(version.document)
     state = version.state
@@ -138,6 +147,7 @@ def shown(context: Context, version: Version) -> StoredGrain:
 
 
 def _index_state(context: Context, version: Version) -> IndexState:
+    """Return the index entry of a version as an `.mg` file holds it."""
     state = version.state
     if not state.superseded_by and state.closed is None and state.verification == UNVERIFIED:
         return DEFAULT
@@ -149,24 +159,25 @@ def _index_state(context: Context, version: Version) -> IndexState:
     )
 
 
-def delivered(context: Context, versions: Sequence[Version]) -> list[tuple[bytes, IndexState]]:
-    """Versions as the bytes they travel in and what the index knows."""
+def deliver(context: Context, versions: Sequence[Version]) -> list[tuple[bytes, IndexState]]:
+    """Return versions as the bytes of an export, with their index entries."""
     return [(_delivery(context, version), _index_state(context, version)) for version in versions]
 
 
 def _delivery(context: Context, version: Version) -> bytes:
+    """Return the bytes of a version in an export."""
     if oms.owns(version.document):
-        # It was checked when it came in, and that it still is what it was when it was read.
+        # Checked on import, and its hash again when it was read.
         return CheckedGrain.of(version.document.native, version.document.name)
-    if address_inside(context, version.document, version.tenant) is not None:
-        # An OAMS memory that holds another document: its key, its times and its source go along.
+    if find_embedding_address(context, version.document, version.tenant) is not None:
+        # An OAMS memory that carries another document: its own key, times and source are exported, too.
         outside = port_of(version.document.standard).exported(version.document)
         return oms.from_projection(project(context, version), outside).blob
     return as_grain(context, version)[1]
 
 
-def address_inside(context: Context, document: Document, tenant: str) -> str | None:
-    """Under which address a memory that holds another document is known, which is not that of its grain in a file."""
+def find_embedding_address(context: Context, document: Document, tenant: str) -> str | None:
+    """Return the address of a memory that carries another document; its grain in a file has another address."""
     original = port_of(document.standard).original(
         document, tenant, ump_version=context.ump_version
     )
@@ -179,54 +190,57 @@ def address_inside(context: Context, document: Document, tenant: str) -> str | N
 
 
 def _successor_address(context: Context, version: Version) -> str | None:
+    """Return the address of the version that superseded this one; None if there is none."""
     names = version.state.successor_names
     if not version.state.superseded_by or oms.STANDARD in names:
         return names.get(oms.STANDARD)
     with context.engine.read(version.tenant) as snapshot:
-        # Not every standard renames what is revised, so the name that UMP gives the successor comes first.
-        named = (
+        # Some standards keep the name of a revised memory, so the successor's UMP id is tried first.
+        named_successor = (
             snapshot.find_by_name(ump.STANDARD, names[ump.STANDARD])
             if ump.STANDARD in names
             else None
         )
-        later = snapshot.iterate_history(version.memory_id, newest_first=True)
-        following = named or next(
-            (each for each in later if each.document.name == version.state.superseded_by), None
+        history = snapshot.iterate_history(version.memory_id, newest_first=True)
+        successor = named_successor or next(
+            (later for later in history if later.document.name == version.state.superseded_by), None
         )
-    return None if following is None else shown(context, following).address
+    return None if successor is None else to_stored_grain(context, successor).address
 
 
-def jsonable(value: Any) -> Any:
-    """Fields as JSON: bytes as base64 text."""
+def to_json_value(value: Any) -> Any:
+    """Return a field value as JSON, with bytes as base64 text."""
     kind = type(value)
     if kind in _JSON_SCALARS:
         return value
     if kind is dict:
         return {
-            key: item if type(item) in _JSON_SCALARS else jsonable(item)
+            key: item if type(item) in _JSON_SCALARS else to_json_value(item)
             for key, item in value.items()
         }
     if kind is list:
-        return [item if type(item) in _JSON_SCALARS else jsonable(item) for item in value]
+        return [item if type(item) in _JSON_SCALARS else to_json_value(item) for item in value]
     return base64_encode(value) if isinstance(value, bytes) else value
 
 
-def telling(fields: Mapping[str, Any], sought: frozenset[str], but: Sequence[str]) -> list[str]:
-    """The fields in which a word that was looked for stands."""
+def matching_fields(
+    fields: Mapping[str, Any], terms: frozenset[str], but: Sequence[str]
+) -> list[str]:
+    """Return the names of the fields that hold a searched word."""
     return [
         name
         for name, value in fields.items()
-        if name not in but and (text := said(value)) and not sought.isdisjoint(words(text))
+        if name not in but and (text := collect_text(value)) and not terms.isdisjoint(words(text))
     ]
 
 
-def said(value: Any) -> str:
-    """All texts of a value."""
+def collect_text(value: Any) -> str:
+    """Return all texts inside a value, joined by spaces."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
-        return " ".join(said(each) for each in value.values())
-    return " ".join(said(each) for each in value) if isinstance(value, list) else ""
+        return " ".join(collect_text(item) for item in value.values())
+    return " ".join(collect_text(item) for item in value) if isinstance(value, list) else ""
 
 
 _JSON_SCALARS: Final = frozenset((str, int, float, bool, type(None)))

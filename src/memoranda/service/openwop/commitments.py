@@ -1,21 +1,24 @@
-"""Standing commitments found in memory (openwop): inferred, armed, fired at most once, cancelled, put off.
+"""Standing commitments that memories state (openwop): inferred, armed, fired at most once, cancelled, snoozed.
 
-What is kept of a commitment holds no text: which memory says it and which of its commitments it is, when it is due and
-what became of it. The memory is read again whenever the words are needed, so that what is forgotten takes its
-commitments with it. What is over is deleted after a while; a claim stays, so that nothing is armed twice.
+Theory of operation. A commitment is stored without text: the memory that states it, a digest that identifies it there,
+when it is due, and its state. The memory is read again whenever the words are needed, so that a forgotten memory takes
+its commitments with it. A commitment that is over is deleted after OVER_MS; the claim that it was armed stays
+(`unit.claim_once`), so that nothing is armed twice.
 
-Firing. What is due, and what later memories have met, is read and judged on a snapshot. Then, some at a time, a unit of
-work fires those that are still as they were: the claim on this instant, the event in the log, the run that is enqueued
-and the new state commit together or not at all, so that neither a crash nor a second process fires one twice.
+Firing has two steps. Commitments that are due, or whose predicate a later memory meets, are judged on a snapshot. Then
+units of work fire at most _UNIT_LIMIT of them each, if they are unchanged since. The claim on the instant, the event in
+the log, the enqueued run and the new state commit together, so that neither a crash nor a second process fires one
+twice.
 
-Predicates follow the change feed: one that was armed or put off is looked at against all that was said since; then only
-what changes in its space is looked at, from a place in the feed that is kept for the tenant.
+Predicates follow the change feed. A commitment that is fresh (armed or changed since it was judged) is compared with
+all memories written since then. Any other is compared with the changes of its space after FEED_POSITION, an item that
+holds the position of the feed up to which a tenant's predicates were judged.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,44 +42,50 @@ from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit
 
 if TYPE_CHECKING:
-    from memoranda.consolidation.commitments.commitments import StatedCommitment as Stated
+    from memoranda.consolidation.commitments.commitments import EventPredicate, StatedCommitment
 
-# Where the change feed was when predicates were last looked at.
-PLACE: Final = "openwop commitments place"
+# The modules of `consolidation` are imported where they are used: their patterns are slow to compile, and few commands
+# need them.
+
+# The item that holds the position of the change feed up to which predicates were judged.
+FEED_POSITION: Final = "openwop commitments place"
 OPEN, FIRED, CANCELLED, LAPSED = "open", "fired", "cancelled", "lapsed"
-# A guess is not a promise.
+# The least confidence, from 0 to 1, of a statement that is armed: a guess is no promise.
 LEAST_CONFIDENCE: Final = 0.6
+# Versions that are loaded at once.
 _PAGE_LIMIT: Final = 500
-# Commitments that one unit of work arms or fires: it holds up every other writer.
+# Commitments that one unit of work arms or fires, while all other writers wait.
 _UNIT_LIMIT: Final = 50
-# How long what is over can still be looked up.
+# Milliseconds for which a commitment that is over can still be looked up.
 OVER_MS: Final = 30 * DAY_MS
-_PRUNED_AT_ONCE: Final = 500
-# So many compactions on top of one another are followed.
-_PASSES_LIMIT: Final = 100
+# Commitments that one unit of work deletes.
+_PRUNE_LIMIT: Final = 500
+# Steps from a replaced memory to the one that stands for it now: compactions of compactions.
+_SUCCESSORS_LIMIT: Final = 100
 
 
 class Commitment(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a commitment: no word of it."""
+    """A stored commitment; it has no text."""
 
     commitment_id: str
     ref: str
     space: str
     memory_id: str
-    # Which of the memory's commitments: a digest of what it says.
+    # The digest that identifies the commitment among those of its memory.
     key: str
     condition: str
     due: int | None
     repeats: bool
     state: str = OPEN
+    # The number of times that it fired.
     fired: int = 0
-    # Of a predicate: memories up to here were looked at.
+    # For a predicate: only memories written after this instant can meet it.
     seen_ms: int = 0
-    # When it fired for the last time, lapsed or was cancelled.
+    # The instant at which it fired for the last time, lapsed or was cancelled.
     over_ms: int | None = None
 
     def document(self) -> dict[str, Any]:
-        """As others see it."""
+        """Return the commitment as JSON for its owner."""
         return {
             "commitmentId": self.commitment_id,
             "memoryRef": self.ref,
@@ -89,279 +98,349 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Commitment:
-        """What such a document says; by what the store finds it, and how far it looked, stays there."""
+    def of(cls, document: Mapping[str, Any]) -> Commitment:
+        """Return the commitment of a document; the fields that only the store has are empty."""
         return cls(
-            commitment_id=said["commitmentId"],
-            ref=said["memoryRef"],
+            commitment_id=document["commitmentId"],
+            ref=document["memoryRef"],
             space="",
-            memory_id=said["memoryId"],
+            memory_id=document["memoryId"],
             key="",
-            condition=said["condition"],
-            due=None if said["dueAt"] is None else parse_instant(said["dueAt"]),
-            repeats=said["repeats"],
-            state=said["state"],
-            fired=said["fired"],
+            condition=document["condition"],
+            due=None if document["dueAt"] is None else parse_instant(document["dueAt"]),
+            repeats=document["repeats"],
+            state=document["state"],
+            fired=document["fired"],
         )
 
 
+# --- inferring -----------------------------------------------------------------------------------------------
+
+
 def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
-    """Find the commitments in the memories of a ref and arm those that are new; all that are known of it."""
+    """Find the commitments that the memories of a ref state, arm the new ones, and return all of the ref."""
     tenant, now = access.default_tenant, context.clock()
     space = require_space(access, ref)
     with context.engine.read(tenant) as snapshot:
-        made = _armable(context, snapshot, ref, space, _versions(snapshot, access, space, now))
-    arm(context, tenant, made, now)
-    found = listing(context, access, ref)
-    told = f"{len(found)} commitments"
-    context.engine.write(tenant, lambda unit: _record(unit, access, "infer", space, now, told))
-    return found
+        versions = _visible_versions(snapshot, access, space, now)
+        new = _find_new(context, snapshot, ref, space, versions)
+    arm(context, tenant, new, now)
+    commitments = listing(context, access, ref)
+    result = f"{len(commitments)} commitments"
+    context.engine.write(tenant, lambda unit: _audit(unit, access, "infer", space, now, result))
+    return commitments
 
 
 def infer_changed(context: Context, access: Access, ref: str, after: int) -> None:
-    """The same in what changed after a place in the feed."""
+    """Find and arm the commitments in the memories of a ref that changed after a position of the change feed."""
     tenant, now = access.default_tenant, context.clock()
     space = require_space(access, ref)
     with context.engine.read(tenant) as snapshot:
-        changed = [
-            each for each in _changed(snapshot, space, after) if memory.is_current(each, None, now)
+        current = [
+            version
+            for version in _changed_versions(snapshot, space, after)
+            if memory.is_current(version, None, now)
         ]
-        made = _armable(context, snapshot, ref, space, changed)
-    if made:
-        arm(context, tenant, made, now)
-        told = f"{len(made)} new commitments"
-        context.engine.write(tenant, lambda unit: _record(unit, access, "infer", space, now, told))
+        new = _find_new(context, snapshot, ref, space, current)
+    if new:
+        arm(context, tenant, new, now)
+        result = f"{len(new)} new commitments"
+        context.engine.write(tenant, lambda unit: _audit(unit, access, "infer", space, now, result))
 
 
-def arm(context: Context, tenant: str, made: Sequence[Commitment], now: Instant) -> None:
-    """Keep those that are new, some at a time; whoever is stopped in between goes on from there the next time."""
+def arm(context: Context, tenant: str, commitments: Sequence[Commitment], now: Instant) -> None:
+    """Store commitments that were never armed before, in several units of work; a crash leaves the rest for later."""
 
-    def work(unit: Unit, some: Sequence[Commitment]) -> None:
-        for each in some:
-            # Once and for all: what is over is deleted, and must not begin anew.
-            if unit.claim_once(f"commitment {each.commitment_id}", now=now):
-                _keep(unit, each, is_fresh=True)
+    def work(unit: Unit, part: Sequence[Commitment]) -> None:
+        for commitment in part:
+            # The claim outlives the commitment, which is deleted when it is over and must not start again.
+            if unit.claim_once(f"commitment {commitment.commitment_id}", now=now):
+                _store(unit, commitment, is_fresh=True)
 
-    for first in range(0, len(made), _UNIT_LIMIT):
-        context.engine.write(tenant, partial(work, some=made[first : first + _UNIT_LIMIT]))
+    for first in range(0, len(commitments), _UNIT_LIMIT):
+        part = commitments[first : first + _UNIT_LIMIT]
+        context.engine.write(tenant, partial(work, part=part))
 
 
-def _armable(
+def _find_new(
     context: Context, snapshot: Snapshot, ref: str, space: str, versions: Iterable[Version]
 ) -> list[Commitment]:
-    """What the versions state and is not armed yet."""
-    stated = ((version, each) for version in versions for each in _stated(context, version))
-    made = (_armed(ref, space, snapshot, version, each) for version, each in stated)
-    unknown = {
-        each.commitment_id: each
-        for each in made
-        if each is not None and snapshot.load_commitment(each.commitment_id) is None
-    }
-    return list(unknown.values())
+    """Return the commitments that versions state and that are not stored yet."""
+    new: dict[str, Commitment] = {}
+    for version in versions:
+        for statement in _find_statements(context, version):
+            commitment = _build_commitment(ref, space, snapshot, version, statement)
+            if commitment is None:
+                continue
+            if snapshot.load_commitment(commitment.commitment_id) is None:
+                new[commitment.commitment_id] = commitment
+    return list(new.values())
+
+
+def _build_commitment(
+    ref: str, space: str, snapshot: Snapshot, version: Version, statement: StatedCommitment
+) -> Commitment | None:
+    """Return a statement as a commitment; None if it has a time that does not come again."""
+    if statement.condition == "time" and statement.due is None:
+        return None
+    memory_id = memory.id_of(snapshot, version)
+    digest = hashlib.sha256(
+        f"{snapshot.tenant}\x00{space}\x00{memory_id}\x00{statement.key}".encode()
+    ).hexdigest()
+    return Commitment(
+        commitment_id=f"com_{digest[:32]}",
+        ref=ref,
+        space=space,
+        memory_id=memory_id,
+        key=statement.key,
+        condition=statement.condition,
+        due=statement.due,
+        repeats=statement.repeats,
+    )
+
+
+# --- verbs ---------------------------------------------------------------------------------------------------
 
 
 def listing(context: Context, access: Access, ref: str | None = None) -> list[Commitment]:
-    """The commitments that are known, of a ref or of all."""
+    """Return the stored commitments of a ref, or of all refs, those that are due first in front."""
     space = None if ref is None else require_space(access, ref)
     with context.engine.read(access.default_tenant) as snapshot:
-        return sorted(map(_parsed, snapshot.list_commitments(space)), key=_order)
+        return sorted(map(_decode, snapshot.list_commitments(space)), key=_due_order)
 
 
 def cancel(context: Context, access: Access, commitment_id: str) -> Commitment:
-    """It is not to fire any more."""
+    """Cancel a commitment, so that it does not fire any more."""
     return _change(context, access, commitment_id, "cancel", state=CANCELLED)
 
 
 def snooze(context: Context, access: Access, commitment_id: str, until: Instant) -> Commitment:
-    """It is to fire later."""
+    """Put a commitment off until a later instant; one that has fired is open again."""
     if until <= context.clock():
         raise InvalidInput("until: must be in the future")
     return _change(context, access, commitment_id, "snooze", state=OPEN, due=until)
 
 
-def fire_due(context: Context, tenant: str, *, workflow_id: str | None = None) -> list[Event]:
-    """Fire what is due, and what later memories have met. `workflow_id` enqueues a run for each."""
-    fired = _fire_all(context, tenant, _met(context, tenant), workflow_id)
-    seen: list[bytes] = []
-    while True:
-        with context.engine.read(tenant) as snapshot:
-            now, seq = context.clock(), snapshot.find_last_change()
-            due = snapshot.list_due_commitments(now, _UNIT_LIMIT)
-            if not due or due == seen:
-                # Those that moved meanwhile are judged anew the next time.
-                return fired
-            judged = [_judged(context, snapshot, _parsed(each), now, seq) for each in due]
-        fired += _fire_all(context, tenant, judged, workflow_id)
-        seen = due
-
-
 def fire_now(
     context: Context, access: Access, commitment_id: str, *, condition: str | None = None
 ) -> tuple[Event | None, Commitment]:
-    """Fire one as if its condition held now; None if it was fired for this already."""
+    """Fire a commitment as if its condition held now. Return the event, or None if it has fired for this instant.
+
+    Raises InvalidInput if `condition` is another than the commitment has.
+    """
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
-        each = _load(snapshot, commitment_id)
-        if condition is not None and condition != each.condition:
-            raise InvalidInput(f"condition: this commitment waits for a {each.condition}")
-        judged = _judged(context, snapshot, each, now, snapshot.find_last_change())
-    fired = _fire_all(context, tenant, [judged] if each.state == OPEN else [], None)
+        commitment = _load(snapshot, commitment_id)
+        if condition is not None and condition != commitment.condition:
+            raise InvalidInput(f"condition: this commitment waits for a {commitment.condition}")
+        judged = _judge(context, snapshot, commitment, now, snapshot.find_last_change())
+    fired = _fire_all(context, tenant, [judged] if commitment.state == OPEN else [], None)
     with context.engine.read(tenant) as snapshot:
         return (fired[0] if fired else None), _load(snapshot, commitment_id)
-
-
-def prune(context: Context, tenant: str) -> None:
-    """Delete what has been over for long."""
-    before = Instant(context.clock() - OVER_MS)
-    with context.engine.read(tenant) as snapshot:
-        is_any = snapshot.has_closed_commitments(before)
-    if is_any:
-        context.engine.write(tenant, lambda unit: unit.prune_commitments(before, _PRUNED_AT_ONCE))
 
 
 # --- firing --------------------------------------------------------------------------------------------------
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A commitment that is to be fired, or to lapse, and what that was decided by."""
+    """A commitment that is to fire or to lapse, and the state of the store that this was decided by."""
 
     commitment: Commitment
-    # What the memory says; None: it is gone, or what lets the commitment lapse has happened.
-    stated: Stated | None
+    # None: the memory is gone, or the event that lets the commitment lapse has happened.
+    statement: StatedCommitment | None
     now: Instant
-    memory: int | None
+    # The id of the memory in the store, if it is there.
+    memory_id: int | None
     change_seq: int
 
 
-def _judged(
-    context: Context, snapshot: Snapshot, each: Commitment, now: Instant, seq: int
+def fire_due(context: Context, tenant: str, *, workflow_id: str | None = None) -> list[Event]:
+    """Fire the commitments that are due or whose predicate is met. `workflow_id` enqueues a run for each."""
+    fired = _fire_all(context, tenant, _judge_predicates(context, tenant), workflow_id)
+    previous: list[bytes] = []
+    while True:
+        with context.engine.read(tenant) as snapshot:
+            now, seq = context.clock(), snapshot.find_last_change()
+            due = snapshot.list_due_commitments(now, _UNIT_LIMIT)
+            if not due or due == previous:
+                # Nothing left, or only commitments that changed while they were judged; these wait for the next call.
+                return fired
+            judged = [_judge(context, snapshot, _decode(data), now, seq) for data in due]
+        fired += _fire_all(context, tenant, judged, workflow_id)
+        previous = due
+
+
+def prune(context: Context, tenant: str) -> None:
+    """Delete commitments that have been over for longer than OVER_MS, at most _PRUNE_LIMIT of them."""
+    before = Instant(context.clock() - OVER_MS)
+    with context.engine.read(tenant) as snapshot:
+        is_any = snapshot.has_closed_commitments(before)
+    if is_any:
+        context.engine.write(tenant, lambda unit: unit.prune_commitments(before, _PRUNE_LIMIT))
+
+
+def _judge(
+    context: Context, snapshot: Snapshot, commitment: Commitment, now: Instant, seq: int
 ) -> Judged:
-    version = memory.find(context, snapshot, each.space, each.memory_id)
-    stated = None if version is None else _statement(context, snapshot, each, version, now)
-    if stated is not None and stated.unless is not None:
-        since = Instant(max(each.seen_ms, stated.unless.since))
-        if _any_meets(context, _recent(snapshot, each.space, since, now), stated.unless, since):
-            stated = None
-    memory_id = None if version is None else version.memory_id
-    return Judged(commitment=each, stated=stated, now=now, memory=memory_id, change_seq=seq)
+    """Return a commitment with its statement, unless that is gone or its exception has happened."""
+    version = memory.find(context, snapshot, commitment.space, commitment.memory_id)
+    statement = None
+    if version is not None:
+        statement = _find_statement(context, snapshot, commitment, version, now)
+    if statement is not None and statement.unless is not None:
+        since = Instant(max(commitment.seen_ms, statement.unless.since))
+        later = _versions_since(snapshot, commitment.space, since, now)
+        if _any_meets(context, later, statement.unless, since):
+            statement = None
+    return Judged(
+        commitment=commitment,
+        statement=statement,
+        now=now,
+        memory_id=None if version is None else version.memory_id,
+        change_seq=seq,
+    )
 
 
 def _fire_all(
     context: Context, tenant: str, judged: Sequence[Judged], workflow_id: str | None
 ) -> list[Event]:
+    """Fire commitments in as many units of work as needed."""
     fired: list[Event] = []
     for first in range(0, len(judged), _UNIT_LIMIT):
-        some = judged[first : first + _UNIT_LIMIT]
-        fired += context.engine.write(tenant, lambda unit, some=some: fire(unit, some, workflow_id))  # type: ignore[misc]
+        part = judged[first : first + _UNIT_LIMIT]
+        fired += context.engine.write(tenant, partial(fire, judged=part, workflow_id=workflow_id))
     return fired
 
 
 def fire(unit: Unit, judged: Sequence[Judged], workflow_id: str | None) -> list[Event]:
-    """Fire those that nobody else fired, cancelled or put off, and whose memory is as it was when they were judged."""
-    changed = (
-        unit.list_changed_memories(min(each.change_seq for each in judged))
-        if judged
-        else frozenset()
-    )
+    """Fire those commitments, or let them lapse, that are unchanged since they were judged, and return the events.
+
+    A commitment is skipped if its state or its memory has changed, or if its space has and it can lapse.
+    """
+    changed: Collection[int] = frozenset()
+    if judged:
+        changed = unit.list_changed_memories(min(item.change_seq for item in judged))
     fired = []
-    for each in judged:
-        current = unit.load_commitment(each.commitment.commitment_id)
-        if current != _encoded(each.commitment) or each.memory in changed:
+    for item in judged:
+        commitment, statement = item.commitment, item.statement
+        current = unit.load_commitment(commitment.commitment_id)
+        if current != _encode(commitment) or item.memory_id in changed:
             continue
-        stated, space = each.stated, each.commitment.space
-        if (
-            stated is not None
-            and stated.unless
-            and changed
-            and unit.list_changed_in_space(space, each.change_seq)
-        ):
+        can_lapse = statement is not None and statement.unless is not None
+        if can_lapse and changed and unit.list_changed_in_space(commitment.space, item.change_seq):
             continue
-        if stated is None:
-            _keep(unit, replace(each.commitment, state=LAPSED, over_ms=each.now))
-        elif (event := _fire(unit, each.commitment, stated, each.now, workflow_id)) is not None:
+        if statement is None:
+            _store(unit, replace(commitment, state=LAPSED, over_ms=item.now))
+            continue
+        event = _fire_one(unit, commitment, statement, item.now, workflow_id)
+        if event is not None:
             fired.append(event)
     return fired
 
 
-def _fire(
-    unit: Unit, each: Commitment, stated: Stated, now: Instant, workflow_id: str | None
+def _fire_one(
+    unit: Unit,
+    commitment: Commitment,
+    statement: StatedCommitment,
+    now: Instant,
+    workflow_id: str | None,
 ) -> Event | None:
-    instant = each.due if each.condition == "time" else each.fired
-    if not unit.claim_once(f"commitment {each.commitment_id} {each.condition} {instant}", now=now):
+    """Fire a commitment and store its next state. Return None if it has fired for this instant before."""
+    instant = commitment.due if commitment.condition == "time" else commitment.fired
+    claim = f"commitment {commitment.commitment_id} {commitment.condition} {instant}"
+    if not unit.claim_once(claim, now=now):
         return None
     payload: dict[str, Any] = {
-        "commitmentId": each.commitment_id,
-        "memoryRef": each.ref,
-        "condition": each.condition,
-        "memoryId": each.memory_id,
+        "commitmentId": commitment.commitment_id,
+        "memoryRef": commitment.ref,
+        "condition": commitment.condition,
+        "memoryId": commitment.memory_id,
     }
     if workflow_id is not None:
-        metadata = {"commitmentId": each.commitment_id}
+        metadata = {"commitmentId": commitment.commitment_id}
         payload["enqueuedRunId"] = runs.begin(
             unit, workflow_id=workflow_id, now=now, metadata=metadata
         ).run_id
     _, logged = runs.host_run(unit, "commitment", now, (events.COMMITMENT_FIRED, payload))
-    _keep(unit, _after(each, stated, now))
+    _store(unit, _next_state(commitment, statement, now))
     return logged[0]
 
 
-def _after(each: Commitment, stated: Stated, now: Instant) -> Commitment:
-    """What a commitment is once it has fired."""
-    fired = each.fired + 1
-    if stated.recurrence is not None and (due := stated.recurrence.next_after(now)) is not None:
-        return replace(each, fired=fired, due=due)
-    if each.condition == "predicate" and each.repeats:
-        # Only what is said from now on can meet it again.
-        return replace(each, fired=fired, seen_ms=now)
-    return replace(each, fired=fired, state=FIRED, over_ms=now)
+def _next_state(commitment: Commitment, statement: StatedCommitment, now: Instant) -> Commitment:
+    """Return a commitment as it is after firing: due again, waiting again, or over."""
+    fired = commitment.fired + 1
+    if statement.recurrence is not None:
+        due = statement.recurrence.next_after(now)
+        if due is not None:
+            return replace(commitment, fired=fired, due=due)
+    if commitment.condition == "predicate" and commitment.repeats:
+        # Only memories that are written from now on can meet it again.
+        return replace(commitment, fired=fired, seen_ms=now)
+    return replace(commitment, fired=fired, state=FIRED, over_ms=now)
 
 
-def _met(context: Context, tenant: str) -> list[Judged]:
-    """The predicates that something said since they were last looked at has met, and those whose memory is gone."""
+# --- predicates ----------------------------------------------------------------------------------------------
+
+
+def _judge_predicates(context: Context, tenant: str) -> list[Judged]:
+    """Return the waiting commitments that are to fire or to lapse, by what changed since they were last judged.
+
+    If there are none, store that all were judged up to now. Otherwise the position stays, and the next call judges the
+    others again: after a crash nothing is lost, and claims keep a commitment from firing twice.
+    """
     now = context.clock()
     with context.engine.read(tenant) as snapshot:
-        seq, place = snapshot.find_last_change(), int(snapshot.load_item(PLACE, "") or b"0")
-        waiting = snapshot.list_waiting_commitments(now, fresh_only=place == seq)
-        said: dict[str, list[Version]] = {}
+        seq, position = (
+            snapshot.find_last_change(),
+            int(snapshot.load_item(FEED_POSITION, "") or b"0"),
+        )
+        waiting = snapshot.list_waiting_commitments(now, fresh_only=position == seq)
+        changes_by_space: dict[str, list[Version]] = {}
         met: list[Judged] = []
         unmet: list[Judged] = []
-        for each in waiting:
-            if not each.is_fresh and each.space not in said:
-                said[each.space] = list(_changed(snapshot, each.space, place))
-            if each.is_fresh or said[each.space]:
-                judged = _judged(context, snapshot, _parsed(each.document), now, seq)
-                heard = None if each.is_fresh else said[each.space]
-                (met if _is_met(context, snapshot, judged, heard) else unmet).append(judged)
-    seen = [(each.commitment.commitment_id, _encoded(each.commitment)) for each in unmet]
+        for item in waiting:
+            changes = None
+            if not item.is_fresh:
+                if item.space not in changes_by_space:
+                    changed = _changed_versions(snapshot, item.space, position)
+                    changes_by_space[item.space] = list(changed)
+                changes = changes_by_space[item.space]
+                if not changes:
+                    continue
+            judged = _judge(context, snapshot, _decode(item.document), now, seq)
+            results = met if _is_met(context, snapshot, judged, changes) else unmet
+            results.append(judged)
+    judged_documents = [
+        (judged.commitment.commitment_id, _encode(judged.commitment)) for judged in unmet
+    ]
 
-    def look(unit: Unit) -> None:
-        # After a crash the same is looked at again; nothing fires twice.
-        unit.mark_commitments_checked(seen)
-        unit.put_item(PLACE, "", b"%d" % max(seq, int(unit.load_item(PLACE, "") or b"0")))
+    def note_judged(unit: Unit) -> None:
+        unit.mark_commitments_checked(judged_documents)
+        latest = max(seq, int(unit.load_item(FEED_POSITION, "") or b"0"))
+        unit.put_item(FEED_POSITION, "", b"%d" % latest)
 
     if waiting and not met:
-        context.engine.write(tenant, look)
+        context.engine.write(tenant, note_judged)
     return met
 
 
 def _is_met(
-    context: Context, snapshot: Snapshot, judged: Judged, heard: Iterable[Version] | None
+    context: Context, snapshot: Snapshot, judged: Judged, changes: Iterable[Version] | None
 ) -> bool:
-    """Whether it is to be fired or to lapse, by what was said since it was last looked at; `None`: by all."""
-    stated = judged.stated
-    if stated is None or stated.predicate is None:
+    """Return True if a commitment is to fire or to lapse, by the changes given; None: by all since it was armed."""
+    statement, commitment = judged.statement, judged.commitment
+    if statement is None or statement.predicate is None:
         return True
-    each = judged.commitment
-    since = Instant(max(each.seen_ms, stated.predicate.since))
-    if heard is None:
-        heard = _recent(snapshot, each.space, since, judged.now)
-    return _any_meets(context, heard, stated.predicate, since)
+    since = Instant(max(commitment.seen_ms, statement.predicate.since))
+    if changes is None:
+        changes = _versions_since(snapshot, commitment.space, since, judged.now)
+    return _any_meets(context, changes, statement.predicate, since)
 
 
 def _any_meets(
-    context: Context, versions: Iterable[Version], predicate: Any, since: Instant
+    context: Context, versions: Iterable[Version], predicate: EventPredicate, since: Instant
 ) -> bool:
-    """Whether one of the memories, written since, says what is waited for."""
+    """Return True if one of the memories, observed after an instant, states the event that a predicate waits for."""
     from memoranda.consolidation.commitments.commitments import is_met
 
     for version in versions:
@@ -375,155 +454,136 @@ def _any_meets(
     return False
 
 
-# --- reading -------------------------------------------------------------------------------------------------
+# --- reading memories ----------------------------------------------------------------------------------------
 
 
-def _versions(snapshot: Snapshot, access: Access, space: str, now: Instant) -> Iterator[Version]:
+def _visible_versions(
+    snapshot: Snapshot, access: Access, space: str, now: Instant
+) -> Iterator[Version]:
+    """Yield the current memories of a space that the caller may see."""
     selection = Selection(space=space, visibilities=access.visibilities(snapshot.tenant))
-    found = (version for version, _ in iterate_selected(snapshot, selection, UPDATED, now=now))
-    return (version for version in found if is_intact(version) and not _is_quoting(version))
+    versions = (version for version, _ in iterate_selected(snapshot, selection, UPDATED, now=now))
+    return filter(_is_original, versions)
 
 
-def _recent(snapshot: Snapshot, space: str, since: Instant, now: Instant) -> Iterator[Version]:
-    found = (
-        version
-        for version, _ in iterate_selected(
-            snapshot, Selection(space=space, since=since), UPDATED, now=now
-        )
-    )
-    return (version for version in found if is_intact(version) and not _is_quoting(version))
+def _versions_since(
+    snapshot: Snapshot, space: str, since: Instant, now: Instant
+) -> Iterator[Version]:
+    """Yield the current memories of a space that were written after an instant."""
+    hits = iterate_selected(snapshot, Selection(space=space, since=since), UPDATED, now=now)
+    return filter(_is_original, (version for version, _ in hits))
 
 
-def _changed(snapshot: Snapshot, space: str, after: int) -> Iterator[Version]:
-    """What the change feed names in a space after a place, and still is there."""
+def _changed_versions(snapshot: Snapshot, space: str, after: int) -> Iterator[Version]:
+    """Yield the versions of a space that the change feed names after a position, and that are not forgotten."""
     ids = snapshot.list_changed_in_space(space, after)
     for first in range(0, len(ids), _PAGE_LIMIT):
-        found = snapshot.load_versions(ids[first : first + _PAGE_LIMIT])
-        yield from (
-            each
-            for each in found
-            if each.state.tombstoned is None and is_intact(each) and not _is_quoting(each)
-        )
+        for version in snapshot.load_versions(ids[first : first + _PAGE_LIMIT]):
+            if version.state.tombstoned is None and _is_original(version):
+                yield version
 
 
-def _is_quoting(version: Version) -> bool:
-    """Whether it is an archive or the outcome of a compaction: it repeats what others said, at another time."""
-    return port_of(version.document.standard).is_quotation(version.document)
+def _is_original(version: Version) -> bool:
+    """Return True if a version is intact, and not an archive or a compaction: these repeat others at another time."""
+    return is_intact(version) and not port_of(version.document.standard).is_quotation(
+        version.document
+    )
 
 
-def _stated(context: Context, version: Version) -> list[Stated]:
+def _find_statements(context: Context, version: Version) -> list[StatedCommitment]:
+    """Return the commitments that a memory states with enough confidence."""
     projection = run_unless_damaged(version, lambda: project(context, version))
     if projection is None:
         return []
-    # So many patterns take a while to be made; few commands need them.
     from memoranda.consolidation.commitments.commitments import find_commitments
 
-    found = find_commitments(projection.text, at=projection.observed)
-    return [each for each in found if each.confidence >= LEAST_CONFIDENCE]
+    statements = find_commitments(projection.text, at=projection.observed)
+    return [statement for statement in statements if statement.confidence >= LEAST_CONFIDENCE]
 
 
-def _armed(
-    ref: str, space: str, snapshot: Snapshot, version: Version, stated: Stated
-) -> Commitment | None:
-    if stated.condition == "time" and stated.due is None:
+def _find_statement(
+    context: Context, snapshot: Snapshot, commitment: Commitment, version: Version, now: Instant
+) -> StatedCommitment | None:
+    """Return the statement of a commitment in its memory; None if the memory has ended or does not state it."""
+    if not _is_in_force(snapshot, version, now):
         return None
-    memory_id = memory.id_of(snapshot, version)
-    digest = hashlib.sha256(
-        f"{snapshot.tenant}\x00{space}\x00{memory_id}\x00{stated.key}".encode()
-    ).hexdigest()
-    return Commitment(
-        commitment_id=f"com_{digest[:32]}",
-        ref=ref,
-        space=space,
-        memory_id=memory_id,
-        key=stated.key,
-        condition=stated.condition,
-        due=stated.due,
-        repeats=stated.repeats,
-    )
+    statements = _find_statements(context, version)
+    return next((statement for statement in statements if statement.key == commitment.key), None)
 
 
-def _statement(
-    context: Context, snapshot: Snapshot, each: Commitment, version: Version, now: Instant
-) -> Stated | None:
-    """What the memory says of it, if it still does."""
-    if not _stands(snapshot, version, now):
-        return None
-    return next((stated for stated in _stated(context, version) if stated.key == each.key), None)
-
-
-def _stands(snapshot: Snapshot, version: Version, now: Instant) -> bool:
-    """Whether a memory is there, by itself or in what a pass has put in its place."""
-    for _ in range(_PASSES_LIMIT):
+def _is_in_force(snapshot: Snapshot, version: Version, now: Instant) -> bool:
+    """Return True if a memory is current, or a consolidation run replaced it by one that is in force."""
+    for _ in range(_SUCCESSORS_LIMIT):
         if memory.is_current(version, None, now):
             return True
         state = version.state
-        is_over = (
-            state.erased
-            or state.tombstoned is not None
-            or (state.expires is not None and state.expires <= now)
-        )
-        successor = (
-            None if is_over else snapshot.find_by_name(mapping.STANDARD, state.superseded_by)
-        )
+        has_expired = state.expires is not None and state.expires <= now
+        if state.erased or state.tombstoned is not None or has_expired:
+            return False
+        successor = snapshot.find_by_name(mapping.STANDARD, state.superseded_by)
         if successor is None:
             return False
         version = successor
     return False
 
 
-# --- keeping -------------------------------------------------------------------------------------------------
+# --- storing -------------------------------------------------------------------------------------------------
 
 
-def _parsed(kept: bytes) -> Commitment:
-    return Commitment(**json_text.parse(kept))
+def _decode(data: bytes) -> Commitment:
+    return Commitment(**json_text.parse(data))
 
 
-def _encoded(each: Commitment) -> bytes:
-    return json_text.dump(asdict(each))
+def _encode(commitment: Commitment) -> bytes:
+    return json_text.dump(asdict(commitment))
 
 
 def _load(snapshot: Snapshot, commitment_id: str) -> Commitment:
-    kept = snapshot.load_commitment(commitment_id)
-    if kept is None:
+    """Return a stored commitment. Raises NotFound."""
+    data = snapshot.load_commitment(commitment_id)
+    if data is None:
         raise NotFound("no such commitment")
-    return _parsed(kept)
+    return _decode(data)
 
 
-def _keep(unit: Unit, each: Commitment, *, is_fresh: bool = False) -> None:
+def _store(unit: Unit, commitment: Commitment, *, is_fresh: bool = False) -> None:
+    """Store a commitment. `is_fresh`: its predicate is compared with all memories, not with the next changes only."""
     unit.put_commitment(
-        each.commitment_id,
-        _encoded(each),
-        space=each.space,
-        due=None if each.due is None else Instant(each.due),
-        is_waiting=each.condition == "predicate",
+        commitment.commitment_id,
+        _encode(commitment),
+        space=commitment.space,
+        due=None if commitment.due is None else Instant(commitment.due),
+        is_waiting=commitment.condition == "predicate",
         is_fresh=is_fresh,
-        over=None if each.over_ms is None else Instant(each.over_ms),
+        over=None if commitment.over_ms is None else Instant(commitment.over_ms),
     )
 
 
 def _change(
     context: Context, access: Access, commitment_id: str, op: str, **changes: Any
 ) -> Commitment:
+    """Change fields of a commitment, among them its state. Raises InvalidInput unless it is open or has fired."""
     now = context.clock()
 
     def work(unit: Unit) -> Commitment:
-        each = _load(unit, commitment_id)
-        if each.state not in (OPEN, FIRED):
-            raise InvalidInput(f"the commitment is {each.state}")
-        changed = replace(each, **changes, over_ms=None if changes["state"] == OPEN else now)
-        _keep(unit, changed, is_fresh=True)
-        _record(unit, access, op, each.space, now, changed.state)
+        commitment = _load(unit, commitment_id)
+        if commitment.state not in (OPEN, FIRED):
+            raise InvalidInput(f"the commitment is {commitment.state}")
+        over_ms = None if changes["state"] == OPEN else now
+        changed = replace(commitment, **changes, over_ms=over_ms)
+        _store(unit, changed, is_fresh=True)
+        _audit(unit, access, op, commitment.space, now, changed.state)
         return changed
 
     return context.engine.write(access.default_tenant, work)
 
 
-def _order(each: Commitment) -> tuple[int, str]:
-    return (1 << 62 if each.due is None else each.due, each.commitment_id)
+def _due_order(commitment: Commitment) -> tuple[int, str]:
+    """Return the sort key of a listing: by due instant, those without one last."""
+    return (1 << 62 if commitment.due is None else commitment.due, commitment.commitment_id)
 
 
-def _record(unit: Unit, access: Access, op: str, space: str, now: Instant, result: str) -> None:
+def _audit(unit: Unit, access: Access, op: str, space: str, now: Instant, result: str) -> None:
     scope = {"owner": access.default_tenant, **({"project": space} if space else {})}
     unit.record_audit(
         audit_entry(access, f"openwop.commitments.{op}", now=now, scope=scope, result=result)

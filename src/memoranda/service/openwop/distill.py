@@ -5,8 +5,8 @@ writes an archive of them within a token budget, the same bytes for the same sou
 duplicates, and entries that a later one contradicts. Compaction and consolidation can be undone (`ref_entries.undo`).
 
 All three read one ref of one tenant in a snapshot, prepare the result outside of the writer's turn, and write it in a
-unit of work that raises Conflict if the entries changed meanwhile; `try_again` then repeats the operation. Results pass
-the same redaction as a fresh put (SR-1 carry-forward), and each operation is logged in a run of the host's own.
+unit of work that raises Conflict if the entries changed meanwhile; `retry_on_conflict` then repeats the operation.
+Results pass the same redaction as a fresh put (SR-1 carry-forward), and each operation is logged in a run of our own.
 """
 
 from __future__ import annotations

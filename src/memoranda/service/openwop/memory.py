@@ -47,7 +47,7 @@ from memoranda.service.core.views import find_first_version, is_intact, project,
 from memoranda.service.oams import memories
 from memoranda.service.oams.memories import stored_name
 from memoranda.service.oams.views import Location, to_memory
-from memoranda.service.oms.views import is_listed
+from memoranda.service.oms.views import is_visible
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
 from memoranda.service.retrieve import (
@@ -655,7 +655,7 @@ def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
 def may_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
     """Return True if the caller may see a version completely; an entry cannot be shown in part."""
     is_unrestricted = access.sees_unredacted(version.tenant) and not access.is_narrowed
-    return is_unrestricted or is_listed(context, access, snapshot, version)
+    return is_unrestricted or is_visible(context, access, snapshot, version)
 
 
 def space_of(access: Access, ref: object, tenant: str) -> str | None:

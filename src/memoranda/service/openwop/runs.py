@@ -1,7 +1,11 @@
-"""Runs and their logs (openwop): append-only facts, read as JSON or as a stream, replayed and never made anew.
+"""Runs and their event logs (openwop): append-only, read as JSON or as a stream, and copied by forks and replays.
 
-Memoranda runs no workflows. A host's run is begun and ended by the host; what Memoranda does in the background
-(compaction, distillation, consolidation, commitments, proposals) has a run of its own, so that it has a log.
+Memoranda executes no workflows. A host begins and ends its own runs. For each operation that Memoranda does in the
+background (compaction, distillation, consolidation, commitments, proposals) it writes a run of its own, so that the
+operation has a log.
+
+A run records three positions when it begins: of the change feed, of the versions, and of the workspace. Together they
+define its view of the store (`Run.view`), which later writes of others do not change.
 """
 
 from __future__ import annotations
@@ -25,29 +29,31 @@ from memoranda.standards.openwop.events import Event
 from memoranda.standards.openwop.runs import ForkRequest, build_snapshot_error
 from memoranda.storage.engine.contract import RunPosition, RunView, Snapshot, Unit
 
+# Events per page.
 EVENTS_LIMIT: Final = 1_000
-# What one unit of work deletes: few, so that others get their turn.
+# Runs that one unit of work deletes: few, because all other writers wait.
 PURGE_LIMIT: Final = 100
-# The items that tell how a pass is undone, by its run.
+# Items of this kind: the record by which a compaction or a consolidation is undone, by the id of its run.
 UNDO_RECORDS: Final = "openwop consolidation"
 TERMINAL: Final = frozenset(("completed", "failed", "cancelled"))
+# The prefix of the workflow ids of our own runs.
 HOST_WORKFLOW: Final = "memoranda."
-# How often the workspace was changed: what a run sees of it is told by that.
+# The item that counts the changes of the workspace.
 WORKSPACE_CHANGES: Final = "workspace changes"
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: what its snapshot shows, and what it saw of the store when it began."""
+    """One run, with the positions in the store that define its view."""
 
     run_id: str
     workflow_id: str
     tenant: str
     started: Instant
-    # The change feed's place when it began: what happened after it is not in its view.
+    # The position of the change feed at the start: later changes are not in the view.
     change_seq: int
-    # The last version that was there when it began: of those written later it sees its own only.
+    # The last version at the start: of later versions, the run sees only its own.
     version_seq: int
-    # The last change of the workspace before it began: it sees no later one, not even its own (RFC 0059 §D).
+    # The last change of the workspace at the start: the run sees no later one, not even its own (RFC 0059 §D).
     workspace_seq: int = 0
     status: str = "running"
     variables: Mapping[str, Any] = msgspec.field(default_factory=dict)
@@ -56,24 +62,24 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = msgspec.field(default_factory=dict)
     source_run_id: str | None = None
-    # Keyed digests of the secrets that it resolved.
+    # Keyed digests of the secrets that the run resolved.
     secrets: tuple[str, ...] = ()
-    # A replay repeats what is on record: nothing can be done in it.
+    # A replay repeats a log; nothing new can be written in it.
     is_replay: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
-        """What its secrets are kept by."""
+        """The key of the run's secrets in the vault."""
         return self.tenant, self.run_id
 
     @property
-    def place(self) -> RunPosition:
-        """Where it stands in a list of runs."""
+    def cursor(self) -> RunPosition:
+        """The position of the run in a list of runs."""
         return self.started, self.run_id
 
     @property
     def view(self) -> RunView:
-        """What it sees of the store."""
+        """The part of the store that the run sees."""
         return RunView(
             run_id=self.run_id,
             started=self.started,
@@ -82,8 +88,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def snapshot(self) -> dict[str, Any]:
-        """The run as others see it."""
-        shown: dict[str, Any] = {
+        """Return the public snapshot of the run (RunSnapshot)."""
+        document: dict[str, Any] = {
             "runId": self.run_id,
             "workflowId": self.workflow_id,
             "status": self.status,
@@ -92,49 +98,52 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             "startedAt": format_instant(self.started),
         }
         optional = {"agent": self.agent, "error": self.error, "sourceRunId": self.source_run_id}
-        shown |= {name: value for name, value in optional.items() if value is not None}
+        document |= {name: value for name, value in optional.items() if value is not None}
         if self.tags:
-            shown["tags"] = list(self.tags)
-        return shown
+            document["tags"] = list(self.tags)
+        return document
 
     def document(self) -> dict[str, Any]:
-        """The run as its own host sees it: what was said of it when it began, its variables as they were given."""
+        """Return the run for its own host: the snapshot, its metadata, and whether it is a replay."""
         return {**self.snapshot(), "metadata": dict(self.metadata), "isReplay": self.is_replay}
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Run:
-        """What such a document says. What the run saw of the store, and digests of its secrets, stay where that is."""
+    def of(cls, document: Mapping[str, Any]) -> Run:
+        """Return the run of a document; the positions and the digests, which only the store has, are empty."""
         return cls(
-            run_id=said["runId"],
-            workflow_id=said["workflowId"],
-            tenant=said["owner"]["tenant"],
-            started=parse_instant(said["startedAt"]),
+            run_id=document["runId"],
+            workflow_id=document["workflowId"],
+            tenant=document["owner"]["tenant"],
+            started=parse_instant(document["startedAt"]),
             change_seq=0,
             version_seq=0,
-            status=said["status"],
-            variables=said["variables"],
-            agent=said.get("agent"),
-            error=said.get("error"),
-            tags=tuple(said.get("tags", ())),
-            metadata=said["metadata"],
-            source_run_id=said.get("sourceRunId"),
-            is_replay=said["isReplay"],
+            status=document["status"],
+            variables=document["variables"],
+            agent=document.get("agent"),
+            error=document.get("error"),
+            tags=tuple(document.get("tags", ())),
+            metadata=document["metadata"],
+            source_run_id=document.get("sourceRunId"),
+            is_replay=document["isReplay"],
         )
 
-    def encoded(self) -> bytes:
-        kept = {name: getattr(self, name) for name in Run.__struct_fields__}
-        return json_text.dump(
-            {**kept, "variables": dict(self.variables), "metadata": dict(self.metadata)}
-        )
+    def encode(self) -> bytes:
+        """Return the run as the store keeps it."""
+        fields = {name: getattr(self, name) for name in Run.__struct_fields__}
+        fields["variables"] = dict(self.variables)
+        fields["metadata"] = dict(self.metadata)
+        return json_text.dump(fields)
 
 
 def decode_run(data: bytes) -> Run:
-    """A run as it was kept."""
-    kept = json_text.parse(data)
-    return Run(**{**kept, "tags": tuple(kept["tags"]), "secrets": tuple(kept["secrets"])})
+    """Return the run that `Run.encode` encoded."""
+    fields = json_text.parse(data)
+    fields["tags"], fields["secrets"] = tuple(fields["tags"]), tuple(fields["secrets"])
+    return Run(**fields)
 
 
 def new_run_id() -> str:
+    """Return a random run id."""
     return f"run_{base32_encode(secrets.token_bytes(15))}"
 
 
@@ -148,10 +157,10 @@ def begin(
     tags: tuple[str, ...] = (),
     metadata: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Start a run in a unit of work: its view of the store is what is there now."""
+    """Start a run in a unit of work; its view is the store as it is now. Raises Conflict if the id is in use."""
     if run_id is not None and unit.load_run(run_id) is not None:
         raise Conflict("there is a run of this id already")
-    run = _new(
+    run = _build_run(
         unit,
         run_id or new_run_id(),
         workflow_id,
@@ -160,7 +169,7 @@ def begin(
         tags=tags,
         metadata=metadata or {},
     )
-    unit.put_run(run.run_id, run.encoded(), started=now)
+    unit.put_run(run.run_id, run.encode(), started=now)
     emit(unit, run.run_id, "run.started", {"workflowId": workflow_id}, now=now)
     return run
 
@@ -174,12 +183,12 @@ def emit(
     now: Instant,
     node_id: str | None = None,
 ) -> Event:
-    """Append an event to a run's log."""
-    made = events.build_event(
+    """Append an event to a run's log and return it."""
+    event = events.build_event(
         type, payload, run_id, unit.count_run_events(run_id), now, node_id=node_id
     )
-    unit.add_run_events(run_id, made["sequence"], [events.encode(made)])
-    return made
+    unit.add_run_events(run_id, event["sequence"], [events.encode(event)])
+    return event
 
 
 def finish(
@@ -191,8 +200,8 @@ def finish(
     variables: Mapping[str, Any] | None = None,
     error: Mapping[str, Any] | None = None,
 ) -> Run:
-    """End a run."""
-    done = replace(
+    """End a run in a unit of work: log its status, store its variables and error, and forget its digests."""
+    ended = replace(
         run,
         status=status,
         secrets=(),
@@ -206,8 +215,8 @@ def finish(
         {} if error is None else {"code": str(error.get("code", ""))},
         now=now,
     )
-    unit.put_run(run.run_id, done.encoded(), started=run.started)
-    return done
+    unit.put_run(run.run_id, ended.encode(), started=run.started)
+    return ended
 
 
 def host_run(
@@ -217,21 +226,24 @@ def host_run(
     *facts: tuple[str, dict[str, Any]],
     run_id: str | None = None,
 ) -> tuple[Run, list[Event]]:
-    """A run of the host's own for something done in the background, whole: begun, its facts, ended."""
+    """Write a complete run of our own: its start, the given facts, and its end. Return it with the events of the facts.
+
+    A fact is the type and the payload of an event.
+    """
     workflow_id = HOST_WORKFLOW + act
-    run = _new(unit, run_id or new_run_id(), workflow_id, now, status="completed")
-    logged = [("run.started", {"workflowId": workflow_id}), *facts, ("run.completed", {})]
-    made = [
-        events.build_event(type_, payload, run.run_id, place, now)
-        for place, (type_, payload) in enumerate(logged)
+    run = _build_run(unit, run_id or new_run_id(), workflow_id, now, status="completed")
+    entries = [("run.started", {"workflowId": workflow_id}), *facts, ("run.completed", {})]
+    logged = [
+        events.build_event(event_type, payload, run.run_id, sequence, now)
+        for sequence, (event_type, payload) in enumerate(entries)
     ]
-    unit.put_run(run.run_id, run.encoded(), started=now)
-    unit.add_run_events(run.run_id, 0, [events.encode(each) for each in made])
-    return run, made[1:-1]
+    unit.put_run(run.run_id, run.encode(), started=now)
+    unit.add_run_events(run.run_id, 0, [events.encode(event) for event in logged])
+    return run, logged[1:-1]
 
 
-def _new(unit: Unit, run_id: str, workflow_id: str, now: Instant, **about: Any) -> Run:
-    """A run that sees what is there now."""
+def _build_run(unit: Unit, run_id: str, workflow_id: str, now: Instant, **fields: Any) -> Run:
+    """Return a run whose view is the store as it is now."""
     return Run(
         run_id=run_id,
         workflow_id=workflow_id,
@@ -240,46 +252,47 @@ def _new(unit: Unit, run_id: str, workflow_id: str, now: Instant, **about: Any) 
         change_seq=unit.find_last_change(),
         version_seq=unit.find_last_version(),
         workspace_seq=int(unit.load_item(WORKSPACE_CHANGES, "") or b"0"),
-        **about,
+        **fields,
     )
 
 
 def load(snapshot: Snapshot, run_id: str) -> Run:
-    """A run of this tenant. Raises NotFound."""
-    kept = snapshot.load_run(run_id)
-    if kept is None:
+    """Return a run of the snapshot's tenant. Raises NotFound."""
+    data = snapshot.load_run(run_id)
+    if data is None:
         raise NotFound(f"no run {run_id[:128]!a}")
-    return decode_run(kept)
+    return decode_run(data)
 
 
 def load_open(snapshot: Snapshot, run_id: str) -> Run:
-    """A run that is not over yet. Raises Conflict: a log ends with the run."""
+    """Return a run that has not ended. Raises NotFound, or Conflict for a replay and for a run that has ended."""
     run = load(snapshot, run_id)
     if run.is_replay:
-        raise Conflict("the run is a replay: it repeats what is on record and does nothing anew")
+        raise Conflict(
+            "the run is a replay: it repeats a log, and nothing new can be written in it"
+        )
     if run.status in TERMINAL:
         raise Conflict(f"the run is {run.status}")
     return run
 
 
 def load_writing(context: Context, unit: Unit, run_id: str) -> Run:
-    """A run that writes: open, and every secret that it resolved is known here (SR-1). Raises Conflict."""
+    """Return an open run of which this process knows every secret (SR-1), so that it may write. Raises Conflict."""
     run = load_open(unit, run_id)
     context.secrets.require(run.key, run.secrets)
     return run
 
 
 def add_secret(unit: Unit, run_id: str, digest: str) -> None:
-    """Keep of a secret that a run resolved what tells it from others, and no more."""
+    """Add the keyed digest of a secret to the run that resolved it; the secret itself is never stored."""
     run = load_open(unit, run_id)
     if digest not in run.secrets:
-        unit.put_run(
-            run_id, replace(run, secrets=(*run.secrets, digest)).encoded(), started=run.started
-        )
+        changed = replace(run, secrets=(*run.secrets, digest))
+        unit.put_run(run_id, changed.encode(), started=run.started)
 
 
 def get(context: Context, access: Access, run_id: str) -> Run:
-    """One run of the caller's tenant."""
+    """Return one run of the caller's tenant. Raises NotFound."""
     with context.engine.read(access.default_tenant) as snapshot:
         return load(snapshot, run_id)
 
@@ -287,59 +300,63 @@ def get(context: Context, access: Access, run_id: str) -> Run:
 def read_events(
     context: Context, access: Access, run_id: str, *, after: int = -1
 ) -> tuple[list[Event], bool]:
-    """The events of a run after a sequence, and whether there will be no more."""
+    """Return a page of a run's events after a sequence number, and True if these are its last events."""
     with context.engine.read(access.default_tenant) as snapshot:
         run = load(snapshot, run_id)
-        found = [
+        page = [
             json_text.parse(event)
             for event in snapshot.list_run_events(run_id, after=after, limit=EVENTS_LIMIT)
         ]
-    return found, run.status in TERMINAL and len(found) < EVENTS_LIMIT
+    return page, run.status in TERMINAL and len(page) < EVENTS_LIMIT
 
 
 def read_all_events(
     context: Context, access: Access, *, after: int | None = None
 ) -> tuple[list[tuple[int, Event]], int]:
-    """The events of all runs of the tenant after a place among them, and where they end; None: from now on."""
+    """Return a page of the events of all runs after a position, each with its own, and the position of the last event.
+
+    Without `after` the page is empty: the caller follows the log from now on.
+    """
     with context.engine.read(access.default_tenant) as snapshot:
         end = snapshot.find_last_run_event()
         page = snapshot.list_run_events_after(end if after is None else after, EVENTS_LIMIT)
-    return [(place, json_text.parse(event)) for place, event in page], end
+    return [(position, json_text.parse(event)) for position, event in page], end
 
 
 def keep_retention(context: Context) -> int:
-    """Delete the runs of every tenant that began before the retention of runs, with their logs; how many."""
+    """Delete the runs of every tenant that are past their retention period, with their logs. Return their number."""
     if context.run_retention_ms is None:
         return 0
     before, count = Instant(context.clock() - context.run_retention_ms), 0
     for tenant in context.engine.system.list_tenants():
-        place: RunPosition = (Instant(0), "")
-        while page := _runs_over(context, tenant, place, before):
-            place = page[-1]
+        cursor: RunPosition = (Instant(0), "")
+        while page := _expired_runs(context, tenant, cursor, before):
+            cursor = page[-1]
             ids = [run_id for _, run_id in page]
-            context.engine.write(tenant, partial(_delete, ids))
+            context.engine.write(tenant, partial(_delete_runs, ids))
             count += len(ids)
     return count
 
 
-def _runs_over(
-    context: Context, tenant: str, place: RunPosition, before: Instant
+def _expired_runs(
+    context: Context, tenant: str, cursor: RunPosition, before: Instant
 ) -> list[RunPosition]:
+    """Return the next page of runs that began before an instant."""
     with context.engine.read(tenant) as snapshot:
-        return snapshot.list_runs_after(place, before=before, limit=PURGE_LIMIT)
+        return snapshot.list_runs_after(cursor, before=before, limit=PURGE_LIMIT)
 
 
-def _delete(run_ids: Sequence[str], unit: Unit) -> None:
+def _delete_runs(run_ids: Sequence[str], unit: Unit) -> None:
     unit.delete_runs(run_ids)
     for run_id in run_ids:
-        # Without its run, nothing can be undone by its name.
+        # An undo names its run, so nothing could use the record without it.
         unit.delete_item(UNDO_RECORDS, run_id)
 
 
 def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: int) -> Run:
-    """Another run with the facts of this one. A replay repeats what is on record from there on, and makes nothing new.
+    """Copy a run with its log: "replay" from a sequence number on, "branch" up to it.
 
-    A branch keeps what was before and goes on by itself.
+    A replay repeats the log and can write nothing new. A branch is a running run that sees the store as it is now.
     """
     now = context.clock()
     with context.engine.read(access.default_tenant) as snapshot:
@@ -348,29 +365,28 @@ def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: 
         run = replace(source, run_id=new_run_id(), source_run_id=run_id, is_replay=mode == "replay")
         logged = [
             events.encode(events.copy_for_replay(event, run.run_id, sequence))
-            for sequence, event in enumerate(_taken(snapshot, run_id, mode, from_seq))
+            for sequence, event in enumerate(_read_log(snapshot, run_id, mode, from_seq))
         ]
 
     def work(unit: Unit) -> Run:
-        # A log is only ever added to; what a run wrote may have been erased meanwhile.
+        # The log read above is still valid, as logs only grow; but writes of the run may have been erased meanwhile.
         _check_forkable(unit, source, mode, from_seq)
         unit.add_run_events(run.run_id, 0, logged)
-        made = run
+        copy = run
         if mode == "branch":
-            # It sees the store as it is now; it is the host's to go on with it.
-            begun = _new(unit, run.run_id, run.workflow_id, now)
-            made = replace(run, **{name: getattr(begun, name) for name in _OF_ITS_OWN})
+            fresh = _build_run(unit, run.run_id, run.workflow_id, now)
+            copy = replace(run, **{name: getattr(fresh, name) for name in _OWN_FIELDS})
         else:
             unit.copy_run_writes(run_id, run.run_id)
-        unit.put_run(made.run_id, made.encoded(), started=now)
+        unit.put_run(copy.run_id, copy.encode(), started=now)
         context.quotas_of(unit).check_bytes(unit)
-        return made
+        return copy
 
     return context.engine.write(access.default_tenant, work)
 
 
-# What a branch does not take over from the run that it branches from.
-_OF_ITS_OWN: Final = (
+# Fields that a branch does not copy from its source.
+_OWN_FIELDS: Final = (
     "status",
     "started",
     "change_seq",
@@ -382,7 +398,7 @@ _OF_ITS_OWN: Final = (
 
 
 def _check_forkable(snapshot: Snapshot, source: Run, mode: str, from_seq: int) -> None:
-    """First whether the log reaches so far, then whether memory as of there can still be served (MAE-3)."""
+    """Raise an error if the log does not reach the sequence number, or if writes of the run were erased (MAE-3)."""
     count = snapshot.count_run_events(source.run_id)
     ForkRequest.parse({"mode": mode, "fromSeq": from_seq}).check_bounds(count)
     if count == 0:
@@ -391,11 +407,14 @@ def _check_forkable(snapshot: Snapshot, source: Run, mode: str, from_seq: int) -
         raise build_snapshot_error(source.run_id, from_seq, "retention_expired")
 
 
-def _taken(snapshot: Snapshot, run_id: str, mode: str, from_seq: int) -> list[Event]:
-    found: list[Event] = []
+def _read_log(snapshot: Snapshot, run_id: str, mode: str, from_seq: int) -> list[Event]:
+    """Return the events that a fork copies."""
+    log: list[Event] = []
     after = from_seq - 1 if mode == "replay" else -1
     while page := snapshot.list_run_events(run_id, after=after, limit=EVENTS_LIMIT):
         parsed = [json_text.parse(event) for event in page]
-        found += parsed
+        log += parsed
         after = parsed[-1]["sequence"]
-    return found if mode == "replay" else [event for event in found if event["sequence"] < from_seq]
+    if mode == "replay":
+        return log
+    return [event for event in log if event["sequence"] < from_seq]

@@ -1,6 +1,10 @@
-"""Background work of openwop: distillation on a schedule, and commitments that fall due. Any process may do it.
+"""Background work of openwop: distillations on a schedule, and commitments of watched refs.
 
-Every process with an upkeep thread looks; who claims an instant does its work, and the others find it claimed.
+Every process with an upkeep thread calls `tick`. The process that claims a due instant in the store
+(`unit.claim_once`) does its work, and the others find it claimed.
+
+A schedule is a stored item with the cron expression, its time zone, and `since`, the instant after which it is due
+again. A watched ref is an item with the position of the change feed up to which its memories were read.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from memoranda.service.openwop import commitments, distill
 from memoranda.standards.openwop import refs
 from memoranda.storage.engine.contract import Unit
 
+# The kinds of the stored items, by ref.
 KIND: Final = "openwop schedule"
 WATCHED: Final = "openwop watch"
 _log = logging.getLogger(__name__)
@@ -32,12 +37,15 @@ def schedule(
     timezone: str = "UTC",
     token_budget: int | None = None,
 ) -> dict[str, Any]:
-    """Distil a ref whenever the expression says, by the clocks of a time zone."""
+    """Schedule the distillation of a ref by a cron expression, in the local time of a time zone.
+
+    A schedule that the ref has is replaced. Raises InvalidInput for a bad expression, time zone or ref.
+    """
     check_cron(cron, timezone)
     if refs.resolve_ref(ref, access.default_tenant) is None:
         raise InvalidInput("memoryRef: not one of this host")
     now = context.clock()
-    made = {
+    item = {
         "memoryRef": ref,
         "cron": cron,
         "timezone": timezone,
@@ -49,7 +57,7 @@ def schedule(
 
     def work(unit: Unit) -> None:
         context.quotas_of(unit).check_schedules(unit.load_items(KIND), ref)
-        unit.put_item(KIND, ref, json_text.dump(made))
+        unit.put_item(KIND, ref, json_text.dump(item))
         context.quotas_of(unit).check_bytes(unit)
         scope = {"owner": access.default_tenant}
         unit.record_audit(
@@ -57,37 +65,37 @@ def schedule(
         )
 
     context.engine.write(access.default_tenant, work)
-    return shown(made)
+    return _describe(item)
 
 
 def unschedule(context: Context, access: Access, ref: str) -> bool:
-    """Distil it no longer by itself; whether there was a schedule."""
+    """Remove the schedule of a ref. Return False if there is none."""
 
     def work(unit: Unit) -> bool:
-        is_there = unit.load_item(KIND, ref) is not None
+        has_schedule = unit.load_item(KIND, ref) is not None
         unit.delete_item(KIND, ref)
-        return is_there
+        return has_schedule
 
     return context.engine.write(access.default_tenant, work)
 
 
 def schedules(context: Context, access: Access) -> list[dict[str, Any]]:
-    """What is distilled by itself, and when next."""
+    """Return the schedules of the caller's tenant, each with the instant at which it is due next."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return [shown(json_text.parse(value)) for value in snapshot.load_items(KIND).values()]
+        return [_describe(json_text.parse(data)) for data in snapshot.load_items(KIND).values()]
 
 
-def shown(kept: dict[str, Any]) -> dict[str, Any]:
-    """A schedule as others see it."""
-    told = {name: value for name, value in kept.items() if name != "since" and value is not None}
-    return {
-        **told,
-        "nextAt": format_instant(next_after(kept["cron"], kept["since"], kept["timezone"])),
+def _describe(item: dict[str, Any]) -> dict[str, Any]:
+    """Return a stored schedule as JSON for its owner."""
+    document = {
+        name: value for name, value in item.items() if name != "since" and value is not None
     }
+    due = next_after(item["cron"], item["since"], item["timezone"])
+    return {**document, "nextAt": format_instant(due)}
 
 
 def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True) -> None:
-    """Look for commitments in what is written to a ref from now on, or no longer."""
+    """Start to look for commitments in the memories of a ref, or stop it if `is_watched` is false."""
     if refs.resolve_ref(ref, access.default_tenant) is None:
         raise InvalidInput("memoryRef: not one of this host")
 
@@ -103,93 +111,98 @@ def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True
 
 
 def tick(context: Context) -> int:
-    """Do what is due in every tenant; how much was done."""
-    done = 0
+    """Do all due work of every tenant. Return the number of distillations and fired commitments."""
+    count = 0
     system = context.engine.system
-    for tenant in dict.fromkeys(
-        (
-            *system.list_tenants_with_items((KIND, WATCHED)),
-            *system.list_tenants_with_commitments(context.clock()),
-        )
-    ):
+    tenants = (
+        *system.list_tenants_with_items((KIND, WATCHED)),
+        *system.list_tenants_with_commitments(context.clock()),
+    )
+    for tenant in dict.fromkeys(tenants):
         try:
-            _look(context, tenant)
-            done += len(commitments.fire_due(context, tenant))
-            done += _distil_due(context, tenant)
+            _read_watched(context, tenant)
+            count += len(commitments.fire_due(context, tenant))
+            count += _distil_due(context, tenant)
             commitments.prune(context, tenant)
         except MemorandaError as error:
-            # What one tenant has must not keep the others waiting.
+            # An error of one tenant must not stop the work for the others.
             _log.warning("openwop upkeep: %s", error)
-    return done
+    return count
 
 
-def _look(context: Context, tenant: str) -> None:
-    """Read what changed in watched refs since they were last looked at: all of it, the first time."""
+def _read_watched(context: Context, tenant: str) -> None:
+    """Infer commitments from the changes of watched refs; from all memories of a ref when it is read first."""
     with context.engine.read(tenant) as snapshot:
         seq, watched = snapshot.find_last_change(), snapshot.load_items(WATCHED)
-    behind = {ref: int(seen) for ref, seen in watched.items() if int(seen) < seq}
-    for ref, seen in behind.items():
-        if seen:
-            commitments.infer_changed(context, _ourselves(tenant), ref, seen)
+    behind = {ref: int(position) for ref, position in watched.items() if int(position) < seq}
+    for ref, position in behind.items():
+        if position:
+            commitments.infer_changed(context, _system_access(tenant), ref, position)
         else:
-            commitments.infer(context, _ourselves(tenant), ref)
+            commitments.infer(context, _system_access(tenant), ref)
 
     def work(unit: Unit) -> None:
         for ref in behind:
-            kept = unit.load_item(WATCHED, ref)
-            if kept is not None and int(kept) < seq:
+            position = unit.load_item(WATCHED, ref)
+            if position is not None and int(position) < seq:
                 unit.put_item(WATCHED, ref, b"%d" % seq)
 
     if behind:
         context.engine.write(tenant, work)
 
 
-def _ourselves(tenant: str) -> Access:
+def _system_access(tenant: str) -> Access:
+    """Return the access under which background work is done and audited."""
     return Access(credential="schedule", actor="memoranda", tenant=tenant, default_tenant=tenant)
 
 
 def _distil_due(context: Context, tenant: str) -> int:
-    now, done = context.clock(), 0
+    """Carry out the schedules of a tenant that are due. Return the number of distillations."""
+    now, count = context.clock(), 0
     with context.engine.read(tenant) as snapshot:
-        kept = [json_text.parse(value) for value in snapshot.load_items(KIND).values()]
-    for each in kept:
-        due = next_after(each["cron"], each["since"], each["timezone"])
+        items = [json_text.parse(data) for data in snapshot.load_items(KIND).values()]
+    for item in items:
+        due = next_after(item["cron"], item["since"], item["timezone"])
         if due <= now:
-            done += int(_distil(context, tenant, each, due, now))
-    return done
+            count += int(_distil(context, tenant, item, due, now))
+    return count
 
 
-def _distil(context: Context, tenant: str, each: dict[str, Any], due: int, now: Instant) -> bool:
-    """Distil for an instant, unless another process did: the claim and what it is for commit together."""
-    access, ref = _ourselves(tenant), each["memoryRef"]
+def _distil(context: Context, tenant: str, item: dict[str, Any], due: int, now: Instant) -> bool:
+    """Run the distillation of a due instant. Return False if another process claimed it, or the distillation fails.
+
+    The claim and the distillation commit together.
+    """
+    access, ref = _system_access(tenant), item["memoryRef"]
 
     def attempt() -> bool:
-        made = distill.prepare_scheduled(context, access, ref, each["tokenBudget"])
+        distillation = distill.prepare_scheduled(context, access, ref, item["tokenBudget"])
 
         def work(unit: Unit) -> bool:
-            is_ours = _claimed(unit, each, due, now)
-            if is_ours:
-                made.write(unit)
-            return is_ours
+            is_claimed = _claim(unit, item, due, now)
+            if is_claimed:
+                distillation.write(unit)
+            return is_claimed
 
         return context.engine.write(tenant, work)
 
     try:
         return retry_on_conflict(attempt)
     except (WorkflowError, InvalidInput) as error:
-        # It would fail again every second; the next instant comes.
+        # The instant counts as done: every tick would fail in the same way until the next one.
         _log.warning("openwop distillation on schedule: %s", error)
-        context.engine.write(tenant, lambda unit: _claimed(unit, each, due, now))
+        context.engine.write(tenant, lambda unit: _claim(unit, item, due, now))
         return False
 
 
-def _claimed(unit: Unit, each: dict[str, Any], due: int, now: Instant) -> bool:
-    """Whether this process is the one to do it; several instants that were missed are made up for once."""
-    kept = unit.load_item(KIND, each["memoryRef"])
-    if kept is None or json_text.parse(kept) != each:
-        # Done by another process, called off, or to be done at another time by now.
+def _claim(unit: Unit, item: dict[str, Any], due: int, now: Instant) -> bool:
+    """Claim a due instant for this process, with all instants missed before it. Return False if it may not act."""
+    ref = item["memoryRef"]
+    data = unit.load_item(KIND, ref)
+    if data is None or json_text.parse(data) != item:
+        # Another process was faster, or the schedule was removed or changed.
         return False
-    if not unit.claim_once(f"distil {each['memoryRef']} {due}", now=now):
+    if not unit.claim_once(f"distil {ref} {due}", now=now):
         return False
-    unit.put_item(KIND, each["memoryRef"], json_text.dump({**each, "since": now}))
+    unit.put_item(KIND, ref, json_text.dump({**item, "since": now}))
     return True

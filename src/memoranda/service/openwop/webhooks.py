@@ -1,10 +1,12 @@
-"""Webhooks of openwop (webhooks.md, RFC 0093): who is told of which events, how far, and what is to be sent next.
+"""Webhooks of openwop (webhooks.md, RFC 0093): subscriptions, and the queue of their deliveries.
 
-The log of events is the queue: a subscription is a place in it. Each delivery is signed, and the place moves on in the
-store before the next one is sent, so that a restart goes on where it was; whatever fails is tried again, later and
-later, and given up at last. Nothing is sent from here: the network is a binding's.
+The event log is the queue: a subscription holds its position in the log. A sender (`bindings/http/deliver.py`) calls
+`next_delivery`, which puts a subscription on lease, posts the signed event, and calls `settle`, which moves the
+position or plans a retry with exponential back-off. The position is stored before the next event is sent, so that a
+restart continues where it stopped.
 
-A secret is made from the operator's key and the subscription's name. It is told once, and kept nowhere.
+The secret of a subscription is derived from the operator's key and the subscription's id. It is shown once, when the
+webhook is registered, and never stored.
 """
 
 from __future__ import annotations
@@ -29,15 +31,20 @@ from memoranda.standards.openwop.capabilities import SIGNATURE_ALGORITHM
 from memoranda.standards.openwop.events import Event
 from memoranda.storage.engine.contract import Snapshot, Unit
 
+# The kind of the stored items, by webhook id.
 KIND: Final = "openwop webhook"
+# Subscriptions per tenant: each is checked whenever a delivery is looked for.
 SUBSCRIPTIONS_LIMIT: Final = 20
-# Longer than an attempt may take: who sends holds the subscription so long.
+# Milliseconds for which a sender has a subscription to itself: longer than an attempt may take.
 LEASE_MS: Final = 30_000
+# Attempts to deliver one event before it is dropped.
 ATTEMPTS_LIMIT: Final = 8
-# So many failures in a row, and nobody is there any more: the owner registers again (webhooks.md, circuit breaker).
+# Failed attempts in a row after which the subscription fails: the owner must register again (webhooks.md, circuit
+# breaker).
 FAILURES_LIMIT: Final = 100
+# The longest wait between two attempts, in milliseconds.
 LONGEST_WAIT_MS: Final = 3_600_000
-# What is further behind than this is passed over: a receiver that was away for so long reads the log.
+# Events that a subscription may lag behind; older ones are skipped, and the receiver can read them from the log.
 BEHIND_LIMIT: Final = 10_000
 
 
@@ -45,31 +52,33 @@ State = Literal["active", "failed"]
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is told what, and how far it was told."""
+    """A webhook and its position in the event log. The store keeps the fields under these names."""
 
     webhook_id: str
     url: str
     events: tuple[str, ...]
     tags: tuple[str, ...] = ()
-    # The place of the last event that was delivered, given up or not asked for.
+    # The position of the last event that was delivered, dropped or not subscribed to.
     place: int = 0
+    # Failed attempts at the next event.
     attempts: int = 0
+    # Failed attempts since the last delivery.
     failures: int = 0
+    # Events that were dropped.
     dropped: int = 0
+    # The instant of the next attempt.
     retry_ms: int = 0
     state: State = "active"
-    # Who is sending, and until when it is believed to.
+    # The sender that has the subscription on lease, and the end of the lease.
     holder: str = ""
     lease_ms: int = 0
 
     def document(self) -> dict[str, Any]:
-        """As its owner sees it."""
-        shown: dict[str, Any] = {
+        """Return the subscription as JSON for its owner."""
+        return {
             "webhookId": self.webhook_id,
             "url": self.url,
             "events": list(self.events),
-        }
-        return shown | {
             "tags": list(self.tags),
             "state": self.state,
             "failures": self.failures,
@@ -77,36 +86,37 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Subscription:
-        """What such a document says; how far it was told stays with whoever tells."""
-        told: dict[str, Any] = {
-            name: said[name] for name in ("url", "state", "failures", "dropped")
-        }
+    def of(cls, document: Mapping[str, Any]) -> Subscription:
+        """Return the subscription of a document; the fields that only the store has are empty."""
         return cls(
-            webhook_id=said["webhookId"],
-            events=tuple(said["events"]),
-            tags=tuple(said["tags"]),
-            **told,
+            webhook_id=document["webhookId"],
+            url=document["url"],
+            events=tuple(document["events"]),
+            tags=tuple(document["tags"]),
+            state=document["state"],
+            failures=document["failures"],
+            dropped=document["dropped"],
         )
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """One event on its way, held by whoever sends it."""
+    """One event to send, with its subscription on lease."""
 
     tenant: str
     subscription: Subscription
-    place: int
+    # The position of the event in the log.
+    position: int
     event: Event
     secret: str
 
     def body(self) -> bytes:
-        """What is sent: the event as it stands in the log, and whose it is."""
+        """Return the request body: the event as it is in the log, its run and its tenant."""
         return json_text.dump(
             {"runId": self.event["runId"], "workspaceId": self.tenant, "event": self.event}
         )
 
     def headers(self, body: bytes, now: Instant) -> dict[str, str]:
-        """What is sent beside it, with the signature over the time and the body."""
+        """Return the request headers, among them the signature of time and body."""
         stamp = str(now // 1000)
         return {
             "Content-Type": "application/json",
@@ -119,34 +129,37 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def signature(secret: str, stamp: str, body: bytes) -> str:
-    """HMAC-SHA256 over `{timestamp}.{body}`."""
+    """Return the HMAC-SHA256 of `{timestamp}.{body}`, in hexadecimal."""
     return hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
-# --- the owner's side ----------------------------------------------------------------------------------------
+# --- verbs of the owner --------------------------------------------------------------------------------------
 
 
 def register(
     context: Context, access: Access, url: str, events: Sequence[str], tags: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Tell a URL of events from now on; the secret is told here and never again. The URL was checked by the binding."""
+    """Register a URL for events from now on, and return the id and the secret, which is never shown again.
+
+    The binding has checked the URL. Raises Conflict if there are too many subscriptions.
+    """
     _require_owner(access)
     if not events:
-        raise InvalidInput("events: which?")
+        raise InvalidInput("events: name at least one type of event")
     webhook_id = f"wh_{base32_encode(secrets.token_bytes(10))}"
 
     def work(unit: Unit) -> None:
         if len(unit.load_items(KIND)) >= SUBSCRIPTIONS_LIMIT:
             raise Conflict(f"there are {SUBSCRIPTIONS_LIMIT} webhooks already; unregister one")
-        made = Subscription(
+        subscription = Subscription(
             webhook_id=webhook_id,
             url=url,
             events=tuple(events),
             tags=tuple(tags),
             place=unit.find_last_run_event(),
         )
-        _put(unit, made)
-        _record(unit, access, context.clock(), "register", webhook_id)
+        _store(unit, subscription)
+        _audit(unit, access, context.clock(), "register", webhook_id)
         context.quotas_of(unit).check_bytes(unit)
 
     context.engine.write(access.default_tenant, work)
@@ -154,12 +167,12 @@ def register(
 
 
 def registered(context: Context, access: Access, webhook_id: str) -> dict[str, Any]:
-    """What registering answers; once more only to who repeats that very request. Raises NotFound."""
+    """Return the answer to a registration, to the request itself or to its idempotent repetition. Raises NotFound."""
     _require_owner(access)
     with context.engine.read(access.default_tenant) as snapshot:
         if snapshot.load_item(KIND, webhook_id) is None:
             raise NotFound("no such webhook")
-    secret = _secret(context, access.default_tenant, webhook_id)
+    secret = _derive_secret(context, access.default_tenant, webhook_id)
     return {
         "webhookId": webhook_id,
         "secret": secret,
@@ -169,145 +182,168 @@ def registered(context: Context, access: Access, webhook_id: str) -> dict[str, A
 
 
 def unregister(context: Context, access: Access, webhook_id: str) -> bool:
-    """Send nothing more; whether there was such a subscription."""
+    """End a subscription. Return False if there is none."""
     _require_owner(access)
 
     def work(unit: Unit) -> bool:
         if unit.load_item(KIND, webhook_id) is None:
             return False
         unit.delete_item(KIND, webhook_id)
-        _record(unit, access, context.clock(), "unregister", webhook_id)
+        _audit(unit, access, context.clock(), "unregister", webhook_id)
         return True
 
     return context.engine.write(access.default_tenant, work)
 
 
 def subscriptions(context: Context, access: Access) -> list[Subscription]:
-    """Who is told what; no secret of any."""
+    """Return all subscriptions of the caller's tenant, without their secrets."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return [_loaded(value) for value in snapshot.load_items(KIND).values()]
+        return [_decode(data) for data in snapshot.load_items(KIND).values()]
 
 
 def _require_owner(access: Access) -> None:
     if access.is_peer:
-        raise ForbiddenScope("whom events are sent to is the owner's to say")
+        raise ForbiddenScope("only the owner may subscribe webhooks to events")
 
 
-# --- the sender's side ---------------------------------------------------------------------------------------
+# --- sending -------------------------------------------------------------------------------------------------
 
 
 def next_delivery(
     context: Context, holder: str, *, passing_over: Collection[str] = ()
 ) -> tuple[Delivery | None, Instant | None]:
-    """What is to be sent now, held for whoever asks; else when to look again, if anything waits for a time.
+    """Return the next event to send, with its subscription on lease for `holder`; None if there is nothing to send now.
 
-    Tenants that have enough on its way are passed over.
+    Then the instant at which a retry or a lease ends is returned, if there is one. Tenants in `passing_over` are
+    skipped: enough of their deliveries are in flight.
     """
-    wakes: list[int] = []
+    wake_times: list[int] = []
     for tenant in context.engine.system.list_tenants_with_items((KIND,)):
         if tenant in passing_over:
             continue
         with context.engine.read(tenant) as snapshot:
-            found = [_loaded(value) for value in snapshot.load_items(KIND).values()]
-        for each in found:
+            tenant_subscriptions = [_decode(data) for data in snapshot.load_items(KIND).values()]
+        for subscription in tenant_subscriptions:
             now = context.clock()
-            waits = max(each.retry_ms, each.lease_ms)
-            if each.state != "active":
+            waits_until = max(subscription.retry_ms, subscription.lease_ms)
+            if subscription.state != "active":
                 continue
-            if waits > now:
-                wakes.append(waits)
+            if waits_until > now:
+                wake_times.append(waits_until)
                 continue
-            delivery = _claim(context, tenant, each, holder)
+            delivery = _claim_next(context, tenant, subscription, holder)
             if delivery is not None:
                 return delivery, None
-    return None, Instant(min(wakes)) if wakes else None
+    return None, Instant(min(wake_times)) if wake_times else None
 
 
-def _claim(context: Context, tenant: str, seen: Subscription, holder: str) -> Delivery | None:
+def _claim_next(
+    context: Context, tenant: str, subscription: Subscription, holder: str
+) -> Delivery | None:
+    """Put a subscription on lease and return its next event; None if there is none, or another process was faster."""
     with context.engine.read(tenant) as snapshot:
         end = snapshot.find_last_run_event()
-        place, event = _next(snapshot, seen, end)
-    if place == seen.place:
+        position, event = _find_next(snapshot, subscription, end)
+    if position == subscription.place:
         return None
     now = context.clock()
 
     def work(unit: Unit) -> Delivery | None:
-        kept = unit.load_item(KIND, seen.webhook_id)
-        if kept is None or _loaded(kept) != seen:
-            return None  # another process was faster
-        if event is None:
-            _put(unit, replace(seen, place=place))
+        data = unit.load_item(KIND, subscription.webhook_id)
+        if data is None or _decode(data) != subscription:
             return None
-        held = replace(seen, holder=holder, lease_ms=now + LEASE_MS)
-        _put(unit, held)
-        secret = _secret(context, tenant, seen.webhook_id)
-        return Delivery(tenant=tenant, subscription=held, place=place, event=event, secret=secret)
+        if event is None:
+            _store(unit, replace(subscription, place=position))
+            return None
+        leased = replace(subscription, holder=holder, lease_ms=now + LEASE_MS)
+        _store(unit, leased)
+        return Delivery(
+            tenant=tenant,
+            subscription=leased,
+            position=position,
+            event=event,
+            secret=_derive_secret(context, tenant, subscription.webhook_id),
+        )
 
     return context.engine.write(tenant, work)
 
 
-def _next(snapshot: Snapshot, seen: Subscription, end: int) -> tuple[int, Event | None]:
-    """The next event that is asked for, with its place; without one, how far there is none."""
-    after = max(seen.place, end - BEHIND_LIMIT)
+def _find_next(
+    snapshot: Snapshot, subscription: Subscription, end: int
+) -> tuple[int, Event | None]:
+    """Return the position of the next event to send, and the event; else the last position searched, and None."""
+    after = max(subscription.place, end - BEHIND_LIMIT)
     page = snapshot.list_run_events_after(after, EVENTS_LIMIT)
-    for place, data in page:
+    for position, data in page:
         event: Event = json_text.parse(data)
-        if event["type"] in seen.events and _is_asked(snapshot, seen, event["runId"]):
-            return place, event
+        is_subscribed = event["type"] in subscription.events
+        if is_subscribed and _concerns_run(snapshot, subscription, event["runId"]):
+            return position, event
     return (page[-1][0] if page else after), None
 
 
-def _is_asked(snapshot: Snapshot, seen: Subscription, run_id: str) -> bool:
-    kept = snapshot.load_run(run_id)
-    if kept is None:
+def _concerns_run(snapshot: Snapshot, subscription: Subscription, run_id: str) -> bool:
+    """Return True if a run exists, is no replay, and has one of the subscription's tags if there are any."""
+    data = snapshot.load_run(run_id)
+    if data is None:
         return False
-    run = decode_run(kept)
-    # What a replay repeats was told already, and happens only once (RFC 0068).
-    return not run.is_replay and (not seen.tags or not set(seen.tags).isdisjoint(run.tags))
+    run = decode_run(data)
+    if run.is_replay:
+        # The events of a replay were sent when they first happened (RFC 0068).
+        return False
+    return not subscription.tags or not set(subscription.tags).isdisjoint(run.tags)
 
 
 def settle(context: Context, delivery: Delivery, *, is_delivered: bool) -> None:
-    """Say what became of a delivery: the next one is another, or the same again after a while."""
+    """Store the result of an attempt: the next event comes next, or the same event again after a wait."""
     now = context.clock()
 
     def work(unit: Unit) -> None:
-        kept = unit.load_item(KIND, delivery.subscription.webhook_id)
-        if kept is None or _loaded(kept).holder != delivery.subscription.holder:
+        data = unit.load_item(KIND, delivery.subscription.webhook_id)
+        if data is None:
             return
-        free = replace(_loaded(kept), holder="", lease_ms=0)
+        current = _decode(data)
+        if current.holder != delivery.subscription.holder:
+            # The lease ended, and another sender has the subscription.
+            return
+        free = replace(current, holder="", lease_ms=0)
         if is_delivered:
-            _put(unit, replace(free, place=delivery.place, attempts=0, failures=0, retry_ms=0))
+            _store(unit, replace(free, place=delivery.position, attempts=0, failures=0, retry_ms=0))
         else:
-            _put(unit, _failed(free, delivery.place, now))
+            _store(unit, _count_failure(free, delivery.position, now))
 
     context.engine.write(delivery.tenant, work)
 
 
-def _failed(kept: Subscription, place: int, now: Instant) -> Subscription:
-    failures, attempts = kept.failures + 1, kept.attempts + 1
-    retry = now + min(1000 * 2**kept.attempts, LONGEST_WAIT_MS)
-    failed = replace(kept, failures=failures, attempts=attempts, retry_ms=retry)
+def _count_failure(subscription: Subscription, position: int, now: Instant) -> Subscription:
+    """Return a subscription after a failed attempt: with a later retry, without the event, or failed altogether."""
+    failures, attempts = subscription.failures + 1, subscription.attempts + 1
+    # One second, doubled with each attempt.
+    retry = now + min(1000 * 2**subscription.attempts, LONGEST_WAIT_MS)
+    failed = replace(subscription, failures=failures, attempts=attempts, retry_ms=retry)
     if attempts >= ATTEMPTS_LIMIT:
-        failed = replace(failed, place=place, attempts=0, dropped=kept.dropped + 1)
+        failed = replace(failed, place=position, attempts=0, dropped=subscription.dropped + 1)
     return replace(failed, state="failed") if failures >= FAILURES_LIMIT else failed
 
 
-# --- inside --------------------------------------------------------------------------------------------------
+# --- storing -------------------------------------------------------------------------------------------------
 
 
-def _secret(context: Context, tenant: str, webhook_id: str) -> str:
-    named = f"{len(tenant)} {tenant} {webhook_id}".encode()
-    return hmac.new(context.operator.derive(b"openwop webhook"), named, hashlib.sha256).hexdigest()
+def _derive_secret(context: Context, tenant: str, webhook_id: str) -> str:
+    # With the length of the tenant's name, so that no two pairs give the same text.
+    name = f"{len(tenant)} {tenant} {webhook_id}".encode()
+    return hmac.new(context.operator.derive(b"openwop webhook"), name, hashlib.sha256).hexdigest()
 
 
-def _put(unit: Unit, made: Subscription) -> None:
-    unit.put_item(KIND, made.webhook_id, json_text.dump(asdict(made)))
+def _store(unit: Unit, subscription: Subscription) -> None:
+    unit.put_item(KIND, subscription.webhook_id, json_text.dump(asdict(subscription)))
 
 
-def _loaded(data: bytes) -> Subscription:
-    kept = json_text.parse(data)
-    return Subscription(**{**kept, "events": tuple(kept["events"]), "tags": tuple(kept["tags"])})
+def _decode(data: bytes) -> Subscription:
+    fields = json_text.parse(data)
+    fields["events"], fields["tags"] = tuple(fields["events"]), tuple(fields["tags"])
+    return Subscription(**fields)
 
 
-def _record(unit: Unit, access: Access, now: Instant, op: str, webhook_id: str) -> None:
+def _audit(unit: Unit, access: Access, now: Instant, op: str, webhook_id: str) -> None:
     unit.record_audit(audit_entry(access, f"openwop.webhook.{op}", now=now, targets=(webhook_id,)))

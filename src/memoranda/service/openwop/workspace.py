@@ -50,7 +50,7 @@ _REMOVED: Final = "workspace versions that were"
 # --- files in a unit of work ---------------------------------------------------------------------------------
 
 
-def read(
+def read_version(
     snapshot: Snapshot, path: str, version: int | None = None, *, run: Run | None = None
 ) -> WorkspaceFile | None:
     """Return a file as it is now, in a given version, or as a run sees it; None if there is none."""
@@ -80,7 +80,7 @@ def list_heads(
         changed_at, head = _decode(item)
         if run is None or changed_at <= run.workspace_seq:
             heads.append(_without_content(head))
-        elif (earlier := read(snapshot, path, run=run)) is not None:
+        elif (earlier := read_version(snapshot, path, run=run)) is not None:
             heads.append(_without_content(earlier))
     return heads
 
@@ -179,7 +179,7 @@ def file(
     """Return a workspace file as it is, in a given version, or as a run sees it. Raises NotFound."""
     with context.engine.read(access.default_tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
-        result = read(snapshot, path, version, run=run)
+        result = read_version(snapshot, path, version, run=run)
     if result is None:
         raise NotFound("no such workspace file")
     return result
@@ -271,7 +271,7 @@ def list_archives(
     unit: Unit, run_id: str, ref: str, archives: Sequence[Entry], now: Instant
 ) -> WorkspaceFile:
     """Write the current archives of a ref into the index; the lists of other refs stay."""
-    index = _parse_index(read(unit, INDEX_PATH))
+    index = _parse_index(read_version(unit, INDEX_PATH))
     index["refs"][ref] = [
         {
             "id": entry["id"],
@@ -291,7 +291,7 @@ def unlist_archive(unit: Unit, version: Version, now: Instant, *, is_hard: bool)
     """
     if not port_of(version.document.standard).may_be_archive(version.document):
         return
-    file = read(unit, INDEX_PATH)
+    file = read_version(unit, INDEX_PATH)
     index, name = _parse_index(file), version.document.name
     remaining = {
         ref: [archive for archive in archives if not _has_id(archive, name)]

@@ -162,9 +162,9 @@ def _views_elsewhere(
         namespace=namespace_of(space, version.tenant), tenant=version.tenant, space=space
     )
     memory = oams_views.render_visible(context, access, snapshot, version, place)
-    is_grain = oms_views.is_listed(context, access, snapshot, version)
+    is_grain = oms_views.is_visible(context, access, snapshot, version)
     return {
-        "OMS": oms_views.shown(context, version).document() if is_grain else None,
+        "OMS": oms_views.to_stored_grain(context, version).document() if is_grain else None,
         "OAMS": None if memory is None else memory.memory,
         "openwop": openwop.show_to(context, access, snapshot, version),
     }

@@ -206,7 +206,7 @@ def _in_files(context: Context, access: Access) -> Iterator[SuspectBeside]:
     for path, last in heads.items():
         for number in workspace.stored_numbers(last):
             with context.engine.read(tenant) as snapshot:
-                kept = workspace.read(snapshot, path, number)
+                kept = workspace.read_version(snapshot, path, number)
             if kept is not None and (kinds := detect_kinds({"content": kept["content"]})):
                 yield SuspectBeside(where=f"file {path}, version {number}", kinds=kinds)
 

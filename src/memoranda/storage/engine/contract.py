@@ -1,7 +1,16 @@
-"""The storage contract: what the service may ask of a store. It knows no standard and no binding.
+"""The storage contract: the reads and writes that a store offers to the service.
 
-A snapshot or a unit of work is bound to one tenant when it is opened, so no single call can name another.
-`System` (system_contract.py) holds the few things that are not a tenant's.
+Theory of operation. An `Engine` opens a `Snapshot` (consistent reads of one tenant) or runs a function with a `Unit`
+(the same reads, and writes: one durable transaction). Both are bound to one tenant when they are opened, so no call can
+name another tenant. `System` holds the few things that belong to the installation: credentials, grants, and searches
+over all tenants.
+
+Words. A *memory* is a list of *versions*, each with one document of one standard; the newest is its head. A version is
+*live* if it is not superseded, replaced, forgotten or erased. A *name* is the id of a document in its standard, or of
+its view in another. A *space* is the namespace a version belongs to. Items, runs and commitments are documents of the
+service that the store does not read; only what they are searched by has a column. Instants are milliseconds since 1970.
+
+The contract knows no standard and no interface. `sql_engine.py` implements it once, over any `Database` (database.py).
 """
 
 from __future__ import annotations
@@ -42,30 +51,31 @@ from memoranda.storage.index.embedding_work import Vectors
 
 T = TypeVar("T")
 
-# What is read of many documents at once.
+# Versions, and bytes of documents, that are read at once where many are: this bounds the memory of a long read.
 SLICE_VERSIONS: Final = 500
 SLICE_BYTES: Final = 2 * 1_048_576
 
-# Puts an entry into its place in the chain: (entry, seq, previous hash) -> (bytes to keep, hash).
+# Encodes an audit entry as a link of its chain: (entry, seq, previous hash) -> (bytes to store, hash).
 Seal = Callable[[AuditEntry, int, str | None], tuple[bytes, str]]
 
-
-# When a run began, and its id: its place in the list of runs, of which many may begin in one millisecond.
+# The position of a run in the list of runs: its start, and its id, because many may start in one millisecond.
 RunPosition = tuple[Instant, str]
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run sees of the store: what was there when it began, and what it wrote itself."""
+    """The part of the store that a run sees: what was there when it began, and what it wrote itself."""
 
     run_id: str
     started: Instant
-    # Its place in the change feed, and the last version there was, when it began.
+    # The newest entry of the change feed and the newest version when it began.
     change_seq: int
     version_seq: int
 
 
 class WaitingCommitment(NamedTuple):
-    """A commitment that waits for something to be said in a space; fresh while nothing was looked at for it yet."""
+    """A commitment that waits for a memory about its event; fresh until the existing memories of its space were checked
+    once.
+    """
 
     document: bytes
     space: str
@@ -73,60 +83,66 @@ class WaitingCommitment(NamedTuple):
 
 
 class Snapshot(Protocol):
-    """Consistent reads for one tenant."""
+    """Consistent reads of one tenant."""
 
     @property
-    def tenant(self) -> str: ...
+    def tenant(self) -> str:
+        """The tenant that all calls refer to."""
+        ...
 
     @property
     def rules(self) -> bytes:
-        """What the owner asks for, as it was set; empty: nothing."""
+        """The rules set by the owner, encoded as they were set; empty if none are."""
         ...
 
     def find_by_name(self, standard: str, name: str) -> Version | None:
-        """The version a standard's name stands for."""
+        """Return the version that a name of a standard stands for."""
         ...
 
     def load_versions(self, version_ids: Sequence[int]) -> list[Version]:
-        """The given versions, in the given order; unknown ids are left out."""
+        """Return the given versions in the given order, without unknown ids."""
         ...
 
     def fit_into_bytes(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
-        """The first of these versions whose documents have so many bytes together; at least one. None is read."""
+        """Return the first of these versions whose documents together fit into `max_bytes`, at least one. Reads no
+        document.
+        """
         ...
 
     def iterate_versions(self, version_ids: Sequence[int]) -> Iterator[Version]:
-        """Versions by their ids, read a few at a time where they are large: whoever stops in between holds no more."""
+        """Yield versions by their ids. Reads them in slices, so a caller who stops early has read no more than one
+        slice too many.
+        """
         ...
 
     def list_history_ids(self, memory_id: int) -> list[int]:
-        """All versions of a memory, oldest first. None is read."""
+        """Return the ids of all versions of a memory, oldest first. Reads no document."""
         ...
 
     def iterate_history(self, memory_id: int, *, newest_first: bool = False) -> Iterator[Version]:
-        """All versions of a memory, oldest first, read a few at a time: whoever keeps none holds few."""
+        """Yield all versions of a memory, oldest first, in slices: a caller who keeps none holds few in memory."""
         ...
 
     def iterate_protecting(self, memory_id: int) -> Iterator[Version]:
-        """The versions of a memory that are held, or whose documents may protect those after them, oldest first."""
+        """Yield, oldest first, the versions of a memory that are on hold or may protect later versions."""
         ...
 
     def load_newest(self, memory_id: int) -> Version:
-        """The last version of a memory."""
+        """Return the last version of a memory."""
         ...
 
     def find_duplicate(self, sameness: str, now: Instant) -> Version | None:
-        """The open version that already says this."""
+        """Return the open version with the same content (`sameness` is its key), or None."""
         ...
 
     def find_duplicate_or_named(
         self, sameness: str, name: tuple[str, str], now: Instant
     ) -> tuple[Version | None, Version | None]:
-        """The open version that already says this, and the version that a standard's name stands for."""
+        """Return the open version with the same content, and the version that a name stands for, in one query."""
         ...
 
     def filter_known_facts(self, samenesses: Sequence[str]) -> set[str]:
-        """Which of these an open version may say already."""
+        """Return those contents (keys of sameness) that an open version may already have."""
         ...
 
     def load_page(
@@ -139,25 +155,25 @@ class Snapshot(Protocol):
         after: PageCursor | None = None,
         offset: int = 0,
     ) -> list[Selected]:
-        """A page of what is selected, in that order: after a place where a page ended, or so many further on."""
+        """Return a page of the selection in an order: after the cursor of an earlier page, or from an offset."""
         ...
 
     def count(self, selection: Selection, *, now: Instant) -> int:
-        """How many versions are selected."""
+        """Return the number of versions that a selection has."""
         ...
 
     def load_counted_page(
         self, selection: Selection, order: Order, *, limit: int, now: Instant, offset: int = 0
     ) -> SelectionPage:
-        """A page with what it shows of all that there is."""
+        """Return a page of the selection with the total number of versions."""
         ...
 
     def count_groups(self, selection: Selection, by: str, *, now: Instant) -> list[VersionGroup]:
-        """How many are selected of each subject, relation, session, form or verification, in any order."""
+        """Return the number of versions for each subject, relation, session, form or verification (`by`), unordered."""
         ...
 
     def warm_index(self) -> None:
-        """Read what every search needs of the word index: the first in a process has to wait for it."""
+        """Read the parts of the word index that every search needs, so that the first search need not wait."""
         ...
 
     def match(
@@ -170,168 +186,175 @@ class Snapshot(Protocol):
         count_all: bool = False,
         count_if_cheap: bool = True,
     ) -> Matches:
-        """What is selected and answers, best first; `whole`: count them all; not `counted`: not even if it is cheap."""
+        """Return the best versions of a selection for these queries, best first.
+
+        `count_all`: count all matches exactly. `count_if_cheap` False: do not count them even where that costs nothing.
+        """
         ...
 
     def load_documents(self, version_ids: Sequence[int]) -> list[QueriedDocument]:
-        """The documents of these versions, in the given order; unknown and erased ones are left out."""
+        """Return the documents of these versions in the given order, without unknown and erased ones."""
         ...
 
     def has_space(self, space: str) -> bool:
-        """Whether anything was ever written there."""
+        """Return True if anything was ever written to this space."""
         ...
 
     def list_spaces(self) -> list[str]:
-        """Where anything was ever written."""
+        """Return the spaces to which anything was ever written."""
         ...
 
     def count_by_space_and_kind(self, *, now: Instant) -> dict[tuple[str, str], int]:
-        """How many versions are true now, by space and kind: those that `Selection(at=now)` selects."""
+        """Return the number of versions true now, by space and kind: those that `Selection(at=now)` selects."""
         ...
 
     def measure_usage(self) -> tuple[int, int]:
-        """How many versions are live, and how many bytes all documents, items, runs and logs have."""
+        """Return the number of live versions, and the bytes of all documents, items, runs and logs."""
         ...
 
     def filter_known_names(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Which of these (standard, name) stand for anything."""
+        """Return those of these (standard, name) that stand for a version."""
         ...
 
     def find_names_by_prefix(self, standard: str, prefix: str, limit: int) -> list[tuple[str, int]]:
-        """Names of a standard that begin so, with the versions they stand for."""
+        """Return the names of a standard that begin with a prefix, with their version ids."""
         ...
 
     def load_run(self, run_id: str) -> bytes | None:
-        """What is known of a run."""
+        """Return the document of a run, or None."""
         ...
 
     def list_runs(self, *, before: RunPosition | None, limit: int) -> list[bytes]:
-        """Runs, the last started first; those that come after a place in this order."""
+        """Return the documents of runs, the last started first, from behind a position in this order."""
         ...
 
     def list_run_events(self, run_id: str, *, after: int, limit: int) -> list[bytes]:
-        """The events of a run with a sequence above `after`, in order; -1 for all."""
+        """Return the events of a run with a sequence above `after`, in order; -1 for all."""
         ...
 
     def list_runs_after(
         self, place: RunPosition, *, before: Instant, limit: int
     ) -> list[RunPosition]:
-        """Where runs stand that began before an instant, the first started first; those after a place."""
+        """Return the positions of runs that began before an instant, first started first, from behind a position."""
         ...
 
     def list_run_events_after(self, place: int, limit: int) -> list[tuple[int, bytes]]:
-        """The events of all runs after a place among them, each with its own."""
+        """Return the events of all runs after a position in their common order, each with its position."""
         ...
 
     def find_last_run_event(self) -> int:
-        """The place of the last event of all runs; 0 if there is none."""
+        """Return the position of the last event of all runs, or 0."""
         ...
 
     def count_run_events(self, run_id: str) -> int:
-        """How many events a run has: the sequence of the next."""
+        """Return the number of events of a run, which is the sequence of the next."""
         ...
 
     def list_run_writes(self, run_id: str) -> frozenset[int]:
-        """The version_ids of what a run wrote itself."""
+        """Return the ids of the versions that a run wrote itself."""
         ...
 
     def has_lost_writes(self, run_id: str) -> bool:
-        """Whether something that a run wrote was erased since."""
+        """Return True if a version that a run wrote was erased since."""
         ...
 
     def list_ended_since(self, view: RunView, space: str) -> list[tuple[int, Instant]]:
-        """What a run sees and has ended since it began: version_id and last update, the last updated first."""
+        """Return (version id, last update) of what a run sees but has ended since it began, newest first."""
         ...
 
     def load_items(self, kind: str) -> dict[str, bytes]:
-        """What was kept under a kind, by name."""
+        """Return all items of a kind by their names."""
         ...
 
     def load_item(self, kind: str, name: str) -> bytes | None:
-        """What was kept under a kind and a name."""
+        """Return the item of a kind with this name, or None."""
         ...
 
     def list_changed_memories(self, after: int) -> frozenset[int]:
-        """The memory_ids of what the change feed names after a place: without reading any of it."""
+        """Return the ids of memories that the change feed names after a position. Reads no document."""
         ...
 
     def list_changed_in_space(self, space: str, after: int) -> list[int]:
-        """The version_ids in a space that the change feed names after a place."""
+        """Return the ids of versions in a space that the change feed names after a position."""
         ...
 
     def load_commitment(self, commitment_id: str) -> bytes | None:
-        """What is known of a commitment."""
+        """Return the document of a commitment, or None."""
         ...
 
     def list_commitments(self, space: str | None = None) -> list[bytes]:
-        """The commitments of a space, or all."""
+        """Return the documents of the commitments of a space, or of all."""
         ...
 
     def list_due_commitments(self, now: Instant, limit: int) -> list[bytes]:
-        """Commitments whose instant has come, the first due first."""
+        """Return the documents of commitments whose instant has come, the first due first."""
         ...
 
     def list_waiting_commitments(
         self, now: Instant, *, fresh_only: bool
     ) -> list[WaitingCommitment]:
-        """Commitments that wait for something to be said, and are not put off."""
+        """Return the commitments that wait for a memory and are not postponed."""
         ...
 
     def has_closed_commitments(self, before: Instant) -> bool:
-        """Whether any commitment was over before an instant."""
+        """Return True if any commitment was closed before an instant."""
         ...
 
     def list_linked(self, link: LinkReason, name: str, *, after: int, limit: int) -> list[Version]:
-        """What names something as its source, as the consent it rests on, or as the one it withdraws; none erased."""
+        """Return versions that name something as their source, as the consent they rest on, or as the consent they
+        withdraw. Leaves out erased ones.
+        """
         ...
 
     def find_version_ids(self, standard: str, names: Sequence[str]) -> dict[str, int]:
-        """The versions that these names stand for, those that are known."""
+        """Return the version ids that these names stand for, without unknown names."""
         ...
 
     def count_live(self, version_ids: Sequence[int]) -> int:
-        """How many of these versions are live."""
+        """Return the number of these versions that are live."""
         ...
 
     def count_deletable(self, version_ids: Sequence[int]) -> int:
-        """How many of these versions are live and not on hold."""
+        """Return the number of these versions that are live and not on hold."""
         ...
 
     def load_names(self, version_id: int) -> dict[str, str]:
-        """The names of one version, by standard."""
+        """Return the names of one version, by standard."""
         ...
 
     def list_earlier_names(self, version: Version, limit: int) -> list[tuple[str, str]]:
-        """(standard, name) of the earlier versions of its memory as records and grains, the latest first."""
+        """Return (standard, name) of the earlier versions of the same memory, latest first, as records and grains."""
         ...
 
     def list_changes(self, after: int, limit: int, max_bytes: int | None = None) -> list[Change]:
-        """Feed entries with seq > after, oldest first; `max_bytes` of documents, or one."""
+        """Return entries of the change feed with seq > after, oldest first: at most `max_bytes` of documents, but at
+        least one.
+        """
         ...
 
     def find_last_change(self) -> int:
-        """The seq of the newest feed entry, or 0."""
+        """Return the seq of the newest entry of the change feed, or 0."""
         ...
 
     def find_last_version(self) -> int:
-        """The version_id of what was written last, or 0."""
+        """Return the id of the version that was written last, or 0."""
         ...
 
     def list_audit_after(self, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Audit entries with seq > after, oldest first."""
+        """Return (seq, entry) of audit entries with seq > after, oldest first."""
         ...
 
     def list_audit_before(self, before: int | None, limit: int) -> list[tuple[int, bytes]]:
-        """Audit entries with seq < before, newest first."""
+        """Return (seq, entry) of audit entries with seq < before, newest first."""
         ...
 
     def read_audit_head(self) -> tuple[int, str | None]:
-        """How many audit entries there are, and the hash of the last."""
+        """Return the number of audit entries, and the hash of the last."""
         ...
 
 
 class Unit(Snapshot, Protocol):
-    """One unit of work: all of it happens, or none."""
+    """One unit of work: reads, and writes that happen together or not at all."""
 
     def append(
         self,
@@ -346,11 +369,11 @@ class Unit(Snapshot, Protocol):
         follow_head: bool = False,
         indexed: Indexed | None = None,
     ) -> Version:
-        """Write a version: of a new memory, or of the memory of another version, after all that it has.
+        """Write a version: the first of a new memory, or the next of the memory that `follows` belongs to.
 
-        `view_names` are the names (standard, name) of its views in other standards, `field_index` what it says field
-        by field. `follow_head` lets its own name stand for whatever is the head of the memory. `indexed` is what
-        its text is found by, where somebody has read it already: a unit of work holds up every other writer.
+        `view_names` are the (standard, name) of its views in other standards, `field_index` its content field by field.
+        `follow_head` makes its own name stand for the head of the memory, now and later. `indexed` holds its index
+        entries if the caller has computed them already: a unit of work delays every other writer.
         """
         ...
 
@@ -361,15 +384,17 @@ class Unit(Snapshot, Protocol):
     def consume_rate(
         self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1
     ) -> bool:
-        """Record uses of a name, unless the window that ends now has no room for them; whether there was."""
+        """Record uses of a name if the window that ends now has room for them. Return False, and record nothing, if it
+        has not.
+        """
         ...
 
     def find_rate_reset(self, name: str, *, now: Instant, window_ms: int, limit: int) -> Instant:
-        """When the window of a name has room for one more use again."""
+        """Return the instant at which the window of a name has room for one more use."""
         ...
 
     def put_run(self, run_id: str, document: bytes, *, started: Instant) -> None:
-        """Write what is known of a run, or what is now."""
+        """Write the document of a run, new or changed."""
         ...
 
     def add_run_events(self, run_id: str, first: int, events: Sequence[bytes]) -> None:
@@ -377,11 +402,11 @@ class Unit(Snapshot, Protocol):
         ...
 
     def delete_runs(self, run_ids: Collection[str]) -> None:
-        """Delete runs with their logs; the one that the last event of all is in stays."""
+        """Delete runs with their logs, but not the run of the last event of all: positions are counted from it."""
         ...
 
     def add_run_write(self, run_id: str, version_id: int) -> None:
-        """Say that a run wrote a version itself."""
+        """Record that a run wrote a version itself."""
         ...
 
     def copy_run_writes(self, run_id: str, to_run: str) -> None:
@@ -399,105 +424,115 @@ class Unit(Snapshot, Protocol):
         is_fresh: bool,
         over: Instant | None,
     ) -> None:
-        """Write what is known of a commitment; `over` is when it was done with."""
+        """Write the document of a commitment, new or changed; `over` is the instant at which it was closed."""
         ...
 
     def mark_commitments_checked(self, commitments: Sequence[tuple[str, bytes]]) -> None:
-        """Let commitments that are still as given (id, document) be fresh no longer."""
+        """Mark commitments as no longer fresh, where their documents are still as given: (id, document)."""
         ...
 
     def prune_commitments(self, before: Instant, limit: int) -> None:
-        """Delete commitments that were over before an instant."""
+        """Delete commitments that were closed before an instant, at most `limit`."""
         ...
 
     def delete_item(self, kind: str, name: str) -> None:
-        """Keep something no longer."""
+        """Delete an item."""
         ...
 
     def put_item(self, kind: str, name: str, value: bytes) -> None:
-        """Keep something small beside the memories."""
+        """Write an item: a small document of the service, outside of the memories."""
         ...
 
     def claim_once(self, name: str, *, now: Instant) -> bool:
-        """Whether this is the first time that the name is claimed."""
+        """Return True if this is the first time that the name is claimed."""
         ...
 
     def close_version(
         self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant
     ) -> None:
-        """Mark a version as superseded, by None if its successor is not here; it stays true for the time before."""
+        """Mark a version as superseded; the successor is None if it is not in this store. It stays true for the time
+        before.
+        """
         ...
 
     def supersede(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> None:
-        """Close and announce many versions: (version_id, version_id of its successor)."""
+        """Close many versions and announce each: (version id, version id of its successor)."""
         ...
 
     def reopen_superseded(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> int:
-        """Undo `supersede`, where the successor is still that one; how many there were."""
+        """Undo `supersede` where the successor is still the given one; return the number of reopened versions."""
         ...
 
     def retire(self, version: Version, *, now: Instant) -> None:
-        """Mark a document as replaced by a fuller one of the same fact."""
+        """Mark a document as replaced by a fuller document of the same fact."""
         ...
 
     def tombstone(self, version: Version, *, valid_to: Instant | None, now: Instant) -> None:
-        """Forget softly: out of every recall, kept for the record."""
+        """Forget a version softly: no recall returns it, and it is kept for the record."""
         ...
 
     def erase(self, version: Version, *, tombstone: bytes, now: Instant) -> None:
-        """Forget hard: content, words and subject go; the tombstone stays. Call `Engine.scrub` afterwards."""
+        """Destroy a version: its content, index entries and subject; the tombstone remains. Call `Engine.scrub`
+        afterwards.
+        """
         ...
 
     def set_hold(self, version: Version, *, on_hold: bool) -> None:
-        """Put a legal hold on a version, or lift it."""
+        """Put a version on legal hold, or lift the hold."""
         ...
 
     def flag_for_review(self, version: Version, *, needs_review: bool) -> None:
-        """Say whether someone is to look at how a version was superseded."""
+        """Set or clear the flag that someone should review how a version was superseded."""
         ...
 
     def set_verification(self, version: Version, verification: str, *, now: Instant) -> None:
-        """Say what is known of a version's truth: unverified, verified, contested or retracted."""
+        """Set the verification of a version: unverified, verified, contested or retracted."""
         ...
 
     def add_feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
-        """Record what became of a memory that was used."""
+        """Record the outcome of a memory that was used in a session."""
         ...
 
     def set_rules(self, rules: bytes) -> None:
-        """Keep what the owner asks for."""
+        """Write the rules set by the owner."""
         ...
 
     def announce(self, type: ChangeType, version: Version, *, now: Instant) -> None:  # noqa: A002
-        """Put an entry into the change feed."""
+        """Append an entry to the change feed."""
         ...
 
     def record_audit(self, entry: AuditEntry) -> None:
-        """Put an entry into the audit chain."""
+        """Append an entry to the audit chain."""
         ...
 
     def prune_audit(self, last: int) -> None:
-        """Take the first entries out of the audit chain, up to a number; the chain goes on counting."""
+        """Delete the first entries of the audit chain, up to a seq; later entries keep their numbers."""
         ...
 
 
 class Engine(StoreHealth, Protocol):
-    """A durable store."""
+    """A durable store of many tenants."""
 
     @property
-    def system(self) -> System: ...
+    def system(self) -> System:
+        """The things that belong to the installation, not to a tenant."""
+        ...
 
     @property
-    def vectors(self) -> Vectors: ...
+    def vectors(self) -> Vectors:
+        """The embeddings of versions, and the work that is left to make them."""
+        ...
 
-    def read(self, tenant: str) -> AbstractContextManager[Snapshot]: ...
+    def read(self, tenant: str) -> AbstractContextManager[Snapshot]:
+        """Open a consistent snapshot of a tenant."""
+        ...
 
     def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
-        """Run `work` as one durable unit. An exception undoes it and is raised here."""
+        """Run `work` as one durable unit and return its result. An exception undoes the unit and is raised here."""
         ...
 
     def start_write(self, tenant: str, work: Callable[[Unit], T]) -> PendingWrite[T]:
-        """The same, and whoever hands it in waits later."""
+        """Begin a write as `write` does, without waiting for it: the caller waits for the returned handle later."""
         ...
 
     def record_audit_later(self, tenant: str, entry: AuditEntry) -> None:
@@ -505,34 +540,42 @@ class Engine(StoreHealth, Protocol):
         ...
 
     def index_text(self, tenant: str, projection: Projection) -> Indexed:
-        """What the text of a version is found by; made before the writer's turn."""
+        """Compute the index entries of a version's text, before the unit of work that appends it."""
         ...
 
     def fingerprint(self, tenant: str, text: str) -> str:
-        """A keyed fingerprint that stands for a text where the text itself must not be kept."""
+        """Return a keyed fingerprint, which stands for a text that must not be stored."""
         ...
 
     def destroy_user_key(self, tenant: str, user: str) -> bool:
-        """Crypto-erasure: make every encrypted document of a user unreadable, in every copy of the database."""
+        """Make every encrypted document of a user unreadable in every copy of the database (crypto-erasure). Return
+        True if there was a key.
+        """
         ...
 
     def rotate_master_key(self) -> int:
-        """Wrap all data keys under a new master key; how many there were."""
+        """Wrap all data keys under a new master key; return the number of keys."""
         ...
 
     def reload_keys(self) -> None:
-        """Take up what other processes have done to the keys."""
+        """Read the changes that other processes made to the keys."""
         ...
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        """Wait until all recorded audit entries are durable."""
+        ...
 
     def merge_large_segments(self) -> None:
-        """Merge what is large in the word index of those who wrote much here, outside the writer's turn."""
+        """Merge large segments of the word indexes of tenants who wrote much in this process, outside the writer's
+        slot.
+        """
         ...
 
     def scrub(self, *, patient: bool = True) -> None:
-        """Make erased bytes unreadable in every file, if any are left to. A reader that stands in the way is waited for
-        a moment, or not at all; then it is to be tried again later.
+        """Make erased bytes unreadable in every file.
+
+        An open reader prevents it: `patient` waits a moment for it. If it stays, the duty to scrub stays recorded, and
+        a later call does it.
         """
         ...
 
@@ -544,8 +587,9 @@ class Engine(StoreHealth, Protocol):
         progress: Callable[[int], None] | None = None,
         outdated: bool = False,
     ) -> int:
-        """Make the word index of a tenant anew, or what of it is outdated; how many versions. What `reads` cannot read
-        is found by none of its words.
+        """Rebuild the word index of a tenant, or only its `outdated` parts; return the number of versions.
+
+        `reads` returns the projection of a version. A version that it cannot read is found by none of its words.
         """
         ...
 
@@ -555,40 +599,42 @@ class Engine(StoreHealth, Protocol):
         reads: Callable[[Version], Projection | None],
         tells: Callable[[Version], DocumentReading | None],
     ) -> list[str]:
-        """Where an index of a tenant is not what its documents say."""
+        """Return the differences between the indexes of a tenant and its documents, as sentences."""
         ...
 
     def read_change_token(self) -> int:
-        """Changes whenever any process has written."""
+        """Return a number that is different whenever any process has written."""
         ...
 
     def watch_changes(self) -> Generator[int]:
-        """The change token again and again: soon after it has become another, and in between now and then.
+        """Yield the change token: soon after every change, and now and then in between.
 
-        Raises StoreUnavailable, after which it is to be asked for anew. Close it when nobody waits for it any more.
+        Raises StoreUnavailable; the caller then starts a new generator. Close it when nobody waits for it any more.
         """
         ...
 
     def is_elected(self, job: str) -> bool:
-        """Whether this process is the one of all to do some work, now.
+        """Return True if this process is the one of all that does a job now.
 
-        It spares the others the work. That nothing is done twice is for the unit of work to see to.
+        An election only spares the others the work; the unit of work itself must make sure that nothing is done twice.
         """
         ...
 
     def resign(self, job: str) -> None:
-        """Let another process do some work that this one was to do, and cannot."""
+        """Let another process be elected for a job that this one cannot do."""
         ...
 
     def find_damage(self, tenants: Sequence[str] = ()) -> list[str]:
-        """What is wrong with the database, and which rows of these tenants have lost their other half."""
+        """Return the problems of the database, and the number of rows of these tenants whose other half is missing."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Finish what waits and close the database and the key ring."""
+        ...
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """An API key as stored: the secret itself is not."""
+    """An API key as stored, without its secret."""
 
     key_id: str
     key_hash: bytes
@@ -600,7 +646,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProgramGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person let a program do, with which API key."""
+    """The rights that a person gave to a program, with the API key they belong to."""
 
     grant_id: str
     key_id: str
@@ -609,74 +655,96 @@ class ProgramGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class System(Protocol):
-    """What belongs to the installation, not to a tenant."""
+    """The reads and writes that belong to the installation, not to a tenant."""
 
     def measure_size(self) -> int:
-        """How large the database is."""
+        """Return the size of the database in bytes."""
         ...
 
-    def list_tenants(self) -> list[str]: ...
+    def list_tenants(self) -> list[str]:
+        """Return all tenants."""
+        ...
 
     def has_key(self, tenant: str) -> bool:
-        """Whether an owner has an API key that is not revoked."""
+        """Return True if an owner has an API key that is not revoked."""
         ...
 
     def find_tenants_with_name(self, standard: str, name: str) -> list[str]:
-        """Which tenants hold this name. Only for the operator."""
+        """Return the tenants that hold this name. Only for the operator."""
         ...
 
     def find_tenants_with_public_name(self, standard: str, name: str) -> list[str]:
-        """Which tenants have, or once had, something public of this name."""
+        """Return the tenants that have, or once had, a public version with this name."""
         ...
 
     def list_tenants_with_items(self, kinds: Sequence[str]) -> list[str]:
-        """Which tenants keep notes of these kinds. For background work only."""
+        """Return the tenants that have items of these kinds. Only for background work."""
         ...
 
     def list_tenants_with_commitments(self, now: Instant) -> list[str]:
-        """Which tenants have commitments that are due, or wait for something. For background work only."""
+        """Return the tenants with commitments that are due or wait for a memory. Only for background work."""
         ...
 
     def find_next_due(self) -> Instant | None:
-        """When the next commitment of anybody is due."""
+        """Return the instant at which the next commitment of any tenant is due."""
         ...
 
     def list_expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:
-        """(tenant, version_id) of what is past its retention and not yet forgotten."""
+        """Return (tenant, version id) of versions that are past their retention and not yet forgotten."""
         ...
 
-    def find_next_expiry(self) -> Instant | None: ...
+    def find_next_expiry(self) -> Instant | None:
+        """Return the instant at which the next retention period ends."""
+        ...
 
-    def add_key(self, key: ApiKey) -> None: ...
+    def add_key(self, key: ApiKey) -> None:
+        """Store a new API key."""
+        ...
 
-    def load_key(self, key_id: str) -> ApiKey | None: ...
+    def load_key(self, key_id: str) -> ApiKey | None:
+        """Return the API key with this id, also a revoked one, or None."""
+        ...
 
-    def list_keys(self) -> list[ApiKey]: ...
+    def list_keys(self) -> list[ApiKey]:
+        """Return all API keys."""
+        ...
 
-    def revoke_key(self, key_id: str, now: Instant) -> bool: ...
+    def revoke_key(self, key_id: str, now: Instant) -> bool:
+        """Revoke an API key; return True if it was not revoked before."""
+        ...
 
-    def revoke_token(self, issuer: str, jti: str, now: Instant) -> None: ...
+    def revoke_token(self, issuer: str, jti: str, now: Instant) -> None:
+        """Record that a token of an issuer is revoked."""
+        ...
 
-    def is_token_revoked(self, issuer: str, jti: str) -> bool: ...
+    def is_token_revoked(self, issuer: str, jti: str) -> bool:
+        """Return True if a token of an issuer was revoked."""
+        ...
 
     def add_grant(self, grant: ProgramGrant, *, now: Instant, limit: int) -> None:
-        """Keep a new grant; of the same key at most `limit`, those used last."""
+        """Store a new grant, and delete all grants of the same key but the `limit` used last."""
         ...
 
-    def load_grant(self, grant_id: str, now: Instant) -> ProgramGrant | None: ...
+    def load_grant(self, grant_id: str, now: Instant) -> ProgramGrant | None:
+        """Return a grant that has not expired, or None."""
+        ...
 
     def use_grant(
         self, grant_id: str, generation: int, *, now: Instant, expires: Instant
     ) -> ProgramGrant | None:
-        """The grant, if this is its turn; then the next is. Whoever comes with another turn ends it."""
+        """Return the grant and move it to its next generation. A call with any other generation deletes the grant: its
+        token was copied.
+        """
         ...
 
     def extend_grant(self, grant_id: str, expires: Instant) -> None:
-        """Let it last longer."""
+        """Set a later expiry of a grant."""
         ...
 
     def list_grants(self, now: Instant) -> list[ProgramGrant]:
-        """All that have not ended."""
+        """Return all grants that have not expired."""
         ...
 
-    def delete_grant(self, grant_id: str) -> None: ...
+    def delete_grant(self, grant_id: str) -> None:
+        """Delete a grant."""
+        ...

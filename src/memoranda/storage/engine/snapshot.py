@@ -1,4 +1,10 @@
-"""Reads of one tenant over any database behind the seam."""
+"""Reads of one tenant, over any database.
+
+A `SqlSnapshot` opens with one read of the tenant's row, which holds its counters (versions, bytes, audit head, change
+feed, index generations) and rules; everything else is read by named queries. Documents are decrypted and their seals
+are checked when they are read. Since a document never changes, what was decrypted is kept in the process's
+`DocumentCache` for the next snapshot; the state of a version is read from the database every time.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +53,12 @@ from memoranda.storage.index.word_index import WordIndex
 
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
-
-# As many are read by who asks for a page; more by who reads everything.
+# Versions of one call up to which the document cache is used. A page has no more; a caller with more reads everything
+# once, and would only displace the documents of others.
 REMEMBERED_LIMIT: Final = 100
+
+# The facet of versions whose documents may protect later ones.
+PROTECTS: Final = ("policy scope", "lineage")
 
 
 class SqlSnapshot(BackgroundReads):
@@ -106,20 +115,25 @@ class SqlSnapshot(BackgroundReads):
         return [self._version(VersionRow._make(row)) for row in self._rows(query, **params)]
 
     def _version(self, row: VersionRow, opener: Opener | None = None) -> Version:
-        native, cause, said, kept, is_readable = self._opened(row, opener or self._cipher.open)
-        seal = (
-            None
-            if row.seal is None
-            else self._prints.document(self._tenant, row.standard, row.name, native, said)
+        """Return the version of a row, with its document decrypted and its seal checked.
+
+        A sealed document whose inherited restrictions are missing or changed is damaged: it is empty, because without
+        them it could be shown to everybody for ever.
+        """
+        native, cause, bounds_data, restrictions, is_readable = self._open(
+            row, opener or self._cipher.open
         )
-        is_sealed = seal is not None and seal == row.seal
-        if (
-            seal is not None
-            and seal[:SEAL_BYTES] == (row.seal or b"")[:SEAL_BYTES]
-            and not is_sealed
-        ):
-            # Without what binds it the document could be shown to anybody, for ever: it is damaged.
-            native = b""
+        is_sealed = False
+        if row.seal is not None:
+            seal = self._prints.document(self._tenant, row.standard, row.name, native, bounds_data)
+            is_sealed = seal is not None and seal == row.seal
+            # The first part covers the document alone, the second its restrictions.
+            if (
+                seal is not None
+                and not is_sealed
+                and seal[:SEAL_BYTES] == (row.seal or b"")[:SEAL_BYTES]
+            ):
+                native = b""
         return Version(
             tenant=self._tenant,
             version_id=row.version_id,
@@ -128,80 +142,76 @@ class SqlSnapshot(BackgroundReads):
                 standard=row.standard, media_type=row.media_type, name=row.name, native=native
             ),
             cause=cause,
-            bounds=kept,
+            bounds=restrictions,
             is_sealed=is_sealed,
             state=_state(row, is_readable),
         )
 
-    def _opened(
+    def _open(
         self, row: VersionRow, opener: Opener
     ) -> tuple[bytes, bytes | None, bytes | None, Bounds | None, bool]:
-        """The document, its cause and its bounds in the clear, as bytes and read; and whether there is a key."""
-        native, cause, said = row.native, row.cause, row.bounds
+        """Return the decrypted document, its cause, its restrictions as bytes and decoded, and if there is a key."""
+        native, cause, bounds_data = row.native, row.cause, row.bounds
         try:
             if row.key_id is not None:
-                bound = bound_to(self._tenant, row.standard, row.name, row.recorded)
-                opened = opener(row.key_id, row.native, bound + b"native")
+                context = encryption_context(self._tenant, row.standard, row.name, row.recorded)
+                opened = opener(row.key_id, row.native, context + b"native")
                 if opened is None:
                     return b"", None, None, None, False
                 native = opened
-                cause = None if cause is None else opener(row.key_id, cause, bound + b"cause")
-                said = None if said is None else opener(row.key_id, said, bound + b"bounds")
-            return native, cause, said, None if said is None else bounds.decode(said), True
+                if cause is not None:
+                    cause = opener(row.key_id, cause, context + b"cause")
+                if bounds_data is not None:
+                    bounds_data = opener(row.key_id, bounds_data, context + b"bounds")
+            decoded = None if bounds_data is None else bounds.decode(bounds_data)
+            return native, cause, bounds_data, decoded, True
         except StoreCorrupt:
-            # One damaged document must not keep anyone from the others: it is empty, which nothing accepts.
+            # One damaged document must not hide the others: it is read as empty, which no standard accepts.
             return b"", None, None, None, True
 
     def find_by_name(self, standard: str, name: str) -> Version | None:
-        found = self._versions("version_named", standard=standard, name=name)
-        return found[0] if found else None
+        versions = self._versions("version_named", standard=standard, name=name)
+        return versions[0] if versions else None
 
     def load_versions(self, version_ids: Sequence[int]) -> list[Version]:
         rows = [
             VersionRow._make(row)
             for row in self._rows("versions_by_id", version_ids=as_json(list(version_ids)))
         ]
-        # The ring is looked at once for all of them, and not at all for what is not encrypted.
-        opener = (
-            self._cipher.opener(self._ring_changes)
-            if any(row.key_id is not None for row in rows)
-            else None
-        )
-        # Who reads everything reads it once.
+        # The key ring is read once for all rows, and not at all if none is encrypted.
+        is_any_encrypted = any(row.key_id is not None for row in rows)
+        opener = self._cipher.opener(self._ring_changes) if is_any_encrypted else None
         if self._documents is None or len(rows) > REMEMBERED_LIMIT:
             return [self._version(row, opener) for row in rows]
         age = Age(self._erasure_seq, self._cipher.changes)
-        known = self._documents.get(self._tenant_id, age, [row.version_id for row in rows])
-        found, fresh = [], {}
+        cached = self._documents.get(self._tenant_id, age, [row.version_id for row in rows])
+        versions: list[Version] = []
+        fresh: dict[int, OpenedDocument] = {}
         for row in rows:
-            before = known.get(row.version_id)
-            version = (
-                self._version(row, opener)
-                if before is None
-                else self._version_again(row, before, opener)
-            )
-            if before is None:
-                fresh[row.version_id] = opened = _opened(version, row)
+            earlier = cached.get(row.version_id)
+            if earlier is None:
+                version = self._version(row, opener)
+                fresh[row.version_id] = opened = _opened_document(version, row)
                 version = replace(version, opened=opened)
-            found.append(version)
+            else:
+                version = self._cached_version(row, earlier, opener)
+            versions.append(version)
         self._documents.put(self._tenant_id, age, fresh)
-        return found
+        return versions
 
-    def _version_again(
-        self, row: VersionRow, before: OpenedDocument, opener: Opener | None
+    def _cached_version(
+        self, row: VersionRow, cached: OpenedDocument, opener: Opener | None
     ) -> Version:
-        """A version that was read before, with what was made of its document then: opened only if the store has
-        another than it had.
-        """
-        stored = _stored(row)
-        if stored is None or before.stored != stored:
+        """Return the version of a row whose document is cached; decrypt it again only if the stored row has changed."""
+        stored = _stored_document(row)
+        if stored is None or cached.stored != stored:
             version = self._version(row, opener)
-            opened = _opened(version, row)
-            # What does not say the same any more is damaged, and nothing is known of that.
-            if opened != before:
+            opened = _opened_document(version, row)
+            # Documents never change, so another content is damage: nothing that was computed from the old one holds.
+            if opened != cached:
                 return replace(version, opened=opened)
-            before.stored = stored
-            return replace(version, opened=before)
+            cached.stored = stored
+            return replace(version, opened=cached)
         return Version(
             tenant=self._tenant,
             version_id=row.version_id,
@@ -210,45 +220,44 @@ class SqlSnapshot(BackgroundReads):
                 standard=row.standard,
                 media_type=row.media_type,
                 name=row.name,
-                native=before.native,
+                native=cached.native,
             ),
-            is_sealed=before.is_sealed,
+            is_sealed=cached.is_sealed,
             state=_state(row, is_readable=True),
-            opened=before,
+            opened=cached,
         )
 
     def fit_into_bytes(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
         if self._byte_count <= max_bytes or len(version_ids) < 2:
             return list(version_ids)
-        found: list[int] = []
-        left = max_bytes
+        fitting: list[int] = []
+        bytes_left = max_bytes
         for version_id, size in self._sizes(version_ids):
-            left -= size
-            if found and left < 0:
+            bytes_left -= size
+            if fitting and bytes_left < 0:
                 break
-            found.append(version_id)
-        return found
+            fitting.append(version_id)
+        return fitting
 
     def _sizes(self, version_ids: Sequence[int]) -> list[tuple[int, int]]:
-        """How long the documents of some versions are; of those that are kept it is known."""
+        """Return (version id, bytes of its document), without a query if all documents are cached."""
         if self._documents is not None and len(version_ids) <= REMEMBERED_LIMIT:
             age = Age(self._erasure_seq, self._cipher.changes)
-            known = self._documents.get(self._tenant_id, age, version_ids)
-            if len(known) == len(version_ids):
-                return [(each, len(known[each].native)) for each in version_ids]
+            cached = self._documents.get(self._tenant_id, age, version_ids)
+            if len(cached) == len(version_ids):
+                return [(version_id, len(cached[version_id].native)) for version_id in version_ids]
         return self._rows("version_sizes", version_ids=as_json(list(version_ids)))
 
     def iterate_versions(self, version_ids: Sequence[int]) -> Iterator[Version]:
-        at = 0
-        while at < len(version_ids):
-            fitting = self.fit_into_bytes(version_ids[at : at + SLICE_VERSIONS], SLICE_BYTES)
+        start = 0
+        while start < len(version_ids):
+            fitting = self.fit_into_bytes(version_ids[start : start + SLICE_VERSIONS], SLICE_BYTES)
             yield from self.load_versions(fitting)
-            at += max(1, len(fitting))
+            start += max(1, len(fitting))
 
     def list_history_ids(self, memory_id: int) -> list[int]:
-        return [
-            version_id for (version_id,) in self._rows("versions_of_memory", memory_id=memory_id)
-        ]
+        rows = self._rows("versions_of_memory", memory_id=memory_id)
+        return [version_id for (version_id,) in rows]
 
     def iterate_history(self, memory_id: int, *, newest_first: bool = False) -> Iterator[Version]:
         version_ids = self.list_history_ids(memory_id)
@@ -256,42 +265,39 @@ class SqlSnapshot(BackgroundReads):
 
     def iterate_protecting(self, memory_id: int) -> Iterator[Version]:
         name, value = PROTECTS
-        asked = {
+        params = {
             "version_ids": as_json(self.list_history_ids(memory_id)),
             "name": name,
             "value_key": self.value_key(value),
         }
-        return self.iterate_versions(
-            [version_id for (version_id,) in self._rows("versions_protecting", **asked)]
-        )
+        rows = self._rows("versions_protecting", **params)
+        return self.iterate_versions([version_id for (version_id,) in rows])
 
     def load_newest(self, memory_id: int) -> Version:
-        (found,) = self.load_versions(self.list_history_ids(memory_id)[-1:])
-        return found
+        (version,) = self.load_versions(self.list_history_ids(memory_id)[-1:])
+        return version
 
     def find_duplicate(self, sameness: str, now: Instant) -> Version | None:
         key = self._prints.value(self._tenant_id, sameness)
-        found = self._versions("version_same", sameness_key=key, now_ms=now, forever_ms=FOREVER_MS)
-        return found[0] if found else None
+        versions = self._versions(
+            "version_same", sameness_key=key, now_ms=now, forever_ms=FOREVER_MS
+        )
+        return versions[0] if versions else None
 
     def find_duplicate_or_named(
         self, sameness: str, name: tuple[str, str], now: Instant
     ) -> tuple[Version | None, Version | None]:
         key = self._prints.value(self._tenant_id, sameness)
-        asked = {"sameness_key": key, "standard": name[0], "name": name[1]}
-        ((is_same, is_named),) = self._rows("is_same_or_named", **asked)
-        return self.find_duplicate(sameness, now) if is_same else None, self.find_by_name(
-            *name
-        ) if is_named else None
+        params = {"sameness_key": key, "standard": name[0], "name": name[1]}
+        ((is_same, is_named),) = self._rows("is_same_or_named", **params)
+        duplicate = self.find_duplicate(sameness, now) if is_same else None
+        return duplicate, self.find_by_name(*name) if is_named else None
 
     def filter_known_facts(self, samenesses: Sequence[str]) -> set[str]:
-        keys = [
-            key.hex()
-            for each in samenesses
-            if (key := self._prints.value(self._tenant_id, each)) is not None
-        ]
-        asked = [each for each in samenesses if each]
-        return {asked[place] for (place,) in self._rows("facts_known", keys=as_json(keys))}
+        # The query answers with positions in the list of keys; a text has a key unless it is empty.
+        texts = [text for text in samenesses if text]
+        keys = [key.hex() for text in texts if (key := self.value_key(text)) is not None]
+        return {texts[index] for (index,) in self._rows("facts_known", keys=as_json(keys))}
 
     def load_page(
         self,
@@ -317,12 +323,11 @@ class SqlSnapshot(BackgroundReads):
         return self._paging(selection, now).groups(by)
 
     def _paging(self, selection: Selection, now: Instant) -> Paging:
-        return Paging(self._connection, lambda each: self._selection(each, now), selection)
+        return Paging(self._connection, lambda narrower: self._selection(narrower, now), selection)
 
     def warm_index(self) -> None:
-        for segment in WordIndex(
-            self._connection, self._tenant_id, self._kept().segments
-        ).segments():
+        index = WordIndex(self._connection, self._tenant_id, self._search_memory().segments)
+        for segment in index.segments():
             segment.facts.prepare()
 
     def match(
@@ -335,13 +340,13 @@ class SqlSnapshot(BackgroundReads):
         count_all: bool = False,
         count_if_cheap: bool = True,
     ) -> Matches:
-        self._settle()
+        self._index_entries()
         search = Search(
             connection=self._connection,
             tenant=self._tenant,
             tenant_id=self._tenant_id,
             prints=self._prints,
-            memory=self._kept(),
+            memory=self._search_memory(),
             cipher=self._cipher,
             age=Age(self._erasure_seq, self._cipher.changes),
             closing_seq=self._closing_seq,
@@ -353,44 +358,47 @@ class SqlSnapshot(BackgroundReads):
         )
         return search.run(legs, limit=limit, whole=count_all, counted=count_if_cheap)
 
-    def _kept(self) -> Memory:
-        """What this process keeps of the word index."""
+    def _search_memory(self) -> Memory:
+        """Return the parts of the word index that this process keeps."""
         return self._memory
 
-    def _settle(self) -> None:
-        """What was written and is not in the word index yet goes there; a snapshot has written nothing."""
+    def _index_entries(self) -> None:
+        """Write new index entries before a search; a snapshot has none, a unit of work may."""
 
     def _selection(self, selection: Selection, now: Instant) -> SelectionSql:
         naming = Naming(self.value_key, self.field_name)
         return SelectionSql(selection, naming, self._dialect, tenant_id=self._tenant_id, now=now)
 
     def value_key(self, text: str) -> bytes | None:
+        """Return the fingerprint that is stored for a value; None for an empty one."""
         return self._prints.value(self._tenant_id, text)
 
     def field_name(self, name: str) -> str:
-        """Names of our own stand as they are; those that come from outside may tell something, and rows move."""
+        """Return the stored name of a field: our own as it is, one from a document as a fingerprint, since it may tell
+        something about the owner.
+        """
         return self._prints.word(self._tenant_id, name) if ":" in name else name
 
     def load_documents(self, version_ids: Sequence[int]) -> list[QueriedDocument]:
         if not version_ids:
             return []
         if self._opener is None:
-            # Once in a snapshot: what is destroyed while it is read was there when it began.
+            # Fixed for this snapshot: a key that is destroyed meanwhile was there when it began.
             self._opener = self._cipher.opener(self._ring_changes)
             self._age = Age(self._erasure_seq, self._cipher.changes)
         rows = {
             row[0]: row for row in self._rows("kept_by_id", version_ids=as_json(list(version_ids)))
         }
         present = [version_id for version_id in version_ids if version_id in rows]
-        opened = (
-            self._documents.get(self._tenant_id, self._age, present)
-            if self._documents is not None
-            else {}
-        )
+        opened: dict[int, OpenedDocument] = {}
+        if self._documents is not None:
+            opened = self._documents.get(self._tenant_id, self._age, present)
         missing = [version_id for version_id in present if version_id not in opened]
         if missing:
-            found = self._rows("documents_by_id", version_ids=as_json(missing))
-            fresh = {version_id: self._document(row, self._opener) for version_id, *row in found}
+            fresh = {
+                version_id: self._document(row, self._opener)
+                for version_id, *row in self._rows("documents_by_id", version_ids=as_json(missing))
+            }
             if self._documents is not None:
                 self._documents.put(self._tenant_id, self._age, fresh)
             opened = {**opened, **fresh}
@@ -400,6 +408,7 @@ class SqlSnapshot(BackgroundReads):
         ]
 
     def _document(self, row: Sequence[Any], opener: Opener) -> OpenedDocument:
+        """Return the decrypted document of a row of `documents_by_id`; an unreadable one is empty."""
         standard, name, native, key_id, recorded, seal = row
         if key_id is None:
             is_sealed = (
@@ -407,13 +416,12 @@ class SqlSnapshot(BackgroundReads):
                 and self._prints.document(self._tenant, standard, name, native) == seal[:SEAL_BYTES]
             )
             return OpenedDocument(standard, name, native, is_sealed=is_sealed)
+        context = encryption_context(self._tenant, standard, name, recorded)
         try:
-            clear = opener(
-                key_id, native, bound_to(self._tenant, standard, name, recorded) + b"native"
-            )
+            clear = opener(key_id, native, context + b"native")
         except StoreCorrupt:
             clear = None
-        # What opens with a key that is not in the database was sealed by whoever had it, in this place.
+        # The key is not in the database, so a document that it decrypts in this context was sealed by its holder.
         return OpenedDocument(standard, name, clear or b"", is_sealed=clear is not None)
 
     def has_space(self, space: str) -> bool:
@@ -429,23 +437,19 @@ class SqlSnapshot(BackgroundReads):
         return self._live_count, self._byte_count
 
     def filter_known_names(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        asked: dict[str, list[str]] = {}
+        names_by_standard: dict[str, list[str]] = {}
         for standard, name in names:
-            asked.setdefault(standard, []).append(name)
-        found = (
-            (standard, named[place])
-            for standard, named in asked.items()
-            for (place,) in self._rows("names_known", standard=standard, names=as_json(named))
-        )
-        return set(found)
+            names_by_standard.setdefault(standard, []).append(name)
+        known_names: set[tuple[str, str]] = set()
+        for standard, candidates in names_by_standard.items():
+            rows = self._rows("names_known", standard=standard, names=as_json(candidates))
+            # The query answers with positions in the list of names.
+            known_names |= {(standard, candidates[index]) for (index,) in rows}
+        return known_names
 
     def find_names_by_prefix(self, standard: str, prefix: str, limit: int) -> list[tuple[str, int]]:
-        return [
-            (name, version_id)
-            for name, version_id in self._rows(
-                "names_starting", standard=standard, prefix=prefix, limit=limit
-            )
-        ]
+        rows = self._rows("names_starting", standard=standard, prefix=prefix, limit=limit)
+        return [(name, version_id) for name, version_id in rows]
 
     def list_linked(self, link: LinkReason, name: str, *, after: int, limit: int) -> list[Version]:
         params = {
@@ -471,20 +475,18 @@ class SqlSnapshot(BackgroundReads):
         return dict(self._rows("names_of", version_id=version_id))
 
     def list_earlier_names(self, version: Version, limit: int) -> list[tuple[str, str]]:
-        asked = {"memory_id": version.memory_id, "version_id": version.version_id, "limit": limit}
-        return [(standard, name) for standard, name in self._rows("names_before", **asked)]
+        params = {"memory_id": version.memory_id, "version_id": version.version_id, "limit": limit}
+        return [(standard, name) for standard, name in self._rows("names_before", **params)]
 
     def list_changes(self, after: int, limit: int, max_bytes: int | None = None) -> list[Change]:
-        found = self._rows("changes_after", after=after, limit=limit)
-        ids = [version_id for *_, version_id in found]
-        versions = (
-            self.load_versions(ids if max_bytes is None else self.fit_into_bytes(ids, max_bytes))
-            if ids
-            else []
-        )
+        rows = self._rows("changes_after", after=after, limit=limit)
+        version_ids = [version_id for *_, version_id in rows]
+        if max_bytes is not None:
+            version_ids = self.fit_into_bytes(version_ids, max_bytes)
+        versions = self.load_versions(version_ids) if version_ids else []
         return [
             Change(seq=seq, type=type_, at=Instant(at), version=version)
-            for (seq, type_, at, _), version in zip(found, versions, strict=False)
+            for (seq, type_, at, _), version in zip(rows, versions, strict=False)
         ]
 
     def find_last_change(self) -> int:
@@ -498,17 +500,17 @@ class SqlSnapshot(BackgroundReads):
         return [(seq, entry) for seq, entry in self._rows("audit_after", after=after, limit=limit)]
 
     def list_audit_before(self, before: int | None, limit: int) -> list[tuple[int, bytes]]:
-        found = self._rows(
-            "audit_before", before=FOREVER_MS if before is None else before, limit=limit
-        )
-        return [(seq, entry) for seq, entry in found]
+        last = FOREVER_MS if before is None else before
+        rows = self._rows("audit_before", before=last, limit=limit)
+        return [(seq, entry) for seq, entry in rows]
 
     def read_audit_head(self) -> tuple[int, str | None]:
         return self._audit_seq, self._audit_hash
 
 
 def _state(row: VersionRow, is_readable: bool) -> State:
-    # By their places: by their names it takes twice as long, and every read makes many.
+    """Return the state of a row's version."""
+    # Positional: with keywords it takes twice as long, and every read makes many.
     return State(
         row.status,
         row.valid_from,
@@ -535,35 +537,35 @@ def _state(row: VersionRow, is_readable: bool) -> State:
     )
 
 
-def bound_to(tenant: str, standard: str, name: str, recorded: Instant) -> bytes:
-    """What a ciphertext belongs to: put in another place, or back in the place of a later edition, it does not open."""
+def encryption_context(tenant: str, standard: str, name: str, recorded: Instant) -> bytes:
+    """Return the associated data of a ciphertext: moved to another row, or to a later version, it does not decrypt."""
     return f"{tenant}\x00{standard}\x00{name}\x00{recorded}\x00".encode()
 
 
-# Of a version whose document may protect those after it.
-PROTECTS: Final = ("policy scope", "lineage")
-
-
 def facet_of(link: LinkReason) -> str:
-    """Where what a version names is kept: no field of any standard has a space in its name."""
+    """Return the name of the facet that holds a link. No field of any standard has a space in its name."""
     return f"link {link}"
 
 
 def as_json(value: object) -> str:
+    """Encode a list as JSON: the only form in which every database takes a list as one parameter."""
     return orjson.dumps(value).decode()
 
 
-def _opened(version: Version, row: VersionRow) -> OpenedDocument:
+def _opened_document(version: Version, row: VersionRow) -> OpenedDocument:
+    """Return the decrypted document of a version for the cache, with the stored values it was made from."""
     document = version.document
-    found = OpenedDocument(
+    opened = OpenedDocument(
         document.standard, document.name, document.native, is_sealed=version.is_sealed
     )
-    found.stored = _stored(row)
-    return found
+    opened.stored = _stored_document(row)
+    return opened
 
 
-def _stored(row: VersionRow) -> tuple[Any, ...] | None:
-    """All that opening a document goes by; None where more is opened with it, or there is none."""
+def _stored_document(row: VersionRow) -> tuple[object, ...] | None:
+    """Return all values that decrypting a document depends on; None if a cause or restrictions must be decrypted too,
+    or there is no document.
+    """
     if row.erased or row.cause is not None or row.bounds is not None:
         return None
     return row.native, row.key_id, row.seal, row.standard, row.name, row.recorded

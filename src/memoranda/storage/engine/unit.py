@@ -1,10 +1,17 @@
-"""One unit of work of one tenant: reads and writes in one transaction."""
+"""One unit of work: reads and writes of one tenant in one transaction.
+
+A `SqlUnit` reads as a snapshot does and adds the writes. New rows wait in an `InsertBuffer` and are sent together, by
+the first query that might read them. The tenant's counters (versions, bytes, change feed, audit chain, index
+generations) are counted in memory and written back once, by `finish`, which also writes the new entries of the word
+index. Nothing is visible to others before the commit, and a unit may be run a second time if another one in the same
+transaction fails: it has no effect outside its transaction.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from memoranda.model import bounds
 from memoranda.model.instant import LATEST, Instant
@@ -34,11 +41,17 @@ from memoranda.storage.engine.rows import (
     TenantRow,
 )
 from memoranda.storage.engine.selection import FOREVER_MS, scope_facet, space_facet
-from memoranda.storage.engine.snapshot import PROTECTS, SqlSnapshot, as_json, bound_to, facet_of
+from memoranda.storage.engine.snapshot import (
+    PROTECTS,
+    SqlSnapshot,
+    as_json,
+    encryption_context,
+    facet_of,
+)
 from memoranda.storage.index.search import Memory
 from memoranda.storage.index.word_index import FAN_IN, SMALL_DOCS, WordIndex
 
-# Marks that erased bytes are still to be scrubbed from the files.
+# The row of `meta` that says that erased bytes must still be scrubbed from the files.
 ERASURE_PENDING = "erasure_pending"
 
 _OUTCOMES = ("followed", "overridden", "ignored", "contradicted")
@@ -46,6 +59,7 @@ _NO_FIELDS: Final = FieldIndex(at=Instant(0))
 
 
 def _first_state(projection: Projection, now: Instant, updated: Instant) -> State:
+    """Return the state of a version that was just written."""
     return State(
         status=projection.status,
         valid_from=projection.valid_from,
@@ -60,7 +74,7 @@ def _first_state(projection: Projection, now: Instant, updated: Instant) -> Stat
 
 
 class SqlUnit(SqlSnapshot, BackgroundWrites):
-    """Reads and writes for one tenant in one transaction."""
+    """Reads and writes of one tenant in one transaction."""
 
     def __init__(
         self,
@@ -74,13 +88,13 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     ) -> None:
         self._buffer = InsertBuffer(connection, self._count_closed)
         super().__init__(self._buffer, tenant, prints, cipher, memory, row)
-        # When the memories that got a version in this unit were last written.
+        # The last update of each memory that got a version in this unit.
         self._updates: dict[int, Instant] = {}
-        # What may be done so often in a while: when that was asked and of how long, how often it was done, its last.
+        # The rates read in this unit, by name: (instant, window in ms, uses in the window, number of the last use).
         self._rates: dict[str, tuple[Instant, int, int, int]] = {}
-        # Large segments of the word index are to be merged, outside the writer's turn.
+        # True if large segments of the word index should be merged, outside the writer's slot.
         self.is_untidy = False
-        # What goes into the word index when the unit ends.
+        # The entries that are written to the word index when the unit ends, or before its next search.
         self._entries: list[Entry] = []
         self._seal = seal
         self._sealer: Sealer | None = None
@@ -98,74 +112,85 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         follow_head: bool = False,
         indexed: Indexed | None = None,
     ) -> Version:
-        kept = None if projection.bounds is None else bounds.encode(projection.bounds)
+        bounds_data = None if projection.bounds is None else bounds.encode(projection.bounds)
         seal = self._prints.document(
-            self._tenant, document.standard, document.name, document.native, kept
+            self._tenant, document.standard, document.name, document.native, bounds_data
         )
-        row = self._sealed(document, projection, cause, kept, seal, now)
+        row = self._version_row(document, projection, cause, bounds_data, seal, now)
         version_id = row.version_id
         self._buffer.add_later("version_add", row)
-        memory = version_id if follows is None else follows.memory_id
-        updated = self._updates[memory] = self._updated(projection, follows)
+        memory_id = version_id if follows is None else follows.memory_id
+        updated = self._updates[memory_id] = self._update_instant(projection, follows)
         indexed = self._prints.indexed(self._tenant, projection) if indexed is None else indexed
         self._index(
-            version_id, memory, projection, field_index, now, updated=updated, indexed=indexed
+            version_id, memory_id, projection, field_index, now, updated=updated, indexed=indexed
         )
         self._live_count += int(projection.status != "tombstoned")
         self._byte_count += len(document.native)
         version = Version(
             tenant=self._tenant,
-            memory_id=memory,
+            memory_id=memory_id,
             version_id=version_id,
             document=document,
             state=_first_state(projection, now, updated),
             cause=cause,
             bounds=projection.bounds,
         )
-        # What is shared is shown to whom its owner lets in.
+        # A shared version may be found by its name by everyone whom its owner lets in.
         is_public = projection.scope.visibility != "private"
-        held = None if follow_head else version_id
-        self._add_name(
-            "alias_put", version, (document.standard, document.name), held, is_public=is_public
-        )
-        for name in view_names:
-            self._add_name("view_name_put", version, name, version_id, is_public=is_public)
+        # A name without a version id stands for the head of the memory.
+        named_id = None if follow_head else version_id
+        name = document.standard, document.name
+        self._add_name("alias_put", version, name, named_id, is_public=is_public)
+        for view_name in view_names:
+            self._add_name("view_name_put", version, view_name, version_id, is_public=is_public)
         return version
 
-    def _updated(self, projection: Projection, follows: Version | None) -> Instant:
-        """When the memory was last written, by its own account, but after every version before."""
-        written = max(projection.created, projection.observed)
+    def _update_instant(self, projection: Projection, follows: Version | None) -> Instant:
+        """Return when the memory was last written by its own account, but after every earlier version."""
+        written_at = max(projection.created, projection.observed)
         if follows is None:
-            return written
+            return written_at
         last = self._updates.get(follows.memory_id)
         if last is None:
-            asked = {"tenant_id": self._tenant_id, "memory_id": follows.memory_id}
-            (last,) = self._buffer.ask_now("memory_updated", asked)
-        return written if last is None else min(LATEST, max(written, Instant(last + 1)))
+            params = {"tenant_id": self._tenant_id, "memory_id": follows.memory_id}
+            (last,) = self._buffer.query_now("memory_updated", params)
+        return written_at if last is None else min(LATEST, max(written_at, Instant(last + 1)))
 
-    def _sealed(
+    def _version_row(
         self,
         document: Document,
         projection: Projection,
         cause: bytes | None,
-        kept: bytes | None,
+        bounds_data: bytes | None,
         seal: bytes | None,
         now: Instant,
     ) -> NewVersionRow:
-        """The document as it goes to the disk: encrypted under its user's key when the store encrypts."""
+        """Return the row of a document, encrypted under its user's key if the store encrypts."""
         if self._sealer is None:
-            # Once in a unit of work, which lasts milliseconds.
+            # Fixed for this unit of work, which lasts milliseconds.
             self._sealer = self._cipher.sealer(self._ring_changes)
         sealer, native = self._sealer, document.native
         key_id = sealer.key_for(self._tenant, projection.scope.user)
         if key_id is not None:
-            bound = bound_to(self._tenant, document.standard, document.name, now)
-            native = sealer.seal(key_id, native, bound + b"native")
-            cause = None if cause is None else sealer.seal(key_id, cause, bound + b"cause")
-            kept = None if kept is None else sealer.seal(key_id, kept, bound + b"bounds")
-        named = self._tenant_id, document.standard, document.media_type, document.name
+            context = encryption_context(self._tenant, document.standard, document.name, now)
+            native = sealer.seal(key_id, native, context + b"native")
+            if cause is not None:
+                cause = sealer.seal(key_id, cause, context + b"cause")
+            if bounds_data is not None:
+                bounds_data = sealer.seal(key_id, bounds_data, context + b"bounds")
         return NewVersionRow(
-            self._buffer.next_version_id(), *named, now, key_id, seal, native, cause, kept
+            self._buffer.next_version_id(),
+            self._tenant_id,
+            document.standard,
+            document.media_type,
+            document.name,
+            now,
+            key_id,
+            seal,
+            native,
+            cause,
+            bounds_data,
         )
 
     def _index(
@@ -179,11 +204,11 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         updated: Instant,
         indexed: Indexed,
     ) -> None:
-        scope = projection.scope
-        prints, tenant_id = self._prints, self._tenant_id
-        said = _NO_FIELDS if field_index is None else field_index
-        value = prints.value
-        # By their places: by their names it takes twice as long. What nobody asked the fields of has no address.
+        """Add the state of a version and everything it is found by: facets, numbers, and word index entries."""
+        scope, tenant_id = projection.scope, self._tenant_id
+        fields = _NO_FIELDS if field_index is None else field_index
+        value = self._prints.value
+        # Positional: with keywords it takes twice as long. A version without a field index has no address.
         state = NewStateRow(
             tenant_id,
             version_id,
@@ -196,9 +221,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             value(tenant_id, scope.agent),
             value(tenant_id, scope.session),
             value(tenant_id, projection.sameness),
-            value(tenant_id, said.subject),
-            value(tenant_id, said.relation),
-            value(tenant_id, said.object),
+            value(tenant_id, fields.subject),
+            value(tenant_id, fields.relation),
+            value(tenant_id, fields.object),
             projection.observed,
             updated,
             projection.valid_from,
@@ -208,17 +233,17 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             projection.exportable,
             projection.redacted,
             indexed.length,
-            None if field_index is None else said.address,
-            None if field_index is None else said.form,
-            None if field_index is None else said.at,
-            said.confidence,
-            said.importance,
-            self._closing() if projection.status == "tombstoned" else 0,
+            None if field_index is None else fields.address,
+            None if field_index is None else fields.form,
+            None if field_index is None else fields.at,
+            fields.confidence,
+            fields.importance,
+            self._next_closing() if projection.status == "tombstoned" else 0,
         )
         self._buffer.add_later("state_add", state)
-        self._entries.append(self._entry(version_id, projection, indexed))
-        self._add_facets(version_id, (*facets_of(projection), *said.texts))
-        for name, number in said.numbers:
+        self._entries.append(self._index_entry(version_id, projection, indexed))
+        self._add_facets(version_id, (*facets_of(projection), *fields.texts))
+        for name, number in fields.numbers:
             self._buffer.add_later(
                 "measure_add", NewMeasureRow(tenant_id, self.field_name(name), number, version_id)
             )
@@ -238,14 +263,14 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1
     ) -> bool:
         name_key, since = self.value_key(name), now - window_ms
-        known = self._rates.get(name)
-        if known is None or known[:2] != (now, window_ms):
-            # Once in a unit: what it uses itself it counts.
+        rate = self._rates.get(name)
+        if rate is None or rate[:2] != (now, window_ms):
+            # Read once in a unit, which counts its own uses.
             ((used,),) = self._rows("uses_since", name_key=name_key, since_ms=since)
             ((last,),) = self._rows("uses_last", name_key=name_key, at_ms=now)
             self._run("uses_forget", name_key=name_key, since_ms=since)
-            known = now, window_ms, used, last
-        _, _, used, last = known
+            rate = now, window_ms, used, last
+        _, _, used, last = rate
         if used + count > limit:
             return False
         for seq in range(last + 1, last + 1 + count):
@@ -256,21 +281,22 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def find_rate_reset(self, name: str, *, now: Instant, window_ms: int, limit: int) -> Instant:
         name_key, since = self.value_key(name), now - window_ms
-        # The last use that must have left the window: of the newest `limit`, the oldest.
-        found = self._rows("use_before_last", name_key=name_key, since_ms=since, skipped=limit - 1)
-        return Instant(found[0][0] + window_ms) if found else now
+        # There is room once the oldest of the newest `limit` uses has left the window.
+        rows = self._rows("use_before_last", name_key=name_key, since_ms=since, skipped=limit - 1)
+        return Instant(rows[0][0] + window_ms) if rows else now
 
     def claim_once(self, name: str, *, now: Instant) -> bool:
         return self.consume_rate(name, now=now, window_ms=FOREVER_MS, limit=1)
 
     def add_view_name(self, version: Version, standard: str, name: str) -> None:
-        is_public = self._is_public(version)
+        ((is_public,),) = self._rows("version_is_public", version_id=version.version_id)
         self._add_name(
-            "view_name_put", version, (standard, name), version.version_id, is_public=is_public
+            "view_name_put",
+            version,
+            (standard, name),
+            version.version_id,
+            is_public=bool(is_public),
         )
-
-    def _is_public(self, version: Version) -> bool:
-        return bool(self._rows("version_is_public", version_id=version.version_id)[0][0])
 
     def _add_name(
         self,
@@ -285,15 +311,15 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             query, NewNameRow(self._tenant_id, *name, version.memory_id, version_id, is_public)
         )
 
-    def _closing(self) -> int:
-        """The number of a change of what is live."""
+    def _next_closing(self) -> int:
+        """Return the number of a new change of what is live: caches of live versions compare it."""
         self._closing_seq += 1
         return self._closing_seq
 
-    def _leave(self, version: Version) -> tuple[int, int, int]:
-        """A version that was live is not any more; itself, the bytes of its document and its words, if not erased.
+    def _uncount(self, version: Version) -> tuple[int, int, int]:
+        """Subtract a version from the live count. Return 1, the bytes of its document and its words; zeros if erased.
 
-        Looked up, not taken from the version: the caller may have changed it since it was read.
+        Read from the database, not from `version`: the caller may have changed it since it was read.
         """
         ((live, erased, size, is_encrypted, terms),) = self._rows(
             "state_counted", version_id=version.version_id
@@ -304,19 +330,21 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def close_version(
         self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant
     ) -> None:
-        closed = {
+        closing = {
             "tenant_id": self._tenant_id,
             "version_id": version.version_id,
             "successor_id": None if successor is None else successor.version_id,
             "valid_to_ms": valid_to,
             "now_ms": now,
-            "closing": self._closing(),
+            "closing": self._next_closing(),
         }
-        self._buffer.change_later("state_close", closed)
+        self._buffer.change_later("state_close", closing)
 
-    def _count_closed(self, connection: Connection, closed: Sequence[Mapping[str, Any]]) -> None:
-        """Versions that are about to be closed are live no more."""
-        version_ids = as_json(list({each["version_id"] for each in closed}))
+    def _count_closed(
+        self, connection: Connection, closings: Sequence[Mapping[str, object]]
+    ) -> None:
+        """Subtract versions about to be closed from the live count."""
+        version_ids = as_json(list({closing["version_id"] for closing in closings}))
         ((live,),) = connection.query(
             "count_live", {"tenant_id": self._tenant_id, "version_ids": version_ids}
         )
@@ -328,58 +356,57 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def supersede(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> None:
         self._live_count -= self.count_live([version_id for version_id, _ in pairs])
-        closed = {"valid_to_ms": now, "now_ms": now, "closing": self._closing()}
-        closings = [{"version_id": old, "successor_id": new, **closed} for old, new in pairs]
+        params = {"valid_to_ms": now, "now_ms": now, "closing": self._next_closing()}
+        closings = [{"version_id": old, "successor_id": new, **params} for old, new in pairs]
         self._run_many("state_close", closings)
         self._announce_all("revised", [version_id for version_id, _ in pairs], now)
 
     def reopen_superseded(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> int:
-        found = self._rows("superseded_by", pairs=as_json(list(pairs)))
-        self._live_count += sum(live for _, live in found)
-        closing = self._closing()
-        self._run_many(
-            "state_reopen",
-            [{"version_id": version_id, "closing": closing} for version_id, _ in found],
-        )
-        self._announce_all("revised", [version_id for version_id, _ in found], now)
-        return len(found)
+        rows = self._rows("superseded_by", pairs=as_json(list(pairs)))
+        version_ids = [version_id for version_id, _ in rows]
+        self._live_count += sum(live for _, live in rows)
+        closing = self._next_closing()
+        reopenings = [{"version_id": version_id, "closing": closing} for version_id in version_ids]
+        self._run_many("state_reopen", reopenings)
+        self._announce_all("revised", version_ids, now)
+        return len(version_ids)
 
     def _announce_all(self, type_: ChangeType, version_ids: Sequence[int], now: Instant) -> None:
-        places = enumerate(version_ids, self._change_seq + 1)
+        numbered = enumerate(version_ids, self._change_seq + 1)
         rows = [
-            NewChangeRow(self._tenant_id, seq, type_, version_id, now) for seq, version_id in places
+            NewChangeRow(self._tenant_id, seq, type_, version_id, now)
+            for seq, version_id in numbered
         ]
         self._connection.execute_many("change_add", rows)
         self._change_seq += len(version_ids)
 
     def retire(self, version: Version, *, now: Instant) -> None:
-        self._leave(version)
-        self._run(
-            "state_retire", version_id=version.version_id, now_ms=now, closing=self._closing()
-        )
+        self._uncount(version)
+        params = {"now_ms": now, "closing": self._next_closing()}
+        self._run("state_retire", version_id=version.version_id, **params)
 
     def tombstone(self, version: Version, *, valid_to: Instant | None, now: Instant) -> None:
-        self._leave(version)
-        closed = {"valid_to_ms": valid_to, "now_ms": now, "closing": self._closing()}
-        self._run("state_tombstone", version_id=version.version_id, **closed)
+        self._uncount(version)
+        params = {"valid_to_ms": valid_to, "now_ms": now, "closing": self._next_closing()}
+        self._run("state_tombstone", version_id=version.version_id, **params)
 
     def erase(self, version: Version, *, tombstone: bytes, now: Instant) -> None:
         version_id = version.version_id
-        count, size, terms = self._leave(version)
+        count, size, terms = self._uncount(version)
         self._version_count -= count
         self._byte_count -= size
         self._term_count -= terms
         self._erasure_seq += 1
         self._run("version_erase", version_id=version_id)
         self._run("tombstone_put", version_id=version_id, native=tombstone)
-        self._run("state_erase", version_id=version_id, now_ms=now, closing=self._closing())
+        self._run("state_erase", version_id=version_id, now_ms=now, closing=self._next_closing())
         self._run("facet_remove", version_id=version_id)
         self._run("measure_remove", version_id=version_id)
         self._run("feedback_erase", version_id=version_id)
         self._run("unindexed_add", version_id=version_id)
         self._run("vector_erase", version_id=version_id)
         self._run("vector_forget_context", version_id=version_id)
-        # Kept with the erasure itself, so that a crash before the scrub does not lose the duty to do it.
+        # Part of the same transaction, so that a crash before the scrub does not lose the duty to do it.
         self._connection.execute("meta_put", {"name": ERASURE_PENDING, "value": os.urandom(8)})
 
     def set_hold(self, version: Version, *, on_hold: bool) -> None:
@@ -389,16 +416,16 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._run("state_review", version_id=version.version_id, review=int(needs_review))
 
     def set_verification(self, version: Version, verification: str, *, now: Instant) -> None:
-        self._leave(version)
-        asked = {
+        self._uncount(version)
+        params = {
             "version_id": version.version_id,
             "verification": verification,
-            "closing": self._closing(),
+            "closing": self._next_closing(),
         }
-        ((live,),) = self._rows("state_verification", **asked)
+        ((live,),) = self._rows("state_verification", **params)
         self._live_count += live
         if verification != version.state.verification:
-            # What is retracted is out of every answer: whoever keeps what is live must hear of it.
+            # A retracted version is left out of every answer, so caches of live versions must be told.
             self.announce("revised", version, now=now)
 
     def add_feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
@@ -431,7 +458,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def prune_audit(self, last: int) -> None:
         self._run("audit_prune", last=last)
 
-    def _entry(self, version_id: int, projection: Projection, indexed: Indexed) -> Entry:
+    def _index_entry(self, version_id: int, projection: Projection, indexed: Indexed) -> Entry:
+        """Return the entry of a version for the word index: its terms, and its scope as numbers."""
         prints, tenant_id, scope = self._prints, self._tenant_id, projection.scope
         return Entry(
             version_id=version_id,
@@ -446,12 +474,12 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             indexed=indexed,
         )
 
-    def _kept(self) -> Memory:
-        # What this unit wrote is nobody else's until it ends, and may never be there.
+    def _search_memory(self) -> Memory:
+        # Empty: the writes of this unit must not reach others before its end, and may never do so.
         return Memory()
 
-    def _settle(self) -> None:
-        """Put what was written into the word index, and keep that in few pieces."""
+    def _index_entries(self) -> None:
+        """Write the new entries to the word index, and from time to time merge its small segments."""
         if not self._entries:
             return
         entries, self._entries = self._entries, []
@@ -465,9 +493,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._rules = rules
 
     def finish(self) -> TenantRow:
-        """Write the tenant's counters back, once per unit; the row as it now is."""
+        """Write all waiting rows and the tenant's counters; return the tenant's row as it now is."""
         self._buffer.send()
-        self._settle()
+        self._index_entries()
         row = TenantRow(
             tenant_id=self._tenant_id,
             change_seq=self._change_seq,
@@ -490,7 +518,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
 
 def facets_of(projection: Projection) -> Iterator[tuple[str, str]]:
-    """What a version is found by besides what it says: where and whose it is, its tags, and what it names."""
+    """Yield the facets of a version, (name, text), apart from its content: space, scope, tags and links."""
     scope = projection.scope
     yield space_facet(scope.space)
     for name, value in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
@@ -510,45 +538,50 @@ def facets_of(projection: Projection) -> Iterator[tuple[str, str]]:
 
 
 class InsertBuffer:
-    """A connection with rows that wait."""
+    """A connection that holds new rows back and adds them together: one statement for a batch instead of one a row.
+
+    Only a unit of work uses it, and only for rows that nothing reads before the next query: every query that is not
+    such an addition first sends what waits. The last statement of a unit is a query, so nothing stays behind. Changes
+    of rows wait too. They are sent after the additions.
+    """
 
     def __init__(
         self,
         connection: Connection,
-        counting: Callable[[Connection, list[Mapping[str, Any]]], None],
+        before_changes: Callable[[Connection, list[Mapping[str, object]]], None],
     ) -> None:
-        """`counting` is shown each batch of changes before it is made."""
+        """Wrap a connection. `before_changes` sees each batch of changes first, to count what they change."""
         self._connection = connection
-        self._counting = counting
-        self._waiting: dict[str, list[Params]] = {}
-        self._changes: dict[str, list[Mapping[str, Any]]] = {}
+        self._before_changes = before_changes
+        self._additions: dict[str, list[Params]] = {}
+        self._changes: dict[str, list[Mapping[str, object]]] = {}
         self.dialect = connection.dialect
         self.memo, self.ends = connection.memo, connection.ends
 
     def add_later(self, name: str, params: Params) -> None:
         """Add a row before the next query."""
-        self._waiting.setdefault(name, []).append(params)
+        self._additions.setdefault(name, []).append(params)
 
-    def change_later(self, name: str, params: Mapping[str, Any]) -> None:
-        """Change a row before the next query; no other kind of change may wait with it."""
+    def change_later(self, name: str, params: Mapping[str, object]) -> None:
+        """Change a row before the next query; no other kind of change may wait at the same time."""
         self._changes.setdefault(name, []).append(params)
 
-    def ask_now(self, name: str, params: Params) -> Row:
-        """The one row of a question to which what waits does not matter."""
+    def query_now(self, name: str, params: Params) -> Row:
+        """Return the one row of a query that does not depend on the waiting rows, without sending them."""
         (row,) = self._connection.query(name, params)
         return row
 
     def send(self) -> Connection:
-        """Send what waits."""
-        if self._waiting:
-            waiting, self._waiting = self._waiting, {}
-            for name, rows in waiting.items():
+        """Send the waiting rows and return the connection."""
+        if self._additions:
+            additions, self._additions = self._additions, {}
+            for name, rows in additions.items():
                 self._connection.execute_many(name, rows)
         if self._changes:
-            changes, self._changes = self._changes, {}
-            for name, changed in changes.items():
-                self._counting(self._connection, changed)
-                self._connection.execute_many(name, changed)
+            all_changes, self._changes = self._changes, {}
+            for name, changes in all_changes.items():
+                self._before_changes(self._connection, changes)
+                self._connection.execute_many(name, changes)
         return self._connection
 
     def query(self, name: str, params: Params) -> list[Row]:

@@ -24,7 +24,7 @@ from memoranda.bindings.files.importers.importer import (
 from memoranda.bindings.files.importers.source import MAX_DOCUMENT_BYTES, Source
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant
-from memoranda.service.oms.views import jsonable
+from memoranda.service.oms.views import to_json_value
 from memoranda.standards.oms import canonical, cbor, schema
 from memoranda.standards.oms.fields import expand_accepted
 from memoranda.standards.oms.grains import Grain
@@ -38,11 +38,11 @@ _ADD: Final = 1
 _SUPERSEDE: Final = 2
 _FORGET: Final = 3
 _TIME_SHIFT: Final = 16
-# Where it notes who changed what.
+# The scope of areev's own audit entries, which are left out.
 _AUDIT: Final = "agent:authz"
 
 
-class _Record(NamedTuple):
+class _LogRecord(NamedTuple):
     operation: int
     at: Instant
     address: str
@@ -53,46 +53,49 @@ def _recognise(source: Source) -> float:
     return 1.0 if source.head.startswith(_MAGIC) else 0.0
 
 
-def _read(source: Source) -> Iterator[DraftResult]:
-    ended: dict[str, Instant] = {}
+def _read_areev(source: Source) -> Iterator[DraftResult]:
+    superseded_at: dict[str, Instant] = {}
     forgotten: set[str] = set()
-    for record in _records(source):
+    for record in _read_records(source):
         if record.operation == _FORGET:
             forgotten.add(record.address)
         elif record.operation == _SUPERSEDE and record.blob:
-            # One that cannot be read was also added, and is told there.
+            # A record that adds the grain comes, too, and reports the error of an invalid one.
             with suppress(MemorandaError):
-                ended.update(
-                    (each, record.at) for each in read_texts(_grain(record).fields, "derived_from")
+                superseded_at.update(
+                    (name, record.at)
+                    for name in read_texts(_parse_grain(record).fields, "derived_from")
                 )
-    for record in _records(source):
+    for record in _read_records(source):
         if record.operation != _ADD or record.address in forgotten or not record.blob:
             continue
         where = f"{source.name}: {record.address}"
         try:
-            draft = _draft(record, where, ended.get(record.address))
+            draft = _build_draft(record, where, superseded_at.get(record.address))
         except MemorandaError as error:
             yield Unreadable(where, error)
         else:
-            if draft.place != _AUDIT:
+            if draft.scope != _AUDIT:
                 yield draft
 
 
-def _records(source: Source) -> Iterator[_Record]:
-    """The log, record by record. Raises InvalidInput where it is cut short."""
+def _read_records(source: Source) -> Iterator[_LogRecord]:
+    """Yield the records of the log. Raises InvalidInput if it is cut short."""
     with source.open_member() as file:
         if file.read(4) == _MAGIC[1]:
-            _exactly(file, _LENGTH.unpack(_exactly(file, _LENGTH.size, source))[0], source)
+            _read_exactly(
+                file, _LENGTH.unpack(_read_exactly(file, _LENGTH.size, source))[0], source
+            )
         while start := file.read(1):
             operation, time, address, length = _RECORD.unpack(
-                start + _exactly(file, _RECORD.size - 1, source)
+                start + _read_exactly(file, _RECORD.size - 1, source)
             )
-            blob = _exactly(file, length, source)
-            # A time before 1970 is none.
-            yield _Record(operation, Instant(max(0, time) >> _TIME_SHIFT), address.hex(), blob)
+            blob = _read_exactly(file, length, source)
+            # A time before 1970 counts as 1970.
+            yield _LogRecord(operation, Instant(max(0, time) >> _TIME_SHIFT), address.hex(), blob)
 
 
-def _exactly(file: IO[bytes], count: int, source: Source) -> bytes:
+def _read_exactly(file: IO[bytes], count: int, source: Source) -> bytes:
     if count > MAX_DOCUMENT_BYTES:
         raise InvalidInput(f"{source.name}: a record of {count} bytes, which no grain has")
     data = file.read(count)
@@ -101,45 +104,45 @@ def _exactly(file: IO[bytes], count: int, source: Source) -> bytes:
     return data
 
 
-def _grain(record: _Record) -> Grain:
-    """The grain of a record. Raises InvalidInput or GrainError."""
+def _parse_grain(record: _LogRecord) -> Grain:
+    """Parse the grain of a record. Raises InvalidInput or GrainError."""
     blob = record.blob
     head = Header.parse(blob)
     if hashlib.sha256(blob).hexdigest() != record.address:
         raise InvalidInput("these bytes are not the grain that they are called")
     payload = blob[HEADER_BYTES:]
     # No byte begins a map in both encodings.
-    found = (
+    decoded = (
         canonical.unpack(payload)
         if payload[0] in canonical.MAP_LEADS
         else cbor.decode_value(payload)
     )
-    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+    if not isinstance(decoded, dict) or not all(isinstance(name, str) for name in decoded):
         raise InvalidInput("the grain is not a map of fields")
-    fields: dict[str, Any] = expand_accepted(found, head.type_byte)
+    fields: dict[str, Any] = expand_accepted(decoded, head.type_byte)
     if isinstance(fields.get("derived_from"), str):
         fields["derived_from"] = [fields["derived_from"]]
     schema.check(fields, head.type_byte)
     return Grain(fields, str(fields.get("type")), head.type_byte, record.address, blob, head)
 
 
-def _draft(record: _Record, where: str, ended: Instant | None) -> ImportDraft:
-    grain = _grain(record)
+def _build_draft(record: _LogRecord, where: str, superseded_at: Instant | None) -> ImportDraft:
+    grain = _parse_grain(record)
     fields, seen = grain.fields, project(grain, "")
     return ImportDraft(
         where=where,
         id=record.address,
         text=seen.text,
-        original=jsonable(dict(fields)),
+        original=to_json_value(dict(fields)),
         user=seen.scope.user,
-        place=seen.scope.space,
+        scope=seen.scope.space,
         session=seen.scope.session,
         kind=seen.kind,
         tags=seen.tags,
         created=seen.created,
-        updated=ended,
+        updated=superseded_at,
         valid_from=seen.valid_from if "valid_from" in fields else None,
-        valid_to=seen.valid_to if ended is None else ended,
+        valid_to=seen.valid_to if superseded_at is None else superseded_at,
         confidence=seen.confidence,
         parent=next(iter(read_texts(fields, "derived_from")), ""),
         metadata={"grain_type": grain.type_name},
@@ -150,7 +153,7 @@ AREEV: Final = Importer(
     name="areev",
     title="areev",
     recognise=_recognise,
-    read=_read,
+    read_drafts=_read_areev,
     mapping=(
         FieldMapping(
             "added grain: what it says",

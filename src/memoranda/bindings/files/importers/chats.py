@@ -1,7 +1,7 @@
 """Data exports of ChatGPT and Claude: the archive as it is sent, its folder, or only `conversations.json`.
 
-Every message is an episodic memory of its own, in the session of its conversation, and says who speaks. What Claude
-keeps beside conversations, its summaries of what it knows and the documents of projects, comes in too.
+Every message is an episodic memory of its own, in the session of its conversation, and begins with its speaker. From
+Claude the summaries of its own memory, and the instructions and documents of projects, are imported, too.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput, MemorandaError
 
 _CONVERSATIONS: Final = "conversations.json"
-# One conversation, however long.
+# Bytes of one conversation.
 _MAX_BYTES: Final = 128 * 1_048_576
-# What the first bytes of each hold.
+# Texts in the first bytes of each system's files.
 _CHATGPT: Final = (b'"mapping"', b'"create_time"')
 _CLAUDE: Final = (b'"chat_messages"', b'"uuid"')
-# What was said, not what tools and settings answered.
+# Roles whose messages are imported; those of tools and settings are left out.
 _SPEAKERS: Final = {"user": "User", "assistant": "ChatGPT"}
 
 
-def _member(source: Source, name: str) -> str | None:
-    """Where a file of an export is: the name in an archive or a folder, or in the one folder within."""
-    return next((each for each in source.members if PurePosixPath(each).name == name), None)
+def _find_member(source: Source, name: str) -> str | None:
+    """Return the path of a file in an export, whose files may be in a folder within it; None if it is missing."""
+    return next((member for member in source.members if PurePosixPath(member).name == name), None)
 
 
-def _recognises(*marks: bytes) -> Callable[[Source], float]:
+def _recogniser(*marks: bytes) -> Callable[[Source], float]:
     def recognise(source: Source) -> float:
         if source.is_folder or source.is_archive:
-            member = _member(source, _CONVERSATIONS)
+            member = _find_member(source, _CONVERSATIONS)
             head = b"" if member is None else source.member_head(member)
         else:
             head = source.head if source.starts_with(b"[") else b""
@@ -52,17 +52,17 @@ def _recognises(*marks: bytes) -> Callable[[Source], float]:
     return recognise
 
 
-def _documents(source: Source, name: str = _CONVERSATIONS) -> Iterator[tuple[str, Any]]:
-    """The documents of one file of an export, with their places."""
+def _read_file(source: Source, name: str = _CONVERSATIONS) -> Iterator[tuple[str, Any]]:
+    """Yield the documents of one file of an export, with their positions."""
     is_alone = not (source.is_folder or source.is_archive)
-    member = None if is_alone else _member(source, name)
+    member = None if is_alone else _find_member(source, name)
     if member is None and (not is_alone or name != _CONVERSATIONS):
         return
     for number, document in source.read_array(member=member, max_bytes=_MAX_BYTES) or ():
         yield f"{source.where(member)}:{number}", document
 
 
-def _turn(
+def _draft_message(
     where: str,
     message: dict[str, Any],
     conversation: dict[str, Any],
@@ -70,9 +70,9 @@ def _turn(
     text: str,
     source: Source,
 ) -> ImportDraft:
-    """One message; the ids of both systems are unique everywhere."""
-    said, begun = (
-        read_moment(each, "create_time", "created_at") for each in (message, conversation)
+    """Return the draft of a message; the message ids of both systems are globally unique."""
+    created, conversation_created = (
+        read_moment(document, "create_time", "created_at") for document in (message, conversation)
     )
     return draft_turn(
         message,
@@ -81,7 +81,7 @@ def _turn(
         speaker=speaker,
         text=text,
         session=read_text(conversation, "conversation_id", "id", "uuid"),
-        created=first_moment(said, begun, source.modified),
+        created=first_moment(created, conversation_created, source.modified),
         chat_title=read_text(conversation, "title", "name"),
     )
 
@@ -90,7 +90,7 @@ def _turn(
 
 
 def _read_chatgpt(source: Source) -> Iterator[DraftResult]:
-    for where, conversation in _documents(source):
+    for where, conversation in _read_file(source):
         nodes = conversation.get("mapping") if isinstance(conversation, dict) else None
         if isinstance(conversation, MemorandaError):
             yield Unreadable(where, conversation)
@@ -100,25 +100,28 @@ def _read_chatgpt(source: Source) -> Iterator[DraftResult]:
             )
         else:
             messages = [node.get("message") for node in nodes.values() if isinstance(node, dict)]
-            yield from _messages(
-                where, conversation, [each for each in messages if isinstance(each, dict)], source
+            yield from _draft_messages(
+                where,
+                conversation,
+                [message for message in messages if isinstance(message, dict)],
+                source,
             )
 
 
-def _messages(
+def _draft_messages(
     where: str, conversation: dict[str, Any], messages: list[dict[str, Any]], source: Source
 ) -> Iterator[DraftResult]:
-    """What was said, also what was asked or answered again in another way."""
-    for message in sorted(messages, key=lambda each: read_moment(each, "create_time") or 0):
+    """Yield the messages of a conversation, including edited questions and other answers, in the order of time."""
+    for message in sorted(messages, key=lambda entry: read_moment(entry, "create_time") or 0):
         author = message.get("author")
         speaker = _SPEAKERS.get(read_text(author, "role")) if isinstance(author, dict) else None
-        text = _parts(message.get("content"))
+        text = _message_text(message.get("content"))
         if speaker is not None and text and read_text(message, "id"):
-            yield _turn(where, message, conversation, speaker, text, source)
+            yield _draft_message(where, message, conversation, speaker, text, source)
 
 
-def _parts(content: Any) -> str:
-    """The texts of a message; images and the like are left to its original."""
+def _message_text(content: Any) -> str:
+    """Return the text of a message, without images and the like."""
     if not isinstance(content, dict):
         return ""
     parts = content.get("parts")
@@ -128,8 +131,8 @@ def _parts(content: Any) -> str:
 CHATGPT: Final = Importer(
     name="chatgpt",
     title="ChatGPT",
-    recognise=_recognises(*_CHATGPT),
-    read=_read_chatgpt,
+    recognise=_recogniser(*_CHATGPT),
+    read_drafts=_read_chatgpt,
     mapping=(
         FieldMapping(
             "a message of `user` or `assistant`", "an episodic memory `User: …` or `ChatGPT: …`"
@@ -151,10 +154,10 @@ CHATGPT: Final = Importer(
 
 def _read_claude(source: Source) -> Iterator[DraftResult]:
     people = {
-        read_text(each, "uuid"): read_text(each, "full_name", "name")
-        for _, each in _objects(source, "users.json")
+        read_text(user, "uuid"): read_text(user, "full_name", "name")
+        for _, user in _read_objects(source, "users.json")
     }
-    for where, conversation in _documents(source):
+    for where, conversation in _read_file(source):
         messages = conversation.get("chat_messages") if isinstance(conversation, dict) else None
         if isinstance(conversation, MemorandaError):
             yield Unreadable(where, conversation)
@@ -171,27 +174,31 @@ def _read_claude(source: Source) -> Iterator[DraftResult]:
         for message in messages:
             if (
                 isinstance(message, dict)
-                and (text := _said(message))
+                and (text := _claude_text(message))
                 and read_text(message, "uuid")
             ):
                 speaker = person if message.get("sender") == "human" else "Claude"
-                yield _turn(where, message, conversation, speaker, text, source)
-    for where, project in _objects(source, "projects.json"):
-        yield from _project(where, project)
-    for where, known in _objects(source, "memories.json"):
-        yield from _known(where, known, source)
+                yield _draft_message(where, message, conversation, speaker, text, source)
+    for where, project in _read_objects(source, "projects.json"):
+        yield from _draft_project(where, project)
+    for where, memories in _read_objects(source, "memories.json"):
+        yield from _draft_claude_memory(where, memories, source)
 
 
-def _objects(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    return ((where, each) for where, each in _documents(source, name) if isinstance(each, dict))
+def _read_objects(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    return (
+        (where, document)
+        for where, document in _read_file(source, name)
+        if isinstance(document, dict)
+    )
 
 
-def _said(message: dict[str, Any]) -> str:
+def _claude_text(message: dict[str, Any]) -> str:
     return join_blocks(message.get("content")) or read_text(message, "text")
 
 
-def _project(where: str, project: dict[str, Any]) -> Iterator[DraftResult]:
-    """The instructions and the documents of a project."""
+def _draft_project(where: str, project: dict[str, Any]) -> Iterator[DraftResult]:
+    """Yield the instructions and the documents of a project."""
     name = read_text(project, "name")
     created = read_moment(project, "created_at")
     documents = project.get("docs")
@@ -206,28 +213,30 @@ def _project(where: str, project: dict[str, Any]) -> Iterator[DraftResult]:
             updated=read_moment(project, "updated_at"),
             metadata={"project_name": name},
         )
-    for each in documents if isinstance(documents, list) else ():
+    for document in documents if isinstance(documents, list) else ():
         if (
-            isinstance(each, dict)
-            and (text := read_text(each, "content"))
-            and read_text(each, "uuid")
+            isinstance(document, dict)
+            and (text := read_text(document, "content"))
+            and read_text(document, "uuid")
         ):
             yield ImportDraft(
                 where=where,
-                id=read_text(each, "uuid"),
+                id=read_text(document, "uuid"),
                 text=text,
-                original=each,
-                created=read_moment(each, "created_at") or created,
-                metadata={"project_name": name, "file_name": read_text(each, "filename")},
+                original=document,
+                created=read_moment(document, "created_at") or created,
+                metadata={"project_name": name, "file_name": read_text(document, "filename")},
             )
 
 
-def _known(where: str, known: dict[str, Any], source: Source) -> Iterator[DraftResult]:
-    """What Claude wrote down of a person, and of each project."""
-    account = read_text(known, "account_uuid")
-    projects = known.get("project_memories")
+def _draft_claude_memory(
+    where: str, summary: dict[str, Any], source: Source
+) -> Iterator[DraftResult]:
+    """Yield the summaries that Claude keeps about the user and about each project."""
+    account = read_text(summary, "account_uuid")
+    projects = summary.get("project_memories")
     texts = {
-        "": known.get("conversations_memory"),
+        "": summary.get("conversations_memory"),
         **(projects if isinstance(projects, dict) else {}),
     }
     for project, text in texts.items():
@@ -244,8 +253,8 @@ def _known(where: str, known: dict[str, Any], source: Source) -> Iterator[DraftR
 CLAUDE: Final = Importer(
     name="claude",
     title="Claude",
-    recognise=_recognises(*_CLAUDE),
-    read=_read_claude,
+    recognise=_recogniser(*_CLAUDE),
+    read_drafts=_read_claude,
     mapping=(
         FieldMapping(
             "a message of `human`",

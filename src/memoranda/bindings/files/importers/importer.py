@@ -1,4 +1,8 @@
-"""What an importer is, what it reads, and how that becomes a memory of OAMS: one way for all systems."""
+"""The parts that all importers share: the interface, drafts of memories, and readers of unchecked documents.
+
+An `Importer` reads a `Source` as a stream of drafts; `build_memory` turns each draft into a memory of OAMS, in the same
+way for all systems. The original document is kept in the memory's metadata, so nothing that a draft leaves out is lost.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +33,11 @@ from memoranda.standards.oams.memory import (
 )
 from memoranda.standards.oams.namespace import MAX_OWNER_CHARS, MAX_SCOPE_CHARS
 
-# Under which a memory says where it came from: the system, what it was called there, and all that was said of it.
+# The metadata field with the origin of a memory: the system, the id there, and the original document.
 ORIGIN_KEY: Final = "imported_from"
-# Under which our exports tell a system its project, where the system has no word for that.
+# The field in which our exports keep the project, for systems that have no field of their own.
 PROJECT_KEY: Final = "memoranda:project"
-# From this number on, seconds since 1970 would be in the year 5138: so these are milliseconds.
+# From this number on a time is in milliseconds: as seconds since 1970 it would be after the year 5138.
 _MILLISECONDS: Final = 100_000_000_000
 _UNFIT: Final = re.compile(r"[\x00-\x20\x7f-\x9f/:%\s]")
 _PERCENT: Final = re.compile(r"(?:[^%]|%[0-9A-F]{2})*+")
@@ -46,19 +50,19 @@ _LOOSE: Final = re.compile(
 
 
 class ImportDraft(msgspec.Struct, kw_only=True, frozen=True):
-    """What another system remembered."""
+    """A memory of another system, in fields that all importers share."""
 
-    # Where it stood in the source.
+    # The position in the source, for messages.
     where: str
-    # What its system calls it: the same in a later export.
+    # The id in the other system, which stays the same in later exports.
     id: str
     text: str
-    # The document as it came.
+    # The original document.
     original: Any
-    # Whose it is, if its system tells users apart.
+    # The user that the memory belongs to; empty if the system has only one.
     user: str = ""
-    # Which of theirs: a session, a project, a folder; the system itself where it does not tell.
-    place: str = ""
+    # The scope of the namespace: a session, a project or a folder; by default the name of the system.
+    scope: str = ""
     session: str = ""
     agent: str = ""
     kind: Kind = "semantic"
@@ -69,16 +73,16 @@ class ImportDraft(msgspec.Struct, kw_only=True, frozen=True):
     valid_to: Instant | None = None
     expires: Instant | None = None
     confidence: float | None = None
-    # The id of the memory that this one was made from, and whatever else it is made from that is no memory.
+    # The id of the memory that this one was made from; and another origin, such as a file.
     parent: str = ""
     source: str = ""
-    # All that it was made from, where that is more than one.
+    # The ids of all memories that this one was made from, if there are several.
     inputs: Sequence[str] = ()
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """What stood in a source and cannot be taken in."""
+    """The position and the error of a document that cannot be imported."""
 
     where: str
     error: MemorandaError
@@ -88,26 +92,26 @@ DraftResult = ImportDraft | Unreadable
 
 
 class FieldMapping(NamedTuple):
-    """What becomes of a field: a line of the table in the documentation."""
+    """The target of a field: a line of the table in the documentation."""
 
     theirs: str
     ours: str
 
 
 class Importer(NamedTuple):
-    """How memories of one system are read."""
+    """The reader of memories of one system."""
 
-    # What `--format` calls it, and people.
+    # The name for `--format`, and the name for people.
     name: str
     title: str
-    # How sure it is that a source is one of these, from 0 to 1.
+    # Returns the probability that a source is of this system, from 0 to 1.
     recognise: Callable[[Source], float]
-    read: Callable[[Source], Iterator[DraftResult]]
+    read_drafts: Callable[[Source], Iterator[DraftResult]]
     mapping: tuple[FieldMapping, ...]
 
 
 class Survey(NamedTuple):
-    """What a source holds."""
+    """The counts of the contents of a source."""
 
     memories: int
     users: int
@@ -116,17 +120,17 @@ class Survey(NamedTuple):
     @classmethod
     def of(cls, results: Iterator[DraftResult]) -> Survey:
         memories, unreadable, users = 0, 0, set[str]()
-        for each in results:
-            if isinstance(each, ImportDraft):
+        for result in results:
+            if isinstance(result, ImportDraft):
                 memories += 1
-                users.add(each.user)
+                users.add(result.user)
             else:
                 unreadable += 1
         return cls(memories, len(users - {""}), unreadable)
 
 
 def build_memory(draft: ImportDraft, system: str, own: str) -> Memory:
-    """A draft as a memory of OAMS; `own` is the owner hash of whoever takes in what belongs to no user.
+    """Return a draft as a memory of OAMS; `own` is the owner hash of the importing owner, used without a user.
 
     OAMS 7: what the other system calls a user is the owner of its namespace.
     """
@@ -150,9 +154,11 @@ def build_memory(draft: ImportDraft, system: str, own: str) -> Memory:
     if draft.created is None:
         raise InvalidInput("nothing tells when it was written")
     created = format_instant(draft.created)
-    namespace = f"{_namespace_owner(draft.user) or own}:{_namespace_scope(draft.place or system)}"
+    namespace = f"{_namespace_owner(draft.user) or own}:{_namespace_scope(draft.scope or system)}"
     if draft.inputs:
-        metadata["dream_inputs"] = [[namespace, memory_key(each)] for each in draft.inputs]
+        metadata["dream_inputs"] = [
+            [namespace, memory_key(input_name)] for input_name in draft.inputs
+        ]
     memory: Memory = {
         "key": memory_key(draft.id),
         "namespace": namespace,
@@ -173,23 +179,23 @@ def build_memory(draft: ImportDraft, system: str, own: str) -> Memory:
 
 
 def memory_key(name: str) -> str:
-    """What a memory is called, as a key; a name that is none is known by its digest."""
+    """Return an id as a key of OAMS: the id, or its digest if it cannot be a key."""
     if 0 < len(name) <= MAX_KEY_CHARS and not _CONTROL.search(name) and json_text.is_unicode(name):
         return name
     return "sha256-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _namespace_owner(user: str) -> str:
-    """A user as the owner of a namespace, which has no space, slash or colon."""
+    """Return a user as the owner of a namespace, percent-encoded where needed."""
     return _escape_name(user, MAX_OWNER_CHARS)
 
 
-def _namespace_scope(place: str) -> str:
-    return _escape_name(place, MAX_SCOPE_CHARS)
+def _namespace_scope(scope: str) -> str:
+    return _escape_name(scope, MAX_SCOPE_CHARS)
 
 
 def unescape_name(name: str) -> str:
-    """What stands for itself in a part of a namespace, as its system calls it."""
+    """Return the name that a part of a namespace stands for: without percent-encoding that we added."""
     plain = unquote(name, errors="strict") if "%" in name and _PERCENT.fullmatch(name) else name
     return plain if _escape_name(plain, MAX_SCOPE_CHARS) == name else name
 
@@ -199,7 +205,7 @@ def _escape_name(name: str, most: int) -> str:
         lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace")), name
     )
     fit = fit.encode("utf-8", "replace").decode("utf-8")
-    # One that looks like the owner hash of a store would be taken for it.
+    # A name that looks like the owner hash of a store would be taken for one.
     is_reserved = fit.startswith("o-")
     if len(fit) <= most and not is_reserved:
         return fit
@@ -207,18 +213,18 @@ def _escape_name(name: str, most: int) -> str:
 
 
 def valid_tags(values: Sequence[object]) -> list[str]:
-    """Tags, each once; what is too long or empty is none, for the original document keeps it."""
-    texts = (each.strip() for each in values if isinstance(each, str))
-    return [each for each in dict.fromkeys(texts) if 0 < len(each) <= MAX_TAG_CHARS][:MAX_TAGS]
+    """Return the tags without duplicates, empty and too long ones; the original document keeps all."""
+    texts = (tag.strip() for tag in values if isinstance(tag, str))
+    return [tag for tag in dict.fromkeys(texts) if 0 < len(tag) <= MAX_TAG_CHARS][:MAX_TAGS]
 
 
-# --- reading documents that nobody checked ---------------------------------------------------------------------------
+# --- reading unchecked documents -------------------------------------------------------------------------------------
 
 
 def read_drafts(
     documents: Iterable[tuple[str, Any]], draft: Callable[[dict[str, Any], str], ImportDraft]
 ) -> Iterator[DraftResult]:
-    """What some documents say; one that is no object, or that `draft` refuses, is told with its place."""
+    """Yield the drafts of documents with their positions; for an invalid document its position and error."""
     for where, document in documents:
         try:
             if isinstance(document, MemorandaError):
@@ -241,7 +247,7 @@ def draft_turn(
     created: Instant,
     **metadata: str,
 ) -> ImportDraft:
-    """What somebody said in a conversation; of `said`, what says something."""
+    """Return the draft for one message of a conversation; empty values of `metadata` are left out."""
     return ImportDraft(
         where=where,
         id=name,
@@ -256,42 +262,42 @@ def draft_turn(
 
 def read_kind(document: Any, name: str) -> Kind:
     """Return the kind of memory that a field names; semantic, if it names none."""
-    found = document.get(name)
-    return next((known for known in KINDS if known == found), "semantic")
+    kind = document.get(name)
+    return next((memory_kind for memory_kind in KINDS if memory_kind == kind), "semantic")
 
 
 def read_share(document: Any, name: str) -> float | None:
     """Return a field that is a number from 0 to 1."""
-    found = document.get(name)
-    is_number = isinstance(found, int | float) and not isinstance(found, bool)
-    return float(found) if is_number and 0 <= found <= 1 else None
+    share = document.get(name)
+    is_number = isinstance(share, int | float) and not isinstance(share, bool)
+    return float(share) if is_number and 0 <= share <= 1 else None
 
 
 def read_object(document: Any, name: str) -> dict[str, Any]:
-    """A field that is an object; an empty one where it is none."""
-    found = document.get(name)
-    return found if isinstance(found, dict) else {}
+    """Return a field that is an object; an empty one for any other value."""
+    value = document.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def join_blocks(content: Any) -> str:
-    """What a message says: a text, or the texts among its blocks; images and the like are left to the original."""
+    """Return the text of a message: a text, or the joined texts of its blocks, without images and the like."""
     blocks = content if isinstance(content, list) else [content]
-    texts = (read_text(each, "text") if isinstance(each, dict) else each for each in blocks)
-    return "\n\n".join(each for each in texts if isinstance(each, str) and each.strip())
+    texts = (read_text(block, "text") if isinstance(block, dict) else block for block in blocks)
+    return "\n\n".join(block for block in texts if isinstance(block, str) and block.strip())
 
 
 def read_texts(document: Any, name: str) -> list[str]:
-    """The texts of a list."""
-    found = document.get(name)
+    """Return the non-empty texts in a field that is a list."""
+    values = document.get(name)
     return (
-        [each for each in found if isinstance(each, str) and each.strip()]
-        if isinstance(found, list)
+        [value for value in values if isinstance(value, str) and value.strip()]
+        if isinstance(values, list)
         else []
     )
 
 
 def read_text(document: Any, *names: str) -> str:
-    """The first of some fields that is a text and says something."""
+    """Return the first of some fields that is a non-empty text; else an empty text."""
     for name in names:
         value = document.get(name)
         if isinstance(value, str) and value.strip():
@@ -300,17 +306,18 @@ def read_text(document: Any, *names: str) -> str:
 
 
 def read_moment(document: Any, *names: str) -> Instant | None:
-    """The first of some fields that is a time."""
+    """Return the first of some fields that is a time; else None."""
     return next(
-        (found for name in names if (found := parse_moment(document.get(name))) is not None), None
+        (instant for name in names if (instant := parse_moment(document.get(name))) is not None),
+        None,
     )
 
 
 def first_moment(*moments: Instant | None) -> Instant:
-    """The first that is a time, and be it the beginning of 1970; the last always is one."""
-    found = next((each for each in moments if each is not None), None)
-    assert found is not None
-    return found
+    """Return the first that is not None; the last one never is. (0, the start of 1970, is a time, too.)"""
+    first = next((candidate for candidate in moments if candidate is not None), None)
+    assert first is not None
+    return first
 
 
 def parse_moment(value: Any) -> Instant | None:
@@ -322,7 +329,7 @@ def parse_moment(value: Any) -> Instant | None:
         return None
     if isinstance(value, int | float):
         milliseconds = value if abs(value) >= _MILLISECONDS else value * 1_000
-        # A number that no calendar reaches is no time: it counts something else.
+        # A number out of the range of a calendar is no time.
         return Instant(int(milliseconds)) if EARLIEST <= milliseconds <= LATEST else None
     match = _LOOSE.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= 40 else None
     if match is None:

@@ -23,7 +23,7 @@ from memoranda.bindings.files.importers.source import Source
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError
 
-# What was said, not what tools and settings answered.
+# Types of messages that are imported; those of tools and settings are left out.
 _SPEAKERS: Final = {"human": "User", "ai": "Assistant"}
 _COLUMNS: Final = ("id", "session_id", "message")
 
@@ -40,16 +40,17 @@ def _recognise(source: Source) -> float:
     return 0.9 if isinstance(data, dict) and "content" in data else 0.0
 
 
-def _read(source: Source) -> Iterator[DraftResult]:
-    for number, (where, session, document) in enumerate(_messages(source), start=1):
+def _read_langchain(source: Source) -> Iterator[DraftResult]:
+    for number, (where, session, document) in enumerate(_read_messages(source), start=1):
         if not isinstance(document, dict) or document.get("type") in (*_SPEAKERS, None):
             yield from read_drafts(
-                [(where, document)], partial(_draft, session=session, number=number, source=source)
+                [(where, document)],
+                partial(_draft_message, session=session, number=number, source=source),
             )
 
 
-def _messages(source: Source) -> Iterator[tuple[str, str, Any]]:
-    """Every message with its place and its session."""
+def _read_messages(source: Source) -> Iterator[tuple[str, str, Any]]:
+    """Yield every message as (position, session, document)."""
     if not source.is_database:
         yield from (
             (where, source.path.stem, document) for where, document in source.read_documents()
@@ -64,7 +65,7 @@ def _messages(source: Source) -> Iterator[tuple[str, str, Any]]:
         yield f"{source.name}: {row.get('id')}", str(row.get("session_id") or ""), document
 
 
-def _draft(
+def _draft_message(
     document: dict[str, Any], where: str, *, session: str, number: int, source: Source
 ) -> ImportDraft:
     data = document.get("data")
@@ -87,7 +88,7 @@ LANGCHAIN: Final = Importer(
     name="langchain",
     title="LangChain",
     recognise=_recognise,
-    read=_read,
+    read_drafts=_read_langchain,
     mapping=(
         FieldMapping(
             "a message of `human` or `ai`: `data.content`",

@@ -1,8 +1,8 @@
 """LangGraph's long-term memory: the `store` table of its SQLite store, or of its PostgreSQL store as `pg_dump` writes
 it, and items as JSON.
 
-A namespace such as `("users", "alice", "memories")` tells whose memory it is where it has a part that says so; all of
-it stays the place of the memory. What a value says is its text, or its fields where it has none.
+A namespace such as `("users", "alice", "memories")` tells the user, if one of its parts is a word for users; all of it
+becomes the scope of the memory. The text of a memory is a text field of the value, or else all its fields.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _COLUMNS: Final = (
     "expires_at",
     "ttl_minutes",
 )
-# What people and the tools around it call the text of a memory.
+# Names of the field with the text, as people and tools for LangGraph use them.
 TEXTS: Final = ("text", "content", "memory", "data", "value", "fact", "summary")
 _OWNERS: Final = ("users", "user", "user_id", "customers", "customer")
 _KINDS: Final = ("kind", "type", "category")
-# Under which our exports keep the metadata of a memory in its value.
+# The field of a value in which our exports keep the metadata of a memory.
 METADATA_KEY: Final = "memoranda:metadata"
 
 
@@ -66,25 +66,29 @@ _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "
 
 def _recognise(source: Source) -> float:
     if _DUMP in source.head:
-        return 0.95 if next(_dumped(source), None) is not None else 0.0
+        return 0.95 if next(_read_dump(source), None) is not None else 0.0
     if source.is_database:
         return 0.95 if {"prefix", "key", "value"} <= set(source.tables.get("store", ())) else 0.0
     document = source.first
     if not isinstance(document, dict) or not {"namespace", "key", "value"} <= document.keys():
         return 0.0
-    # The same names in OAMS, where a namespace and a value are texts.
+    # OAMS has fields of the same names, but its namespace is a text.
     return 0.95 if isinstance(document["namespace"], list) else 0.0
 
 
-def _read(source: Source) -> Iterator[DraftResult]:
+def _read_langgraph(source: Source) -> Iterator[DraftResult]:
     if source.is_database:
-        rows = ((_place(row, source), row) for row in source.read_rows("store", _COLUMNS, "prefix"))
+        rows = (
+            (_row_position(row, source), row)
+            for row in source.read_rows("store", _COLUMNS, "prefix")
+        )
         yield from read_drafts(
-            rows, lambda row, where: item_draft(_of_row(row), where, source.modified)
+            rows, lambda row, where: item_draft(_row_to_item(row), where, source.modified)
         )
     elif _DUMP in source.head:
         yield from read_drafts(
-            _dumped(source), lambda row, where: item_draft(_of_row(row), where, source.modified)
+            _read_dump(source),
+            lambda row, where: item_draft(_row_to_item(row), where, source.modified),
         )
     else:
         yield from read_drafts(
@@ -93,15 +97,17 @@ def _read(source: Source) -> Iterator[DraftResult]:
         )
 
 
-def _dumped(source: Source) -> Iterator[tuple[str, Any]]:
-    """The rows of the table in a dump, with their lines."""
+def _read_dump(source: Source) -> Iterator[tuple[str, Any]]:
+    """Yield the rows of the table in a dump, with their positions."""
     columns: list[str] = []
     for number, line in source.read_raw_lines():
         where = f"{source.name}:{number}"
         if not columns:
             match = _COPY.match(line)
             columns = (
-                [] if match is None else [each.strip(' "') for each in match[1].decode().split(",")]
+                []
+                if match is None
+                else [column.strip(' "') for column in match[1].decode().split(",")]
             )
             columns = columns if {"prefix", "key", "value"} <= set(columns) else []
             if _INSERT.match(line):
@@ -113,11 +119,11 @@ def _dumped(source: Source) -> Iterator[tuple[str, Any]]:
         elif line.rstrip(b"\r\n") == rb"\.":
             columns = []
         else:
-            yield where, _columns(line, columns)
+            yield where, _parse_copy_row(line, columns)
 
 
-def _columns(line: bytes, columns: list[str]) -> Any:
-    """One row of a COPY block, or why it is none."""
+def _parse_copy_row(line: bytes, columns: list[str]) -> Any:
+    """Return a row of a COPY block, or the error in its place."""
     try:
         fields = line.rstrip(b"\r\n").decode("utf-8").split("\t")
     except UnicodeDecodeError:
@@ -125,13 +131,13 @@ def _columns(line: bytes, columns: list[str]) -> Any:
     if len(fields) != len(columns):
         return InvalidInput(f"a row of {len(fields)} columns in a table of {len(columns)}")
     return {
-        name: _unescaped(field)
+        name: _unescape(field)
         for name, field in zip(columns, fields, strict=True)
         if field != "\\N"
     }
 
 
-def _unescaped(field: str) -> str:
+def _unescape(field: str) -> str:
     return (
         _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), field)
         if "\\" in field
@@ -139,14 +145,14 @@ def _unescaped(field: str) -> str:
     )
 
 
-def _place(row: dict[str, Any], source: Source) -> str:
+def _row_position(row: dict[str, Any], source: Source) -> str:
     return f"{source.name}: {row.get('prefix')}/{row.get('key')}"
 
 
-def _of_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the table as an item. Raises InvalidInput."""
+def _row_to_item(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of the table as an item in JSON. Raises InvalidInput."""
     value = row.get("value")
-    item = {name: held for name, held in row.items() if held is not None and name != "prefix"}
+    item = {name: column for name, column in row.items() if column is not None and name != "prefix"}
     document = json_text.parse(value) if isinstance(value, str | bytes) else value
     return {"namespace": str(row.get("prefix")).split("."), **item, "value": document}
 
@@ -154,13 +160,13 @@ def _of_row(row: dict[str, Any]) -> dict[str, Any]:
 def item_draft(document: dict[str, Any], where: str, modified: Instant) -> ImportDraft:
     """Read an item; `modified` is its time if it has none. Raises InvalidInput.
 
-    In its value our own exports say what an item has no word for.
+    Our own exports keep parts that an item has no field for in fields of its value.
     """
     path, key, value = document.get("namespace"), read_text(document, "key"), document.get("value")
-    is_path = isinstance(path, list) and all(isinstance(each, str) for each in path)
+    is_path = isinstance(path, list) and all(isinstance(part, str) for part in path)
     if not isinstance(path, list) or not is_path or not key or not isinstance(value, dict):
         raise InvalidInput("not an item of LangGraph: it needs `namespace`, `key` and `value`")
-    text = text_of(value)
+    text = value_text(value)
     if not text:
         raise InvalidInput("its value says nothing")
     kind = read_text(value, *_KINDS)
@@ -169,8 +175,8 @@ def item_draft(document: dict[str, Any], where: str, modified: Instant) -> Impor
         id=key,
         text=text,
         original=document,
-        user=_owner(path),
-        place=read_text(value, PROJECT_KEY) or ".".join(path),
+        user=_path_owner(path),
+        scope=read_text(value, PROJECT_KEY) or ".".join(path),
         session=read_text(value, SESSION_KEY),
         agent=read_text(value, AGENT_KEY),
         kind=read_kind(value, KIND_KEY),
@@ -181,41 +187,41 @@ def item_draft(document: dict[str, Any], where: str, modified: Instant) -> Impor
         created=first_moment(read_moment(document, "created_at"), modified),
         updated=read_moment(document, "updated_at"),
         expires=read_moment(document, "expires_at"),
-        metadata={**_metadata_in(value), "langgraph_namespace": path},
+        metadata={**_read_metadata(value), "langgraph_namespace": path},
     )
 
 
-def _metadata_in(value: dict[str, Any]) -> dict[str, Any]:
+def _read_metadata(value: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata of a memory that an export of ours kept in a value."""
-    told = read_object(value, METADATA_KEY).items()
+    fields = read_object(value, METADATA_KEY).items()
     return {
-        name: held
-        for name, held in told
+        name: field
+        for name, field in fields
         if not name.startswith("memoranda:") and name != ORIGIN_KEY
     }
 
 
-def _owner(path: Sequence[str]) -> str:
-    """Who follows a part that says that a user does."""
+def _path_owner(path: Sequence[str]) -> str:
+    """Return the part of a path after a word for users; empty if there is none."""
     return next((after for part, after in pairwise(path) if part.lower() in _OWNERS), "")
 
 
-def text_of(value: dict[str, Any]) -> str:
-    """What a value says: its text, or its fields one by one."""
+def value_text(value: dict[str, Any]) -> str:
+    """Return the text of a value, or else its fields, one on each line."""
     if text := read_text(value, *TEXTS):
         return text
-    told = (
-        f"{name}: {each if isinstance(each, str) else json_text.dump(each).decode()}"
-        for name, each in value.items()
+    lines = (
+        f"{name}: {field if isinstance(field, str) else json_text.dump(field).decode()}"
+        for name, field in value.items()
     )
-    return "\n".join(told)
+    return "\n".join(lines)
 
 
 LANGGRAPH: Final = Importer(
     name="langgraph",
     title="LangGraph",
     recognise=_recognise,
-    read=_read,
+    read_drafts=_read_langgraph,
     mapping=(
         FieldMapping("`value.text` (or `content`, `memory`, `data`, `fact`, `summary`)", "`value`"),
         FieldMapping("`value` without a text", "`value`: its fields, one a line"),

@@ -1,4 +1,4 @@
-"""Agent files of Letta (`.af`): the blocks of an agent's memory, and what was said.
+"""Agent files of Letta (`.af`): the blocks of an agent's memory, and the messages.
 
 Both forms: `agents` and `blocks`, and the older one of a single agent with `core_memory`. Tools, prompts and settings
 of the agent are no memories, and are left out.
@@ -26,7 +26,7 @@ from memoranda.bindings.files.importers.source import Source
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError
 
-# One agent with its messages, however long.
+# Bytes of one agent with its messages.
 _MAX_BYTES: Final = 128 * 1_048_576
 _SPEAKERS: Final = {"user": "User", "assistant": "Assistant"}
 _FORMS: Final = ({"agents", "blocks"}, {"core_memory", "messages"})
@@ -37,28 +37,30 @@ def _recognise(source: Source) -> float:
         mark in source.head for mark in (b'"agents"', b'"core_memory"')
     ):
         return 0.0
-    return 0.9 if any(each <= source.fields.keys() for each in _FORMS) else 0.0
+    return 0.9 if any(form <= source.fields.keys() for form in _FORMS) else 0.0
 
 
-def _read(source: Source) -> Iterator[DraftResult]:
+def _read_letta(source: Source) -> Iterator[DraftResult]:
     for name in ("blocks", "core_memory"):
-        yield from read_drafts(source.read_documents(name), partial(_block, source=source))
+        yield from read_drafts(source.read_documents(name), partial(_draft_block, source=source))
     for where, agent in source.read_documents("agents", max_bytes=_MAX_BYTES):
         if isinstance(agent, dict):
             messages = agent.get("messages")
-            listed = enumerate(messages if isinstance(messages, list) else (), start=1)
-            yield from _turns(
-                ((f"{where}: message {number}", each) for number, each in listed), agent, source
+            numbered = enumerate(messages if isinstance(messages, list) else (), start=1)
+            yield from _draft_turns(
+                ((f"{where}: message {number}", message) for number, message in numbered),
+                agent,
+                source,
             )
         else:
-            yield from read_drafts([(where, agent)], partial(_block, source=source))
-    alone: dict[str, Any] = {
+            yield from read_drafts([(where, agent)], partial(_draft_block, source=source))
+    fields: dict[str, Any] = {
         name: source.value(name) for name in ("id", "name") if name in source.fields
     }
-    yield from _turns(source.read_documents("messages"), alone, source)
+    yield from _draft_turns(source.read_documents("messages"), fields, source)
 
 
-def _block(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+def _draft_block(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
     label, text = read_text(document, "label"), read_text(document, "value")
     if not label or not text:
         raise InvalidInput("not a block of Letta: it needs a `label` and a `value`")
@@ -75,24 +77,24 @@ def _block(document: dict[str, Any], where: str, *, source: Source) -> ImportDra
     )
 
 
-def _turns(
+def _draft_turns(
     messages: Iterator[tuple[str, Any]], agent: dict[str, Any], source: Source
 ) -> Iterator[DraftResult]:
     for number, (where, message) in enumerate(messages, start=1):
-        text = _said(message) if isinstance(message, dict) else ""
+        text = _spoken_text(message) if isinstance(message, dict) else ""
         if text or not isinstance(message, dict):
             yield from read_drafts(
                 [(where, message)],
-                partial(_turn, text=text, agent=agent, number=number, source=source),
+                partial(_draft_turn, text=text, agent=agent, number=number, source=source),
             )
 
 
-def _said(message: dict[str, Any]) -> str:
-    """What a person or the agent said; empty for what tools answered, for events, and for what was only thought."""
+def _spoken_text(message: dict[str, Any]) -> str:
+    """Return the text that a person or the agent wrote; empty for results of tools, events and thoughts."""
     role = message.get("role")
     text = join_blocks(message.get("content")) or read_text(message, "text")
     if role == "user":
-        event = _object(text)
+        event = _parse_object(text)
         return (
             text
             if not event
@@ -104,19 +106,19 @@ def _said(message: dict[str, Any]) -> str:
     for call in calls if role == "assistant" and isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict) and function.get("name") == "send_message":
-            return read_text(_object(function.get("arguments")), "message")
+            return read_text(_parse_object(function.get("arguments")), "message")
     return text if role == "assistant" and not calls else ""
 
 
-def _object(text: Any) -> dict[str, Any]:
+def _parse_object(text: Any) -> dict[str, Any]:
     try:
-        found = json_text.parse(text) if isinstance(text, str) and text.startswith("{") else None
+        value = json_text.parse(text) if isinstance(text, str) and text.startswith("{") else None
     except MemorandaError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def _turn(
+def _draft_turn(
     message: dict[str, Any],
     where: str,
     *,
@@ -125,16 +127,16 @@ def _turn(
     number: int,
     source: Source,
 ) -> ImportDraft:
-    called = read_text(agent, "id", "name") or source.path.stem
+    agent_id = read_text(agent, "id", "name") or source.path.stem
     name = read_text(agent, "name")
     speaker = name if name and message.get("role") == "assistant" else _SPEAKERS[message["role"]]
     return draft_turn(
         message,
         where,
-        name=read_text(message, "id") or f"{called} {number}",
+        name=read_text(message, "id") or f"{agent_id} {number}",
         speaker=speaker,
         text=text,
-        session=called,
+        session=agent_id,
         created=first_moment(read_moment(message, "created_at"), source.modified),
         letta_agent=name,
     )
@@ -144,7 +146,7 @@ LETTA: Final = Importer(
     name="letta",
     title="Letta",
     recognise=_recognise,
-    read=_read,
+    read_drafts=_read_letta,
     mapping=(
         FieldMapping("block: `value`", "`value`; of the block `persona` a memory of identity"),
         FieldMapping("block: `label`", "a tag, and `metadata.letta_block`"),

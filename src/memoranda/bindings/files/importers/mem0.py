@@ -1,8 +1,8 @@
-"""Mem0: what `get_all` and `search` answer, exports of its platform with `memories` and `messages`, and the databases
-of its open-source library: the vectors that Qdrant or Chroma keep in a folder, and the history.
+"""Mem0: answers of `get_all` and `search`, exports of its platform with `memories` and `messages`, and the databases of
+its open-source library: the vectors that Qdrant or Chroma store in a folder, and the history.
 
 OAMS 7 maps it: a user is the owner of a namespace, and the role is kept as `metadata.mem0_role`. The history has only
-the texts, each memory's last one being what it says; what was deleted there is not taken in.
+texts, of which the last one of each memory is imported; deleted memories are left out.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _TELLING: Final = (
 )
 
 
-# What `get_all` answers beside what a person put into `metadata`.
+# Fields of an answer of `get_all`, besides those that a person put into `metadata`.
 _CORE: Final = (
     *(
         "id",
@@ -77,7 +77,7 @@ _CORE: Final = (
     ),
     "expiration_date",
 )
-# What a vector keeps for the library's own use.
+# Fields of a vector that only the library uses.
 _INTERNAL: Final = ("data", "document", "text_lemmatized", "attributed_to")
 
 
@@ -87,76 +87,85 @@ def _recognise(source: Source) -> float:
     ):
         return 0.95
     if source.is_database or source.is_folder:
-        return 0.9 if next(_stored(source), None) is not None else 0.0
-    told = source.first_documents(*_MEMORIES)
-    return 0.9 if any(each <= document.keys() for document in told for each in _TELLING) else 0.0
+        return 0.9 if next(_read_vectors(source), None) is not None else 0.0
+    documents = source.first_documents(*_MEMORIES)
+    return (
+        0.9
+        if any(names <= document.keys() for document in documents for names in _TELLING)
+        else 0.0
+    )
 
 
-def _read(source: Source) -> Iterator[DraftResult]:
+def _read_mem0(source: Source) -> Iterator[DraftResult]:
     if source.is_database and "history" in source.tables:
-        yield from _history(source)
+        yield from _read_history(source)
         return
     if source.is_database or source.is_folder:
         yield from read_drafts(
-            _stored(source), lambda document, where: memory_draft(document, where, source.modified)
+            _read_vectors(source),
+            lambda document, where: memory_draft(document, where, source.modified),
         )
         return
     memories = (
-        (f"{source.name}:{number}", each) for number, each in source.read_array(*_MEMORIES) or ()
+        (f"{source.name}:{number}", item) for number, item in source.read_array(*_MEMORIES) or ()
     )
     yield from read_drafts(
         memories, lambda document, where: memory_draft(document, where, source.modified)
     )
     if source.starts_with(b"{"):
         relations = (
-            (f"{source.name}: relation {number}", each)
-            for number, each in source.read_array(*_RELATIONS) or ()
+            (f"{source.name}: relation {number}", item)
+            for number, item in source.read_array(*_RELATIONS) or ()
         )
         yield from read_drafts(
-            relations, lambda document, where: _relation(document, where, source)
+            relations, lambda document, where: _draft_relation(document, where, source)
         )
         messages = (
-            (f"{source.name}: message {number}", each)
-            for number, each in source.read_array(*_MESSAGES) or ()
+            (f"{source.name}: message {number}", item)
+            for number, item in source.read_array(*_MESSAGES) or ()
         )
-        yield from read_drafts(messages, lambda document, where: _message(document, where, source))
+        yield from read_drafts(
+            messages, lambda document, where: _draft_message(document, where, source)
+        )
 
 
-def _stored(source: Source) -> Iterator[tuple[str, Any]]:
-    """What the vectors of memories keep, as `get_all` answers it; vectors of entities, and of others, are left out."""
-    for each in _databases(source):
-        collections = chroma_collections(each)
-        found = chroma_documents(each, set(collections.values())) if collections else iter(())
-        for where, document in qdrant_documents(each) if is_qdrant(each) else found:
+def _read_vectors(source: Source) -> Iterator[tuple[str, Any]]:
+    """Yield the memories stored with vectors, in the form of `get_all`; other vectors, as of entities, are left out."""
+    for database in _find_databases(source):
+        collections = chroma_collections(database)
+        documents = (
+            chroma_documents(database, set(collections.values())) if collections else iter(())
+        )
+        for where, document in qdrant_documents(database) if is_qdrant(database) else documents:
             if not isinstance(document, dict):
                 yield where, document
             elif isinstance(document.get("data"), str) and isinstance(document.get("hash"), str):
-                yield where, _answered(document)
+                yield where, _flatten_vector(document)
 
 
-def _databases(source: Source) -> Iterator[Source]:
+def _find_databases(source: Source) -> Iterator[Source]:
     if source.is_database:
         yield source
         return
     for member in source.members:
-        # As each of them lays out its own folder; another one may hold anything beside.
+        # The paths that Chroma and Qdrant use; other databases in the folder are ignored.
         if member == CHROMA_FILE or fnmatchcase(member, f"collection/*/{QDRANT_FILE}"):
             yield Source(source.path / member)
 
 
-def _answered(document: dict[str, Any]) -> dict[str, Any]:
-    held = {"memory": document["data"], **document}
-    more = {name: value for name, value in held.items() if name not in (*_CORE, *_INTERNAL)}
+def _flatten_vector(document: dict[str, Any]) -> dict[str, Any]:
+    fields = {"memory": document["data"], **document}
+    metadata = {name: value for name, value in fields.items() if name not in (*_CORE, *_INTERNAL)}
     return {
-        **{name: held[name] for name in _CORE if held.get(name) is not None},
-        "metadata": more or None,
+        **{name: fields[name] for name in _CORE if fields.get(name) is not None},
+        "metadata": metadata or None,
     }
 
 
 def memory_draft(document: dict[str, Any], where: str, modified: Instant) -> ImportDraft:
     """Read a memory of Mem0; `modified` is its time if it has none. Raises InvalidInput.
 
-    Under `metadata` our own exports say what Mem0 has no word for.
+    Our own exports keep parts that Mem0 has no field for in `metadata`.
     """
     text = read_text(document, "memory", "data", "text")
     if not text:
@@ -164,8 +173,8 @@ def memory_draft(document: dict[str, Any], where: str, modified: Instant) -> Imp
     name = read_text(document, "id") or read_text(document, "hash")
     if not name:
         raise InvalidInput("not a memory of Mem0: it has no `id`")
-    told = read_object(document, "metadata")
-    theirs = {name: value for name, value in told.items() if not name.startswith("memoranda:")}
+    fields = read_object(document, "metadata")
+    theirs = {name: value for name, value in fields.items() if not name.startswith("memoranda:")}
     categories = document.get("categories")
     created = first_moment(read_moment(document, "created_at"), modified)
     return ImportDraft(
@@ -174,18 +183,18 @@ def memory_draft(document: dict[str, Any], where: str, modified: Instant) -> Imp
         text=text,
         original=document,
         user=read_text(document, "user_id"),
-        place=read_text(told, PROJECT_KEY),
+        scope=read_text(fields, PROJECT_KEY),
         session=read_text(document, "run_id"),
         agent=read_text(document, "agent_id"),
-        kind=read_kind(told, KIND_KEY),
-        confidence=read_share(told, "confidence"),
-        valid_from=read_moment(told, VALID_FROM_KEY),
-        valid_to=read_moment(told, VALID_TO_KEY),
+        kind=read_kind(fields, KIND_KEY),
+        confidence=read_share(fields, "confidence"),
+        valid_from=read_moment(fields, VALID_FROM_KEY),
+        valid_to=read_moment(fields, VALID_TO_KEY),
         tags=categories if isinstance(categories, list) else (),
         created=created,
         updated=read_moment(document, "updated_at"),
-        # A day, unless an export of ours tells the instant.
-        expires=read_moment(told, EXPIRES_KEY) or read_moment(document, "expiration_date"),
+        # Mem0 has a day; our own exports add the instant.
+        expires=read_moment(fields, EXPIRES_KEY) or read_moment(document, "expiration_date"),
         metadata={
             **({"mem0_role": role} if (role := read_text(document, "role")) else {}),
             **({"mem0_agent": agent} if (agent := read_text(document, "agent_id")) else {}),
@@ -194,8 +203,8 @@ def memory_draft(document: dict[str, Any], where: str, modified: Instant) -> Imp
     )
 
 
-def _relation(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
-    """An edge of its graph: who, how, and to whom."""
+def _draft_relation(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
+    """Return the draft of an edge of Mem0's graph."""
     subject, relation = (
         read_text(document, "source"),
         read_text(document, "relationship", "relation"),
@@ -214,7 +223,7 @@ def _relation(document: dict[str, Any], where: str, source: Source) -> ImportDra
     )
 
 
-def _message(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
+def _draft_message(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
     text, number = read_text(document, "content"), where.rpartition(" ")[2]
     if not text:
         raise InvalidInput("not a message of Mem0: it says nothing under `content`")
@@ -232,29 +241,29 @@ def _message(document: dict[str, Any], where: str, source: Source) -> ImportDraf
     )
 
 
-def _history(source: Source) -> Iterator[DraftResult]:
-    """The last text of every memory that is still there; when it was first said, the first row tells."""
+def _read_history(source: Source) -> Iterator[DraftResult]:
+    """Yield the last text of every memory that was not deleted; its first row has the time of creation."""
     last: dict[str, dict[str, Any]] = {}
-    begun: dict[str, Any] = {}
+    created: dict[str, Any] = {}
     for row in source.read_rows("history", _HISTORY, "created_at"):
         name = row.get("memory_id")
         if isinstance(name, str):
-            begun.setdefault(name, row.get("created_at"))
+            created.setdefault(name, row.get("created_at"))
             last[name] = row
-    there = (
+    current = (
         (f"{source.name}: {name}", row)
         for name, row in last.items()
         if not row.get("is_deleted") and row.get("event") != "DELETE"
     )
     yield from read_drafts(
-        there,
-        lambda row, where: _last(
-            row, where, first_moment(parse_moment(begun[row["memory_id"]]), source.modified)
+        current,
+        lambda row, where: _draft_history_row(
+            row, where, first_moment(parse_moment(created[row["memory_id"]]), source.modified)
         ),
     )
 
 
-def _last(row: dict[str, Any], where: str, created: Instant) -> ImportDraft:
+def _draft_history_row(row: dict[str, Any], where: str, created: Instant) -> ImportDraft:
     text, role = read_text(row, "new_memory"), read_text(row, "role")
     if not text:
         raise InvalidInput("its last row in the history says nothing")
@@ -273,7 +282,7 @@ MEM0: Final = Importer(
     name="mem0",
     title="Mem0",
     recognise=_recognise,
-    read=_read,
+    read_drafts=_read_mem0,
     mapping=(
         FieldMapping("`memory`", "`value`"),
         FieldMapping("`id` (or `hash`)", "`key`"),

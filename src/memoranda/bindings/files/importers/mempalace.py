@@ -1,9 +1,9 @@
-"""MemPalace: the folder of a palace, either of its databases alone, what it exports as Markdown, or its graph as JSON
-with `nodes` and `edges`.
+"""MemPalace: the folder of a palace, either of its databases alone, its Markdown export, or its graph as JSON with
+`nodes` and `edges`.
 
 OAMS 7 maps it: every node is a memory, and an edge makes the node that it starts from the parent of the one it leads
 to, with its type as `metadata.mempalace_edge_type`. In the knowledge graph an edge is a statement with times of its
-own, and so a memory itself, whose parent is its subject. What was filed word for word, a drawer, is a node too.
+own, and so a memory itself, whose parent is its subject. A drawer, which holds a filed text, is a node, too.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from memoranda.errors import InvalidInput, MemorandaError
 
 _DRAWERS: Final = "mempalace_drawers"
 _FILES: Final = (CHROMA_FILE, "knowledge_graph.sqlite3")
-# An export: one file a room, one section a drawer, with its words as a quotation.
+# An export has one file for each room, and one section for each drawer, with its text as a quotation.
 _INDEX: Final = "index.md"
 _INDEX_START: Final = b"# Palace Export"
 _ROOM: Final = re.compile(r"# ([^\n]*?) / ([^\n]*)\n")
 _SECTION: Final = re.compile(r"^## ", re.MULTILINE)
-_EXPORTED: Final = re.compile(
+_DRAWER: Final = re.compile(
     r"([^\n]+)\n\n((?:>[^\n]*\n)+)\n\| Field \| Value \|\n\|[-|]+\|\n"
     r"\| Source \| ([^\n]*) \|\n\| Filed \| ([^\n]*) \|\n\| Added by \| ([^\n]*) \|\n"
 )
@@ -59,7 +59,7 @@ _TRIPLES: Final = (
     "extracted_at",
 )
 _ENTITIES: Final = ("id", "name", "type", "properties", "created_at")
-# How exports of graphs call what an edge joins, and its type.
+# Names that exports of graphs use for the two ends of an edge, and for its type.
 _FROM: Final = ("source", "from", "source_id")
 _TO: Final = ("target", "to", "target_id")
 _TYPE: Final = ("type", "edge_type", "relation", "label")
@@ -71,7 +71,12 @@ def _recognise(source: Source) -> float:
         return 0.95
     if source.is_folder or source.is_database:
         return (
-            0.95 if any(_is_graph(each) or _is_palace(each) for each in _databases(source)) else 0.0
+            0.95
+            if any(
+                _has_graph(database) or _has_drawers(database)
+                for database in _find_databases(source)
+            )
+            else 0.0
         )
     if not source.starts_with(b"{") or b'"nodes"' not in source.head:
         return 0.0
@@ -89,43 +94,43 @@ def _is_export(source: Source) -> bool:
     return _INDEX in source.members and source.member_head(_INDEX).startswith(_INDEX_START)
 
 
-def _databases(source: Source) -> Iterator[Source]:
+def _find_databases(source: Source) -> Iterator[Source]:
     if source.is_database:
         yield source
     elif source.is_folder:
         yield from (Source(source.path / name) for name in _FILES if (source.path / name).is_file())
 
 
-def _is_graph(source: Source) -> bool:
+def _has_graph(source: Source) -> bool:
     return {"subject", "predicate", "object"} <= set(
         source.tables.get("triples", ())
     ) and "entities" in source.tables
 
 
-def _is_palace(source: Source) -> bool:
+def _has_drawers(source: Source) -> bool:
     return _DRAWERS in chroma_collections(source)
 
 
-def _read(source: Source) -> Iterator[DraftResult]:
+def _read_mempalace(source: Source) -> Iterator[DraftResult]:
     if not source.is_folder and not source.is_archive and not source.is_database:
-        into: dict[str, list[dict[str, Any]]] = {}
+        edges_into: dict[str, list[dict[str, Any]]] = {}
         for _, edge in source.read_documents("edges"):
             if isinstance(edge, dict):
-                into.setdefault(read_text(edge, *_TO), []).append(edge)
+                edges_into.setdefault(read_text(edge, *_TO), []).append(edge)
         yield from read_drafts(
-            source.read_documents("nodes"), partial(_node, into=into, source=source)
+            source.read_documents("nodes"), partial(_draft_node, into=edges_into, source=source)
         )
         return
     if _is_export(source):
-        yield from read_drafts(_exported(source), partial(_drawer, source=source))
-    for each in _databases(source):
-        if _is_palace(each):
-            yield from read_drafts(_drawers(each), partial(_drawer, source=each))
-        if _is_graph(each):
-            yield from _graph(each)
+        yield from read_drafts(_read_export(source), partial(_draft_drawer, source=source))
+    for database in _find_databases(source):
+        if _has_drawers(database):
+            yield from read_drafts(_read_drawers(database), partial(_draft_drawer, source=database))
+        if _has_graph(database):
+            yield from _read_graph(database)
 
 
-def _node(
+def _draft_node(
     document: dict[str, Any], where: str, *, into: dict[str, list[dict[str, Any]]], source: Source
 ) -> ImportDraft:
     name, text = read_text(document, "id"), read_text(document, *_TEXT)
@@ -138,8 +143,8 @@ def _node(
         id=name,
         text=text,
         original=document,
-        place=read_text(document, "wing"),
-        tags=[read_text(document, each) for each in ("room", "type")],
+        scope=read_text(document, "wing"),
+        tags=[read_text(document, field) for field in ("room", "type")],
         created=first_moment(read_moment(document, "created_at", "filed_at"), source.modified),
         updated=read_moment(document, "updated_at"),
         parent=read_text(edges[0], *_FROM) if edges else "",
@@ -151,36 +156,36 @@ def _node(
     )
 
 
-# --- what was filed --------------------------------------------------------------------------------------------------
+# --- drawers ---------------------------------------------------------------------------------------------------------
 
 
-def _drawers(source: Source) -> Iterator[tuple[str, Any]]:
-    """What each drawer holds; what is an index of others is left out."""
+def _read_drawers(source: Source) -> Iterator[tuple[str, Any]]:
+    """Yield the drawers in the database of a palace, without the collection that indexes them."""
     return chroma_documents(source, {chroma_collections(source)[_DRAWERS]})
 
 
-def _exported(source: Source) -> Iterator[tuple[str, Any]]:
-    """The drawers of an export as Markdown, with the names that they have in the palace."""
+def _read_export(source: Source) -> Iterator[tuple[str, Any]]:
+    """Yield the drawers of a Markdown export, with the field names of the database."""
     for member in source.members:
         if member == _INDEX or not member.endswith(".md"):
             continue
-        text = source.read(member).decode("utf-8", "replace").replace("\r\n", "\n")
+        text = source.read_bytes(member).decode("utf-8", "replace").replace("\r\n", "\n")
         room = _ROOM.match(text)
         for number, section in enumerate(_SECTION.split(text)[1:], start=1):
-            where, found = f"{source.where(member)}: section {number}", _EXPORTED.match(section)
-            if found is None or room is None:
+            where, match = f"{source.where(member)}: section {number}", _DRAWER.match(section)
+            if match is None or room is None:
                 yield where, InvalidInput("not a drawer as MemPalace exports it")
                 continue
-            name, quoted, origin, filed, added = found.groups()
+            name, quoted, origin, filed, author = match.groups()
             words = "\n".join(
                 line.removeprefix(">").removeprefix(" ") for line in quoted.splitlines()
             )
-            fields = {"source_file": origin, "filed_at": filed, "added_by": added}
-            known = {each: value for each, value in fields.items() if value != "unknown"}
-            yield where, {"id": name, "document": words, "wing": room[1], "room": room[2], **known}
+            fields = {"source_file": origin, "filed_at": filed, "added_by": author}
+            stated = {field: value for field, value in fields.items() if value != "unknown"}
+            yield where, {"id": name, "document": words, "wing": room[1], "room": room[2], **stated}
 
 
-def _drawer(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+def _draft_drawer(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
     name, text = read_text(document, "id"), read_text(document, "document")
     if not name or not text:
         raise InvalidInput("a drawer without words")
@@ -190,7 +195,7 @@ def _drawer(document: dict[str, Any], where: str, *, source: Source) -> ImportDr
         id=name,
         text=text,
         original=document,
-        place=wing,
+        scope=wing,
         tags=(room,),
         created=first_moment(read_moment(document, "filed_at", "created_at"), source.modified),
         updated=read_moment(document, "last_modified"),
@@ -202,34 +207,38 @@ def _drawer(document: dict[str, Any], where: str, *, source: Source) -> ImportDr
 # --- the knowledge graph ---------------------------------------------------------------------------------------------
 
 
-def _graph(source: Source) -> Iterator[DraftResult]:
+def _read_graph(source: Source) -> Iterator[DraftResult]:
     names: dict[object, str] = {}
     for row in source.read_rows("entities", _ENTITIES, "id"):
         names[row.get("id")] = read_text(row, "name")
         yield from read_drafts(
-            [(f"{source.name}: {row.get('id')}", row)], partial(_entity, source=source)
+            [(f"{source.name}: {row.get('id')}", row)], partial(_draft_entity, source=source)
         )
     for row in source.read_rows("triples", _TRIPLES, "id"):
         yield from read_drafts(
-            [(f"{source.name}: {row.get('id')}", row)], partial(_triple, names=names, source=source)
+            [(f"{source.name}: {row.get('id')}", row)],
+            partial(_draft_triple, names=names, source=source),
         )
 
 
-def _entity(row: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
-    called, name, kind = read_text(row, "id"), read_text(row, "name"), read_text(row, "type")
-    if not called or not name:
+def _draft_entity(row: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+    entity_id, name, kind = read_text(row, "id"), read_text(row, "name"), read_text(row, "type")
+    if not entity_id or not name:
         raise InvalidInput("an entity without a name")
     kind = "" if kind == "unknown" else kind
     try:
         properties = json_text.parse(row.get("properties") or "{}")
     except MemorandaError:
         properties = None
-    told = properties.items() if isinstance(properties, dict) else ()
+    items = properties.items() if isinstance(properties, dict) else ()
     return ImportDraft(
         where=where,
-        id=called,
+        id=entity_id,
         text="\n".join(
-            [f"{name} is a {kind}" if kind else name, *(f"{each}: {value}" for each, value in told)]
+            [
+                f"{name} is a {kind}" if kind else name,
+                *(f"{field}: {value}" for field, value in items),
+            ]
         ),
         original=row,
         tags=(kind,) if kind else (),
@@ -237,11 +246,11 @@ def _entity(row: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
     )
 
 
-def _triple(
+def _draft_triple(
     row: dict[str, Any], where: str, *, names: dict[object, str], source: Source
 ) -> ImportDraft:
     subject, relation, target = (
-        read_text(row, each) for each in ("subject", "predicate", "object")
+        read_text(row, column) for column in ("subject", "predicate", "object")
     )
     if not (subject and relation and target and read_text(row, "id")):
         raise InvalidInput("a statement needs `id`, `subject`, `predicate` and `object`")
@@ -266,7 +275,7 @@ MEMPALACE: Final = Importer(
     name="mempalace",
     title="MemPalace",
     recognise=_recognise,
-    read=_read,
+    read_drafts=_read_mempalace,
     mapping=(
         FieldMapping("`nodes`, each", "a memory (OAMS §7)"),
         FieldMapping(

@@ -38,32 +38,37 @@ def _recognise(source: Source) -> float:
         return 0.95 if {"mif_version", "memories"} <= source.fields.keys() else 0.0
     if b'"@id"' not in source.head:
         return 0.0
-    told = [
+    documents = [
         *source.first_documents(_GRAPH),
         {name: source.value(name) for name in ("@type", "content")},
     ]
     return (
         0.9
-        if any(each.get("@type") in _LINKED and read_text(each, "content") for each in told)
+        if any(
+            document.get("@type") in _LINKED and read_text(document, "content")
+            for document in documents
+        )
         else 0.0
     )
 
 
-def _read(source: Source) -> Iterator[DraftResult]:
+def _read_mif(source: Source) -> Iterator[DraftResult]:
     if "mif_version" in source.fields:
-        yield from read_drafts(source.read_documents("memories"), partial(_memory, source=source))
+        yield from read_drafts(
+            source.read_documents("memories"), partial(_draft_memory, source=source)
+        )
         graph = source.value("knowledge_graph")
-        yield from _graph(graph, source) if isinstance(graph, dict) else ()
+        yield from _read_graph(graph, source) if isinstance(graph, dict) else ()
     elif _GRAPH in source.fields:
-        yield from read_drafts(source.read_documents(_GRAPH), partial(_linked, source=source))
+        yield from read_drafts(source.read_documents(_GRAPH), partial(_draft_linked, source=source))
     elif source.fields:
         document = {name: source.value(name) for name in source.fields}
-        yield from read_drafts([(source.name, document)], partial(_linked, source=source))
+        yield from read_drafts([(source.name, document)], partial(_draft_linked, source=source))
     else:
-        yield from read_drafts(source.read_documents(), partial(_linked, source=source))
+        yield from read_drafts(source.read_documents(), partial(_draft_linked, source=source))
 
 
-def _memory(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+def _draft_memory(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
     name, text = read_text(document, "id"), read_text(document, "content")
     if not name or not text:
         raise InvalidInput("not a memory of MIF: it needs an `id` and a `content`")
@@ -87,28 +92,28 @@ def _memory(document: dict[str, Any], where: str, *, source: Source) -> ImportDr
     )
 
 
-def _graph(graph: dict[str, Any], source: Source) -> Iterator[DraftResult]:
-    """Relations between entities, which they name."""
-    listed = (graph.get(name) for name in ("entities", "relationships"))
-    entities, relations = (each if isinstance(each, list) else [] for each in listed)
+def _read_graph(graph: dict[str, Any], source: Source) -> Iterator[DraftResult]:
+    """Yield the relations between entities, which refer to entities by id."""
+    lists = (graph.get(name) for name in ("entities", "relationships"))
+    entities, relations = (item if isinstance(item, list) else [] for item in lists)
     names = {
-        read_text(each, "id"): read_text(each, "name")
-        for each in entities
-        if isinstance(each, dict)
+        read_text(item, "id"): read_text(item, "name")
+        for item in entities
+        if isinstance(item, dict)
     }
-    places = (
-        (f"{source.name}: relationship {number}", each)
-        for number, each in enumerate(relations, start=1)
+    numbered = (
+        (f"{source.name}: relationship {number}", item)
+        for number, item in enumerate(relations, start=1)
     )
-    yield from read_drafts(places, partial(_relation, names=names, source=source))
+    yield from read_drafts(numbered, partial(_draft_relation, names=names, source=source))
 
 
-def _relation(
+def _draft_relation(
     document: dict[str, Any], where: str, *, names: dict[str, str], source: Source
 ) -> ImportDraft:
     ends = [
-        read_text(document, each)
-        for each in ("source_entity_id", "relation_type", "target_entity_id")
+        read_text(document, field)
+        for field in ("source_entity_id", "relation_type", "target_entity_id")
     ]
     if not all(ends):
         raise InvalidInput("a relationship of MIF needs two entities and a `relation_type`")
@@ -126,7 +131,7 @@ def _relation(
     )
 
 
-def _linked(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+def _draft_linked(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
     name, text = read_text(document, "@id", "id"), read_text(document, "content")
     if not name or not text:
         raise InvalidInput("not a memory of MIF: it needs an `@id` and a `content`")
@@ -139,7 +144,7 @@ def _linked(document: dict[str, Any], where: str, *, source: Source) -> ImportDr
         id=name,
         text=text,
         original={field: value for field, value in document.items() if field != "embedding"},
-        place=read_text(document, "namespace"),
+        scope=read_text(document, "namespace"),
         kind=_KINDS.get(kind.lower(), "semantic"),
         tags=(kind.lower(), *read_texts(document, "tags")),
         created=first_moment(
@@ -158,7 +163,7 @@ MIF: Final = Importer(
     name="mif",
     title="Memory Interchange Format (MIF)",
     recognise=_recognise,
-    read=_read,
+    read_drafts=_read_mif,
     mapping=(
         FieldMapping("`content`", "`value`"),
         FieldMapping("`id`, or `@id`", "`key`"),
@@ -183,6 +188,6 @@ MIF: Final = Importer(
             "JSON-LD: `provenance.confidence`, `wasDerivedFrom`",
             "`metadata.confidence`, `source_id`",
         ),
-        FieldMapping("embeddings", "made anew"),
+        FieldMapping("embeddings", "computed again"),
     ),
 )

@@ -1,8 +1,8 @@
 """Notes: Markdown and text as people and agents keep them, one memory for each file.
 
-An Obsidian vault, any folder of notes, or one of them; what basic-memory keeps; the folder of Anthropic's memory tool;
-and the files in which a project tells coding agents how it works, of which each section is a memory of its own.
-Whoever wants the folder and the memory to stay the same from then on takes `memoranda sync` instead.
+An Obsidian vault, any folder of notes, or a single note; the notes of basic-memory; the folder of Anthropic's memory
+tool; and files with rules for coding agents, of which each section is a memory of its own. An import copies once:
+`memoranda sync` keeps a folder and the store the same.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from memoranda.model.memory import KINDS, Kind
 
 _NOTES: Final = (".md", ".markdown")
 _TEXTS: Final = (*_NOTES, ".txt")
-# Records of ours and memories of OAMS are no notes.
+# Endings of our records and of memories of OAMS, which are no notes.
 _RECORDS: Final = (".ump.md", ".oams.md")
 _RULES: Final = (
     "claude.md",
@@ -39,7 +39,7 @@ _RULES: Final = (
     "copilot-instructions.md",
 )
 _RULES_ENDING: Final = ".mdc"
-# A note is read whole into one memory.
+# Bytes of one note, which becomes one memory.
 _MAX_BYTES: Final = 1_048_576
 _CREATED: Final = ("created", "created_at", "date", "date created")
 _UPDATED: Final = ("updated", "updated_at", "modified", "last_modified", "date modified")
@@ -56,22 +56,24 @@ def _is_note(name: str, endings: Sequence[str] = _TEXTS) -> bool:
     return lowered.endswith(tuple(endings)) and not lowered.endswith(_RECORDS)
 
 
-def _files(source: Source, endings: Sequence[str] = _TEXTS) -> Iterator[tuple[str | None, str]]:
-    """The notes of a source: which member, and its name."""
+def _find_notes(
+    source: Source, endings: Sequence[str] = _TEXTS
+) -> Iterator[tuple[str | None, str]]:
+    """Yield the notes of a source as (member, or None for the file itself; name)."""
     if source.is_folder or source.is_archive:
-        yield from ((each, each) for each in source.members if _is_note(each, endings))
+        yield from ((member, member) for member in source.members if _is_note(member, endings))
     else:
         yield None, source.path.name
 
 
-def _each(
+def _read_each_note(
     source: Source, endings: Sequence[str], drafts: Callable[..., Iterator[DraftResult]]
 ) -> Iterator[DraftResult]:
-    """What is made of each note, or why it cannot be read."""
-    for member, name in _files(source, endings):
+    """Yield the drafts that a function makes of each note, or the error of a note that cannot be read."""
+    for member, name in _find_notes(source, endings):
         where = source.where(member)
         try:
-            note = Note.parse(source.read(member, max_bytes=_MAX_BYTES))
+            note = Note.parse(source.read_bytes(member, max_bytes=_MAX_BYTES))
         except MemorandaError as error:
             yield Unreadable(where, error)
             continue
@@ -81,15 +83,17 @@ def _each(
         yield from drafts(note, name, where, source.modified_at(member))
 
 
-def _note(
+def _draft_note(
     note: Note, name: str, where: str, modified: Instant, tags: Sequence[str] = (), **metadata: Any
 ) -> Iterator[DraftResult]:
-    """A note as a memory. An empty one says nothing, and is none."""
+    """Yield the draft of a note; nothing for an empty one."""
     if not note.text.strip():
         return
     title = note.title or PurePosixPath(name).stem
     links = list(dict.fromkeys(target for _, target in links_in(note.text)))
-    kind: Kind = next((known for known in KINDS if known == note.kind), "semantic")
+    kind: Kind = next(
+        (memory_kind for memory_kind in KINDS if memory_kind == note.kind), "semantic"
+    )
     yield ImportDraft(
         where=where,
         id=name,
@@ -97,8 +101,8 @@ def _note(
         original=note.data().decode("utf-8"),
         kind=kind,
         tags=[*(note.tags or ()), *tags],
-        created=_moment(note, _CREATED) or modified,
-        updated=_moment(note, _UPDATED) or modified,
+        created=_property_moment(note, _CREATED) or modified,
+        updated=_property_moment(note, _UPDATED) or modified,
         source=name,
         metadata={
             "title": title,
@@ -109,12 +113,12 @@ def _note(
     )
 
 
-def _moment(note: Note, names: Sequence[str]) -> Instant | None:
+def _property_moment(note: Note, names: Sequence[str]) -> Instant | None:
     properties = note.properties
     if properties is None:
         return None
     return next(
-        (found for name in names if (found := parse_moment(properties.text(name))) is not None),
+        (instant for name in names if (instant := parse_moment(properties.text(name))) is not None),
         None,
     )
 
@@ -124,29 +128,29 @@ def _moment(note: Note, names: Sequence[str]) -> Instant | None:
 
 def _recognise_notes(source: Source) -> float:
     if not (source.is_folder or source.is_archive):
-        return 0.6 if _is_note(source.path.name) and not _is_ours(source) else 0.0
+        return 0.6 if _is_note(source.path.name) and not _is_memoranda_file(source) else 0.0
     if source.is_folder and (source.path / ".obsidian").is_dir():
         return 0.95
-    if not any(_is_note(each, _NOTES) for each in source.members):
+    if not any(_is_note(member, _NOTES) for member in source.members):
         return 0.0
     # A folder with records of ours among its notes is read file by file.
-    return 0.0 if any(each.lower().endswith(_RECORDS) for each in source.members) else 0.6
+    return 0.0 if any(member.lower().endswith(_RECORDS) for member in source.members) else 0.6
 
 
-def _is_ours(source: Source) -> bool:
-    """Whether a file says itself that it is a record, or memories of OAMS."""
+def _is_memoranda_file(source: Source) -> bool:
+    """Return True if the text of a file marks it as a record, or as memories of OAMS."""
     return any(mark in source.head for mark in (b"\nump:", b"## key: "))
 
 
 def _read_notes(source: Source) -> Iterator[DraftResult]:
-    return _each(source, _TEXTS, _note)
+    return _read_each_note(source, _TEXTS, _draft_note)
 
 
 NOTES: Final = Importer(
     name="notes",
     title="notes",
     recognise=_recognise_notes,
-    read=_read_notes,
+    read_drafts=_read_notes,
     mapping=(
         FieldMapping("the text below the properties", "`value`"),
         FieldMapping("the path in the folder", "`key`, and `source_id`"),
@@ -167,8 +171,8 @@ NOTES: Final = Importer(
 
 
 def _recognise_basic_memory(source: Source) -> float:
-    """By the permalink that it gives every note."""
-    for member, name in _files(source, _NOTES):
+    """Return the probability of basic-memory, judged by the permalink that every note has."""
+    for member, name in _find_notes(source, _NOTES):
         if not _is_note(name, _NOTES):
             return 0.0
         head = source.head if member is None else source.member_head(member)
@@ -180,25 +184,27 @@ def _recognise_basic_memory(source: Source) -> float:
     return 0.0
 
 
-def _basic_memory(note: Note, name: str, where: str, modified: Instant) -> Iterator[DraftResult]:
+def _draft_basic_memory(
+    note: Note, name: str, where: str, modified: Instant
+) -> Iterator[DraftResult]:
     observations = [
-        {"category": each[1], "text": each[2]} for each in _OBSERVATION.finditer(note.text)
+        {"category": match[1], "text": match[2]} for match in _OBSERVATION.finditer(note.text)
     ]
-    categories = [each["category"] for each in observations]
+    categories = [match["category"] for match in observations]
     permalink = None if note.properties is None else note.properties.text("permalink")
-    more = {"observations": observations} if observations else {}
-    yield from _note(note, permalink or name, where, modified, categories, **more)
+    metadata = {"observations": observations} if observations else {}
+    yield from _draft_note(note, permalink or name, where, modified, categories, **metadata)
 
 
 def _read_basic_memory(source: Source) -> Iterator[DraftResult]:
-    return _each(source, _NOTES, _basic_memory)
+    return _read_each_note(source, _NOTES, _draft_basic_memory)
 
 
 BASIC_MEMORY: Final = Importer(
     name="basic-memory",
     title="basic-memory",
     recognise=_recognise_basic_memory,
-    read=_read_basic_memory,
+    read_drafts=_read_basic_memory,
     mapping=(
         FieldMapping("`permalink`", "`key`"),
         FieldMapping(
@@ -215,25 +221,25 @@ BASIC_MEMORY: Final = Importer(
 
 
 def _recognise_memory_tool(source: Source) -> float:
-    """By the name of its folder, in which there are only texts."""
+    """Return the probability of the memory tool: the name of its folder, with only text files in it."""
     if not source.is_folder or source.path.resolve().name != "memories":
         return 0.0
     return (
         0.7
-        if source.members and all(_is_note(each, (*_TEXTS, ".xml")) for each in source.members)
+        if source.members and all(_is_note(member, (*_TEXTS, ".xml")) for member in source.members)
         else 0.0
     )
 
 
 def _read_memory_tool(source: Source) -> Iterator[DraftResult]:
-    return _each(source, (*_TEXTS, ".xml"), _note)
+    return _read_each_note(source, (*_TEXTS, ".xml"), _draft_note)
 
 
 MEMORY_TOOL: Final = Importer(
     name="memory-tool",
     title="Anthropic's memory tool",
     recognise=_recognise_memory_tool,
-    read=_read_memory_tool,
+    read_drafts=_read_memory_tool,
     mapping=(
         FieldMapping("a file of `/memories`", "a memory: `value`"),
         FieldMapping("its path", "`key`, and `source_id`"),
@@ -250,11 +256,11 @@ def _recognise_rules(source: Source) -> float:
     return 0.9 if not source.is_folder and (name in _RULES or name.endswith(_RULES_ENDING)) else 0.0
 
 
-def _rules(note: Note, name: str, where: str, modified: Instant) -> Iterator[DraftResult]:
-    """Each section, under the headings that it stands below."""
+def _draft_sections(note: Note, name: str, where: str, modified: Instant) -> Iterator[DraftResult]:
+    """Yield a draft for each section."""
     seen: dict[str, int] = {}
-    for heading, text in _sections(note.text):
-        # Two of a name are told apart by their order.
+    for heading, text in _split_sections(note.text):
+        # Sections with the same heading are numbered.
         seen[heading] = number = seen.get(heading, 0) + 1
         title = heading or PurePosixPath(name).stem
         yield ImportDraft(
@@ -269,11 +275,11 @@ def _rules(note: Note, name: str, where: str, modified: Instant) -> Iterator[Dra
         )
 
 
-def _sections(text: str) -> Iterator[tuple[str, str]]:
-    """Headings with what stands below each; what looks like one in a block of code is none."""
+def _split_sections(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each heading with the text below it; lines of code blocks are no headings."""
     masked = _FENCE.sub(lambda block: " " * len(block[0]), text)
     headings = [
-        (each.start(), each.end(), each[1].rstrip(" #")) for each in _HEADING.finditer(masked)
+        (match.start(), match.end(), match[1].rstrip(" #")) for match in _HEADING.finditer(masked)
     ]
     starts = [(0, 0, ""), *headings]
     for (_, start, heading), following in zip(starts, [*headings, None], strict=True):
@@ -283,14 +289,14 @@ def _sections(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_rules(source: Source) -> Iterator[DraftResult]:
-    return _each(source, _TEXTS, _rules)
+    return _read_each_note(source, _TEXTS, _draft_sections)
 
 
 RULES: Final = Importer(
     name="agent-rules",
     title="rules for coding agents",
     recognise=_recognise_rules,
-    read=_read_rules,
+    read_drafts=_read_rules,
     mapping=(
         FieldMapping(
             "`CLAUDE.md`, `AGENTS.md`, `GEMINI.md`, `.cursorrules`, `*.mdc` …: each section",

@@ -1,6 +1,6 @@
 """Portable AI Memory (PAM) 1.0: a memory store, a conversation, or the folder of both.
 
-What was superseded or retracted there is true no more, at the latest since it was last changed.
+The validity of a superseded or retracted memory ends, at the latest when it was last changed.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def _recognise(source: Source) -> float:
     return 0.95 if source.value("schema") in (_STORE, _CONVERSATION) else 0.0
 
 
-def _read(source: Source) -> Iterator[DraftResult]:
+def _read_pam(source: Source) -> Iterator[DraftResult]:
     if source.is_folder:
-        # Vectors lie beside them too, which are made anew.
-        inside = (Source(source.path / each) for each in source.members)
-        yield from chain.from_iterable(_read(each) for each in inside if _recognise(each))
+        # The folder also has vectors, which are ignored: they are computed again.
+        sources = (Source(source.path / item) for item in source.members)
+        yield from chain.from_iterable(_read_pam(item) for item in sources if _recognise(item))
         return
     owner = source.value("owner")
     user = read_text(owner, "id") if isinstance(owner, dict) else ""
@@ -66,16 +66,18 @@ def _read(source: Source) -> Iterator[DraftResult]:
             made_from.setdefault(read_text(relation, "from"), []).append(read_text(relation, "to"))
     yield from read_drafts(
         source.read_documents("memories"),
-        partial(_memory, user=user, made_from=made_from, source=source),
+        partial(_draft_memory, user=user, made_from=made_from, source=source),
     )
-    about = {name: source.value(name) for name in ("id", "title")}
-    said = (
-        (where, each) for where, each in source.read_documents("messages") if not _is_unspoken(each)
+    conversation = {name: source.value(name) for name in ("id", "title")}
+    spoken = (
+        (where, item)
+        for where, item in source.read_documents("messages")
+        if not _is_not_spoken(item)
     )
-    yield from read_drafts(said, partial(_turn, about=about, source=source))
+    yield from read_drafts(spoken, partial(_draft_message, about=conversation, source=source))
 
 
-def _memory(
+def _draft_memory(
     document: dict[str, Any],
     where: str,
     *,
@@ -86,14 +88,14 @@ def _memory(
     name, text = read_text(document, "id"), read_text(document, "content")
     if not name or not text:
         raise InvalidInput("not a memory of PAM: it needs an `id` and a `content`")
-    times, origin, sure = (
-        read_object(document, each) for each in ("temporal", "provenance", "confidence")
+    times, origin, certainty = (
+        read_object(document, field) for field in ("temporal", "provenance", "confidence")
     )
     created = first_moment(read_moment(times, "created_at"), source.modified)
     updated = read_moment(times, "updated_at")
     is_over = document.get("status") in _ENDED
     kind = read_text(document, "custom_type") or read_text(document, "type")
-    confidence = sure.get("current")
+    confidence = certainty.get("current")
     return ImportDraft(
         where=where,
         id=name,
@@ -113,14 +115,14 @@ def _memory(
     )
 
 
-def _is_unspoken(message: Any) -> bool:
-    """Whether a message is of tools and settings, or was only thought."""
+def _is_not_spoken(message: Any) -> bool:
+    """Return True for a message of tools and settings, and for a thought."""
     return isinstance(message, dict) and (
         message.get("role") in ("system", "tool") or message.get("is_thought") is True
     )
 
 
-def _turn(
+def _draft_message(
     message: dict[str, Any], where: str, *, about: dict[str, Any], source: Source
 ) -> ImportDraft:
     content = read_object(message, "content")
@@ -146,7 +148,7 @@ PAM: Final = Importer(
     name="pam",
     title="Portable AI Memory (PAM)",
     recognise=_recognise,
-    read=_read,
+    read_drafts=_read_pam,
     mapping=(
         FieldMapping("`content`", "`value`"),
         FieldMapping("`id`", "`key`"),

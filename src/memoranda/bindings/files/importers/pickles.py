@@ -1,7 +1,7 @@
 """Plain values in a pickle, read without running anything of it.
 
-A pickle is a program: it may call whatever it names, and a few bytes of it may ask for any amount of memory. So its
-instructions are checked first, and then whatever it names is an empty object that takes what is given to it.
+A pickle is a program: it may call any function, and a few bytes may allocate any amount of memory. So its instructions
+are checked first, and then an inert object takes the place of everything that is imported by name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from memoranda.errors import InvalidInput
 
-# Pickles share what they hold: a few bytes may come to very much if it is written out.
+# Values in a copy of a pickle: values can be shared, so a few bytes may expand to very many.
 _MAX_VALUES: Final = 10_000
 _MAX_DEPTH: Final = 32
 _DAMAGED: Final = (
@@ -42,12 +42,12 @@ _COUNTED: Final = {
 }
 # A module and a name, one a line.
 _GLOBAL: Final = ord("c")
-# Puts what was made last at a place of the memo, an array that is made as long as that asks for.
+# Stores the last object at a position of the memo, an array that is allocated up to that position.
 _LONG_PUT: Final = ord("r")
 
 
-class Named:
-    """An empty object in the place of whatever a pickle names: it takes what is given to it, and does nothing."""
+class OpaqueObject:
+    """An inert object in the place of anything that a pickle imports by name: it keeps its state and runs nothing."""
 
     state: Any = None
 
@@ -62,10 +62,10 @@ class Named:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads a pickle without anything that it names."""
+    """Reads a pickle without importing anything."""
 
-    def find_class(self, module: str, name: str, /) -> type[Named]:  # noqa: ARG002
-        return Named
+    def find_class(self, module: str, name: str, /) -> type[OpaqueObject]:  # noqa: ARG002
+        return OpaqueObject
 
 
 def load(data: bytes) -> object:
@@ -89,7 +89,7 @@ def _check_instructions(data: bytes) -> None:
             position = data.index(b"\n", data.index(b"\n", start) + 1) + 1
         elif instruction == _LONG_PUT:
             position = start + 4
-            # Each place of the memo is filled once, by an instruction of its own.
+            # Each position of the memo is filled once, by an instruction of its own, so it is below the size.
             if int.from_bytes(data[start:position], "little") > size:
                 raise ValueError("a place of the memo that no pickle of this size comes to")
         elif instruction in _COUNTED:
@@ -102,19 +102,19 @@ def _check_instructions(data: bytes) -> None:
 
 
 def plain_copy(value: object) -> Any:
-    """Return a copy of what JSON has room for in a value; other objects are null. Raises InvalidInput."""
+    """Return a copy of a value in the types of JSON, with null for other objects. Raises InvalidInput."""
     return _Copier().copy(value)
 
 
 class _Copier:
-    """Copies values up to a number of them."""
+    """Copies a limited number of values."""
 
     def __init__(self) -> None:
-        self._left = _MAX_VALUES
+        self._remaining = _MAX_VALUES
 
     def copy(self, value: object, depth: int = 0) -> Any:
-        self._left -= 1
-        if self._left < 0 or depth > _MAX_DEPTH:
+        self._remaining -= 1
+        if self._remaining < 0 or depth > _MAX_DEPTH:
             raise InvalidInput(
                 f"a payload of more than {_MAX_VALUES} values, or nested deeper than {_MAX_DEPTH} levels"
             )

@@ -1,4 +1,4 @@
-"""The mapping of every importer, docs/standards/mapping.md, from the importers themselves.
+"""The page docs/standards/mapping.md, generated from the mappings of the importers.
 
     python -m memoranda.bindings.files.importers.reference > docs/standards/mapping.md
 
@@ -25,13 +25,13 @@ stands there percent-encoded, or by its digest if it is too long. How to use it:
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the page."""
     return "\n".join(_lines())
 
 
 def _lines() -> Iterator[str]:
     yield _HEAD
-    for importer in sorted(IMPORTERS.values(), key=lambda each: each.title.lower()):
+    for importer in sorted(IMPORTERS.values(), key=lambda importer: importer.title.lower()):
         yield f"## {importer.title}\n"
         yield f"`--format {importer.name}`\n"
         yield "| there | here |\n|---|---|"

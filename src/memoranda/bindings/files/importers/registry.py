@@ -1,4 +1,4 @@
-"""Every importer, and which of them a source is for."""
+"""The list of importers, the choice of one for a source, and the codec for `exchange.py` that runs it."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import Report
 
 IMPORTERS: Final[dict[str, Importer]] = {
-    each.name: each
-    for each in (
+    importer.name: importer
+    for importer in (
         *(MEM0, SERVER_MEMORY, LANGGRAPH, CHATGPT, CLAUDE),
         *(BASIC_MEMORY, MEMORY_TOOL, RULES, NOTES),
         *(ZEP, MEMPALACE, REM),
         *(AREEV, LETTA, LANGCHAIN, PAM, MIF, TABLE),
     )
 }
-# Less sure than this is a guess.
+# The lowest probability for which an importer is chosen.
 _SURE: Final = 0.5
 
 
 def recognise_importer(path: Path) -> Importer | None:
-    """The importer that a file, a folder or an archive is for, if there is one."""
+    """Return the importer that fits a file, a folder or an archive best; None if none fits."""
     with Source(path) as source:
         best, importer = max(
-            ((_confidence(each, source), each) for each in IMPORTERS.values()),
+            ((_confidence(candidate, source), candidate) for candidate in IMPORTERS.values()),
             key=lambda pair: pair[0],
         )
     return importer if best >= _SURE else None
@@ -66,25 +66,27 @@ def _confidence(importer: Importer, source: Source) -> float:
 
 
 class ImportCodec(msgspec.Struct, frozen=True):
-    """The codec of one system: its memories as those of OAMS. `own` is the owner hash of who takes them in."""
+    """The codec of one system: yields its memories as those of OAMS. `own` is the importing owner's hash."""
 
     importer: Importer
     own: str = ""
 
     def items(self, source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:  # noqa: ARG002
-        for number, found in enumerate(self.read_drafts(source), start=1):
-            if isinstance(found, Unreadable):
-                yield Item(form="oams", where=found.where, number=number, error=found.error)
+        for number, result in enumerate(self.read_drafts(source), start=1):
+            if isinstance(result, Unreadable):
+                yield Item(form="oams", where=result.where, number=number, error=result.error)
                 continue
             try:
-                memory = build_memory(found, self.importer.name, self.own)
+                memory = build_memory(result, self.importer.name, self.own)
             except MemorandaError as error:
-                yield Item(form="oams", where=found.where, number=number, error=error)
+                yield Item(form="oams", where=result.where, number=number, error=error)
                 continue
-            yield Item(form="oams", value=memory, where=found.where, number=number, is_foreign=True)
+            yield Item(
+                form="oams", value=memory, where=result.where, number=number, is_foreign=True
+            )
 
     def read_drafts(self, source: str) -> Iterator[DraftResult]:
-        """What is in a source; the first place that cannot be read at all ends it, and is told."""
+        """Yield the drafts and errors of a source; an error of the source itself ends it."""
         if source == STANDARD_STREAM:
             yield Unreadable(
                 source,
@@ -95,15 +97,15 @@ class ImportCodec(msgspec.Struct, frozen=True):
             return
         try:
             with Source(Path(source)) as opened:
-                for each in self.importer.read(opened):
-                    yield self._name_system(each) if isinstance(each, Unreadable) else each
+                for result in self.importer.read_drafts(opened):
+                    yield self._name_system(result) if isinstance(result, Unreadable) else result
         except MemorandaError as error:
             yield self._name_system(Unreadable(source, error))
         except OSError as error:
             yield self._name_system(Unreadable(source, InvalidInput(error.strerror or str(error))))
 
     def _name_system(self, unreadable: Unreadable) -> Unreadable:
-        """What cannot be taken in, with what it was taken for: that may be why."""
+        """Add the name of the system to the message of an error: a wrong recognition may be its cause."""
         error = unreadable.error
         if self.importer.title not in error.message:
             error.message = f"{error.message} (taken for {self.importer.title})"
@@ -126,5 +128,5 @@ class ImportCodec(msgspec.Struct, frozen=True):
         )
 
     def count(self, source: str) -> int | None:
-        held = self.survey(source)
-        return held.memories + held.unreadable
+        survey = self.survey(source)
+        return survey.memories + survey.unreadable

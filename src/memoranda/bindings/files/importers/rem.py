@@ -1,7 +1,7 @@
-"""REM: an export with `memories` and `dreams`, which are what its consolidation made of memories.
+"""REM: an export with `memories` and `dreams`, the results of its consolidation.
 
-OAMS 7 maps it: a dream is a memory that keeps its strategy as `metadata.dream_strategy`. Both have the same nine names
-of strategies; any other is of REM alone, and stands there as `vendor:` (section 6).
+OAMS 7 maps it: a dream is a memory that keeps its strategy as `metadata.dream_strategy`. Nine names of strategies are
+the same in both; any other is REM's own, and gets the prefix `vendor:` (section 6).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INPUTS: Final = ("inputs", "sources", "source_memories", "input_keys", "parents
 
 
 def _recognise(source: Source) -> float:
-    # Its memories, of which there are more, may come first.
+    # Memories may come first, and push the dreams out of the first bytes.
     if not source.starts_with(b"{") or not any(
         mark in source.head for mark in (b'"dreams"', b'"memories"')
     ):
@@ -40,12 +40,12 @@ def _recognise(source: Source) -> float:
     return 0.92 if isinstance(dream, dict) and "strategy" in dream else 0.0
 
 
-def _read(source: Source) -> Iterator[DraftResult]:
-    yield from read_drafts(source.read_documents("memories"), partial(_draft, source=source))
-    yield from read_drafts(source.read_documents("dreams"), partial(_dream, source=source))
+def _read_rem(source: Source) -> Iterator[DraftResult]:
+    yield from read_drafts(source.read_documents("memories"), partial(_draft_memory, source=source))
+    yield from read_drafts(source.read_documents("dreams"), partial(_draft_dream, source=source))
 
 
-def _draft(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+def _draft_memory(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
     name, text = read_text(document, "key", "id"), read_text(document, *_TEXT)
     if not name or not text:
         raise InvalidInput(
@@ -60,7 +60,7 @@ def _draft(document: dict[str, Any], where: str, *, source: Source) -> ImportDra
         text=text,
         original=document,
         user=read_text(document, "user_id"),
-        place=read_text(document, "namespace"),
+        scope=read_text(document, "namespace"),
         tags=tags if isinstance(tags, list) else (),
         created=first_moment(
             read_moment(document, "created_at", "createdAt", "timestamp"), source.modified
@@ -71,13 +71,19 @@ def _draft(document: dict[str, Any], where: str, *, source: Source) -> ImportDra
     )
 
 
-def _dream(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
-    draft = _draft(document, where, source=source)
+def _draft_dream(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+    draft = _draft_memory(document, where, source=source)
     strategy = read_text(document, "strategy")
     if not strategy:
         raise InvalidInput("a dream of REM that names no `strategy`")
-    inputs = next((held for name in _INPUTS if isinstance(held := document.get(name), list)), [])
-    keys = [name for each in inputs if (name := each if isinstance(each, str) else _name(each))]
+    inputs = next(
+        (values for name in _INPUTS if isinstance(values := document.get(name), list)), []
+    )
+    keys = [
+        name
+        for entry in inputs
+        if (name := entry if isinstance(entry, str) else _input_name(entry))
+    ]
     run = read_text(document, "run_id")
     return msgspec.structs.replace(
         draft,
@@ -91,7 +97,7 @@ def _dream(document: dict[str, Any], where: str, *, source: Source) -> ImportDra
     )
 
 
-def _name(document: Any) -> str:
+def _input_name(document: Any) -> str:
     return read_text(document, "key", "id") if isinstance(document, dict) else ""
 
 
@@ -99,7 +105,7 @@ REM: Final = Importer(
     name="rem",
     title="REM",
     recognise=_recognise,
-    read=_read,
+    read_drafts=_read_rem,
     mapping=(
         FieldMapping(
             "`memories`, `dreams`: `value` (or `content`, `text`, `insight`, `output`, `summary`)",

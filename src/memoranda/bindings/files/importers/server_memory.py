@@ -1,6 +1,7 @@
-"""The knowledge graph of MCP's reference `server-memory`: one entity or relation a line.
+"""The knowledge graph of MCP's reference `server-memory`: one entity or relation on each line.
 
-Every observation is a memory about its entity; so is every relation. The file keeps no times: its own is taken.
+Every observation is a memory about its entity, and so is every relation. The file has no times: memories get the time
+of its last change.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput
 
 _TYPES: Final = ("entity", "relation")
-# What our exports call a user and a project as an entity: an observation about one is the text of a memory.
+# Types of the entities that our exports make of users and projects; their observations are the texts of memories.
 OUR_USER: Final = "memoranda:user"
 OUR_PROJECT: Final = "memoranda:project"
 
@@ -36,27 +37,33 @@ def _recognise(source: Source) -> float:
     )
 
 
-def _read(source: Source) -> Iterator[DraftResult]:
-    yield from read_drafts(_parts(source), lambda document, where: _draft(document, where, source))
+def _read_server_memory(source: Source) -> Iterator[DraftResult]:
+    yield from read_drafts(
+        _split_entities(source), lambda document, where: _build_draft(document, where, source)
+    )
 
 
-def _parts(source: Source) -> Iterator[tuple[str, Any]]:
-    """Relations, and entities with one observation at a time: each of them is a memory."""
+def _split_entities(source: Source) -> Iterator[tuple[str, Any]]:
+    """Yield relations, and entities with one observation each: every one of them is a memory."""
     for where, document in source.read_documents():
-        several = document.get("observations") if isinstance(document, dict) else None
-        if not isinstance(several, list) or not several:
+        observations = document.get("observations") if isinstance(document, dict) else None
+        if not isinstance(observations, list) or not observations:
             yield where, document
         else:
-            yield from ((where, {**document, "observations": [each]}) for each in several)
+            yield from (
+                (where, {**document, "observations": [observation]}) for observation in observations
+            )
 
 
-def _draft(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
+def _build_draft(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
     if document.get("type") not in _TYPES:
         raise InvalidInput("neither an entity nor a relation")
-    return (_relation if document["type"] == "relation" else _entity)(document, where, source)
+    return (_draft_relation if document["type"] == "relation" else _draft_entity)(
+        document, where, source
+    )
 
 
-def _entity(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
+def _draft_entity(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
     name, kind, observations = (
         read_text(document, "name"),
         read_text(document, "entityType"),
@@ -64,36 +71,36 @@ def _entity(document: dict[str, Any], where: str, source: Source) -> ImportDraft
     )
     if not name or not isinstance(observations, list):
         raise InvalidInput("an entity needs a `name` and a list of `observations`")
-    # Known, though nothing is known of it, if there is none.
-    said, more = f"{name} is a {kind}" if kind else name, {}
+    # An entity without observations is a memory, too.
+    statement, metadata = f"{name} is a {kind}" if kind else name, {}
     if observations:
         (observation,) = observations
         if not isinstance(observation, str) or not observation.strip():
             raise InvalidInput(f"an observation of {name} is no text")
-        said, more = f"{name}: {observation}", {"entity": name}
+        statement, metadata = f"{name}: {observation}", {"entity": name}
     if observations and kind in (OUR_USER, OUR_PROJECT):
-        user, place = (name, "") if kind == OUR_USER else ("", name)
+        user, scope = (name, "") if kind == OUR_USER else ("", name)
         return ImportDraft(
             where=where,
-            id=said,
+            id=statement,
             text=observation,
             original=document,
             user=user,
-            place=place,
+            scope=scope,
             created=source.modified,
         )
     return ImportDraft(
         where=where,
-        id=said if observations else name,
-        text=said,
+        id=statement if observations else name,
+        text=statement,
         original=document,
         tags=(kind,) if kind else (),
         created=source.modified,
-        metadata=more,
+        metadata=metadata,
     )
 
 
-def _relation(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
+def _draft_relation(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
     ends = (
         read_text(document, "from"),
         read_text(document, "relationType"),
@@ -116,7 +123,7 @@ SERVER_MEMORY: Final = Importer(
     name="server-memory",
     title="MCP server-memory",
     recognise=_recognise,
-    read=_read,
+    read_drafts=_read_server_memory,
     mapping=(
         FieldMapping("entity: each of `observations`", "a memory `name: observation`"),
         FieldMapping("entity: `name`", "`metadata.entity`"),

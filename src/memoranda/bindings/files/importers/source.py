@@ -1,7 +1,7 @@
-"""What a person names for an import: a file, a folder, a zip archive or a database; read, never written or run.
+"""The source of an import: a file, a folder, a zip archive or a database, which is only read.
 
-Everything in it may be hostile. Sizes are bounded before they are read, members of archives are read where they stand
-and never unpacked, links are not followed, and of a database only its own tables are read.
+Everything in it may be hostile. Sizes are checked before reading, members of archives are read in place and never
+unpacked to disk, links are not followed, and only the tables of a database are read, not its views or triggers.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from memoranda.errors import InvalidInput, MemorandaError, TooLarge
 from memoranda.model.instant import Instant
 from memoranda.storage.sqlite.file import open_to_read
 
-# What is looked at to tell what a file is.
+# Bytes read to recognise a file.
 HEAD_BYTES: Final = 65_536
-# A file that is read whole. Its memories stand in it as they are until each is read.
+# Bytes of a file that is held in memory; its documents are parsed one by one.
 MAX_FILE_BYTES: Final = 1_073_741_824
-# One document of it.
+# Bytes of one document.
 MAX_DOCUMENT_BYTES: Final = 4 * 1_048_576
-# Files of a folder or an archive, and how deep they lie.
+# Number of files in a folder or an archive, and of levels of folders.
 MAX_MEMBERS: Final = 100_000
 MAX_DEPTH: Final = 32
-# What a member of an archive comes to for each of its bytes there: text and JSON do ten, rarely thirty.
+# Unpacked bytes for each packed byte of an archive: text and JSON have ten, rarely thirty.
 _MAX_RATIO: Final = 100
 _SQLITE: Final = b"SQLite format 3\x00"
 _UNREAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-# Damaged, encrypted, or packed in a way that is not known, as zipfile and what it unpacks with say it.
+# Errors of zipfile and its decompressors for archives that are damaged, encrypted or packed in an unknown way.
 _UNPACKED: Final = (
     zipfile.BadZipFile,
     RuntimeError,
@@ -50,7 +50,7 @@ _UNPACKED: Final = (
     lzma.LZMAError,
 )
 _ZIP: Final = b"PK\x03\x04"
-# What a query may do before it is given up: some seconds of work.
+# A query ends after this many calls of the progress handler, each after so many steps of SQLite: some seconds of work.
 _STEPS: Final = 100_000
 _MAX_STEPS: Final = 20_000
 
@@ -58,7 +58,7 @@ _MAX_STEPS: Final = 20_000
 class Source:
     """One file, folder or archive.
 
-    Within its context an archive is opened once, for all of its members: its directory is read whole each time.
+    Within its context an archive is opened once for all its members, because opening reads the complete directory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -90,7 +90,7 @@ class Source:
 
     @cached_property
     def head(self) -> bytes:
-        """The first bytes; of a folder and of what cannot be read none."""
+        """The first bytes; empty for a folder and for a file that cannot be read."""
         if self.is_folder:
             return b""
         try:
@@ -104,7 +104,7 @@ class Source:
         return self.head.removeprefix(b"\xef\xbb\xbf").lstrip()
 
     def starts_with(self, *marks: bytes) -> bool:
-        """Whether a file begins with one of these, but for white space."""
+        """Return True if a file begins with one of these marks, apart from white space."""
         return self._head_text.startswith(marks)
 
     @cached_property
@@ -117,19 +117,19 @@ class Source:
             except (ValueError, RecursionError):
                 return None
         line, _, _ = self._head_text.partition(b"\n")
-        found = _parse_document(line) if line.startswith(b"{") else None
-        return None if isinstance(found, MemorandaError) else found
+        document = _parse_document(line) if line.startswith(b"{") else None
+        return None if isinstance(document, MemorandaError) else document
 
     @cached_property
     def modified(self) -> Instant:
-        """When it was last written: the time of memories whose system keeps none."""
+        """The time of the last change, for memories whose system keeps no times."""
         return Instant(int(self.path.stat().st_mtime * 1_000))
 
     # --- files in it -------------------------------------------------------------------------------------------------
 
     @cached_property
     def members(self) -> dict[str, int]:
-        """The names of what is in a folder or an archive, with their sizes; what is hidden, or a link, is not."""
+        """The files in a folder or an archive, name → size, without hidden files and links."""
         if self.is_folder:
             return dict(self._walk_files())
         if not self.is_archive:
@@ -138,9 +138,9 @@ class Source:
             if len(archive.filelist) > MAX_MEMBERS:
                 raise TooLarge(f"{self.name}: more than {MAX_MEMBERS} files")
             return {
-                each.filename: each.file_size
-                for each in archive.filelist
-                if _is_plain_name(each.filename)
+                info.filename: info.file_size
+                for info in archive.filelist
+                if _is_plain_name(info.filename)
             }
 
     def _walk_files(self) -> Iterator[tuple[str, int]]:
@@ -148,31 +148,31 @@ class Source:
         for folder, folders, names in os.walk(self.path):
             depth = len(Path(folder).relative_to(self.path).parts)
             folders[:] = (
-                sorted(each for each in folders if not each.startswith("."))
+                sorted(subfolder for subfolder in folders if not subfolder.startswith("."))
                 if depth < MAX_DEPTH
                 else []
             )
             for name in sorted(names):
-                found = Path(folder) / name
-                status = found.lstat()
+                path = Path(folder) / name
+                status = path.lstat()
                 if name.startswith(".") or not stat.S_ISREG(status.st_mode):
                     continue
                 count += 1
                 if count > MAX_MEMBERS:
                     raise TooLarge(f"{self.name}: more than {MAX_MEMBERS} files")
-                yield found.relative_to(self.path).as_posix(), status.st_size
+                yield path.relative_to(self.path).as_posix(), status.st_size
 
-    def read(self, member: str | None = None, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    def read_bytes(self, member: str | None = None, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
         """Return all of the file, or of a member. Raises TooLarge, InvalidInput."""
         with self.open_member(member) as file:
-            # Room is made at once for as many bytes as are asked for.
+            # `read` allocates the requested size at once, so it must not exceed the size of the file.
             data = file.read(min(max_bytes, _file_size(file, max_bytes)) + 1)
         if len(data) > max_bytes:
             raise TooLarge(f"{self.where(member)}: over the limit of {max_bytes} bytes")
         return data
 
     def member_head(self, member: str) -> bytes:
-        """The first bytes of a member."""
+        """Return the first bytes of a member."""
         with self.open_member(member) as file:
             return file.read(HEAD_BYTES)
 
@@ -180,14 +180,14 @@ class Source:
         return self.name if member is None else f"{self.name}/{member}"
 
     def modified_at(self, member: str | None) -> Instant:
-        """When a file of a folder was last written; those of an archive have its time."""
+        """Return the time of the last change of a file in a folder; members of an archive have its time."""
         if member is None or self.is_archive:
             return self.modified
         return Instant(int((self.path / member).stat().st_mtime * 1_000))
 
     @contextmanager
     def open_member(self, member: str | None = None) -> Iterator[IO[bytes]]:
-        """The file, or a member, open for reading."""
+        """Open the file or a member for reading. Raises TooLarge for a member that unpacks to too many bytes."""
         if member is None:
             with open_regular(self.path) as file:
                 yield file
@@ -227,10 +227,7 @@ class Source:
     # --- JSON --------------------------------------------------------------------------------------------------------
 
     def read_lines(self, member: str | None = None) -> Iterator[tuple[int, Any]]:
-        """The documents of a file with one a line, with the numbers of their lines; an error in the place of a bad one.
-
-        Any number of lines.
-        """
+        """Yield the documents of a file with one on each line, with line numbers; an error for an invalid line."""
         with self.open_member(member) as file:
             number = 0
             while line := file.readline(MAX_DOCUMENT_BYTES + 1):
@@ -239,21 +236,25 @@ class Source:
                     yield number, _parse_document(line)
 
     def read_raw_lines(self) -> Iterator[tuple[int, bytes]]:
-        """The lines of a file with their numbers. Any number of them; one that is too long comes in pieces."""
+        """Yield the lines of a file with their numbers; a line that is too long is split into several."""
         with self.open_member() as file:
             yield from enumerate(iter(lambda: file.readline(MAX_DOCUMENT_BYTES + 1), b""), start=1)
 
     def read_array(
         self, *names: str, member: str | None = None, max_bytes: int = MAX_DOCUMENT_BYTES
     ) -> Iterator[tuple[int, Any]] | None:
-        """The documents of an array, or of the first of some names that holds one, numbered from 1; None: none does.
+        """Return the documents of the array that is the file, or of the first of some fields that is an array.
 
-        Only the bytes of the file are held; each document is read when it is asked for.
+        They are numbered from 1. None if there is no array. Each document is parsed only when it is asked for.
         """
         if member is None and self.starts_with(b"{"):
             fields = self.fields
             data = next(
-                (held for name in names if (held := bytes(fields.get(name, b""))).startswith(b"[")),
+                (
+                    field
+                    for name in names
+                    if (field := bytes(fields.get(name, b""))).startswith(b"[")
+                ),
                 b"",
             )
         else:
@@ -262,17 +263,17 @@ class Source:
         if not data:
             return None
         try:
-            several = msgspec.json.decode(data, type=list[msgspec.Raw])
+            documents = msgspec.json.decode(data, type=list[msgspec.Raw])
         except _UNREAD as error:
             raise InvalidInput(f"{self.where(member)}: {error}") from None
         return (
-            (number, _parse_document(bytes(each), max_bytes))
-            for number, each in enumerate(several, start=1)
+            (number, _parse_document(bytes(document), max_bytes))
+            for number, document in enumerate(documents, start=1)
         )
 
     @cached_property
     def fields(self) -> dict[str, msgspec.Raw]:
-        """The fields of a file that is one object, none of them read yet; any other file has none."""
+        """The fields of a file that is one object, not parsed yet; empty for any other file."""
         try:
             return (
                 msgspec.json.decode(self.read_text(), type=dict[str, msgspec.Raw])
@@ -283,16 +284,16 @@ class Source:
             return {}
 
     def value(self, name: str) -> Any:
-        """One field of a file that is one object; None if it has none, or none that can be read."""
-        found = _parse_document(bytes(self.fields.get(name, b"null")))
-        return None if isinstance(found, MemorandaError) else found
+        """Return a field of a file that is one object; None if it is missing or invalid."""
+        document = _parse_document(bytes(self.fields.get(name, b"null")))
+        return None if isinstance(document, MemorandaError) else document
 
     def read_documents(
         self, name: str = "", *, max_bytes: int = MAX_DOCUMENT_BYTES
     ) -> Iterator[tuple[str, Any]]:
-        """The documents of the array under a name, or of the whole file, which is an array or has one a line.
+        """Yield the documents of the array in a field, or of the file, with their positions for messages.
 
-        Each with its place.
+        The file is an array, or has one document on each line.
         """
         if name:
             several = self.read_array(name, max_bytes=max_bytes) if name in self.fields else None
@@ -306,20 +307,20 @@ class Source:
             yield f"{self.name}: {name} {number}" if name else f"{self.name}:{number}", document
 
     def first_documents(self, *names: str) -> Iterator[dict[str, Any]]:
-        """The first object of the file, and of the arrays under some names: they tell what it is.
+        """Yield the first object of the file, and of the arrays in some fields, for recognition.
 
-        Only a file whose first bytes name one of these is read further than that.
+        Arrays are only read if the first bytes of the file have one of the names.
         """
         if isinstance(self.first, dict):
             yield self.first
         is_named = any(f'"{name}"'.encode() in self.head for name in names)
         for name in names if is_named else ():
-            found = next(self.read_documents(name), None)
-            if found is not None and isinstance(found[1], dict):
-                yield found[1]
+            first = next(self.read_documents(name), None)
+            if first is not None and isinstance(first[1], dict):
+                yield first[1]
 
     def read_text(self, member: str | None = None) -> bytes:
-        return self.read(member).removeprefix(b"\xef\xbb\xbf")
+        return self.read_bytes(member).removeprefix(b"\xef\xbb\xbf")
 
     # --- databases ---------------------------------------------------------------------------------------------------
 
@@ -337,18 +338,18 @@ class Source:
     def read_rows(
         self, table: str, columns: tuple[str, ...], order: str
     ) -> Iterator[dict[str, Any]]:
-        """The rows of a table, as dictionaries; of columns that it has not, nothing."""
-        present = [each for each in columns if each in self.tables.get(table, ())]
-        listed = ", ".join(map(_quoted, present))
+        """Yield the rows of a table as dictionaries of those columns that it has."""
+        present = [column for column in columns if column in self.tables.get(table, ())]
+        column_list = ", ".join(map(_quoted, present))
         with self._open_database() as database:
-            # Names of ours, and quoted.
-            query = f"SELECT {listed} FROM main.{_quoted(table)} ORDER BY {_quoted(order)}"  # noqa: S608
+            # All names are quoted, and come from our constants.
+            query = f"SELECT {column_list} FROM main.{_quoted(table)} ORDER BY {_quoted(order)}"  # noqa: S608
             for row in database.execute(query):
                 yield dict(zip(present, row, strict=True))
 
     @contextmanager
     def _open_database(self) -> Iterator[apsw.Connection]:
-        """A database open for reading, that nobody's triggers, views or functions run in."""
+        """Open the database for reading, with views, triggers and functions of its own disabled."""
         try:
             database = open_to_read(self.path)
         except apsw.Error as error:
@@ -382,11 +383,11 @@ def _file_size(file: IO[bytes], default: int) -> int:
 
 
 def _read_tables(database: apsw.Connection) -> dict[str, tuple[str, ...]]:
-    named = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
+    tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
     columns = "SELECT name FROM pragma_table_info(?)"
     return {
-        str(name): tuple(str(each) for (each,) in database.execute(columns, (name,)))
-        for (name,) in database.execute(named).fetchall()
+        str(name): tuple(str(column) for (column,) in database.execute(columns, (name,)))
+        for (name,) in database.execute(tables).fetchall()
     }
 
 
@@ -395,11 +396,11 @@ def _quoted(name: str) -> str:
 
 
 def _is_plain_name(name: str) -> bool:
-    """Whether a member of an archive has a name that a file in a folder could have."""
+    """Return True if the name of a member could be that of a file in a folder, and is not hidden."""
     parts = name.split("/")
     return (
         not name.endswith("/")
-        and not any(each.startswith(".") or not each for each in parts)
+        and not any(part.startswith(".") or not part for part in parts)
         and "\\" not in name
     )
 
@@ -413,7 +414,7 @@ def _naming_archive(name: str) -> Iterator[None]:
 
 
 def _parse_document(data: bytes, max_bytes: int = MAX_DOCUMENT_BYTES) -> Any:
-    """A document, or why it is none."""
+    """Parse a document; return the error if that fails."""
     try:
         return json_text.parse(data, max_bytes=max_bytes)
     except MemorandaError as error:

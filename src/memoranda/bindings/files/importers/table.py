@@ -1,6 +1,6 @@
-"""Tables: CSV with a line of names first, and JSON objects that say something under `text`, as an array or one a line.
+"""Tables: CSV with a header line, and JSON objects with a field `text`, as an array or one on each line.
 
-Columns are known by the names that people give them, or a person says which is which: `text=note,user=person`.
+Columns are recognised by usual names, or a person maps them: `text=note,user=person`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from memoranda.bindings.files.importers.source import HEAD_BYTES, MAX_DOCUMENT_B
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import KINDS
 
-# What a memory may have, and the columns that are taken for it, the first that there is.
-_KNOWN: Final[dict[str, tuple[str, ...]]] = {
+# Field of a memory → names of columns for it; the first present one wins.
+_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "text": ("text", "content", "memory", "note", "fact", "value"),
     "id": ("id", "key", "uuid"),
     "user": ("user", "user_id", "person"),
@@ -44,8 +44,8 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
     "expires": ("expires", "expires_at", "expiration_date"),
     "source": ("source", "url"),
 }
-# What each is here.
-_HERE: Final = {
+# Field of a memory → its target, for the documentation.
+_TARGETS: Final = {
     "text": "`value`",
     "id": "`key`",
     "user": "owner half of `namespace`",
@@ -72,7 +72,11 @@ _OTHERS: Final = ("ump", "kind", "scope", "body", "type", "@type", "namespace", 
 def _recognise(source: Source) -> float:
     if source.path.suffix.lower() in _ENDINGS and not source.is_folder:
         names, _, _ = source.head.partition(b"\n")
-        return 0.7 if _column(_names(names.decode("utf-8-sig", "replace")), "text") else 0.0
+        return (
+            0.7
+            if _find_column(_column_names(names.decode("utf-8-sig", "replace")), "text")
+            else 0.0
+        )
     first = source.first
     return (
         0.6
@@ -81,43 +85,43 @@ def _recognise(source: Source) -> float:
     )
 
 
-def _read(source: Source, columns: Mapping[str, str] | None = None) -> Iterator[DraftResult]:
+def _read_table(source: Source, columns: Mapping[str, str] | None = None) -> Iterator[DraftResult]:
     is_table = source.path.suffix.lower() in _ENDINGS or not source.starts_with(b"{", b"[")
-    listed = _rows(source, columns) if is_table else source.read_documents()
-    yield from read_drafts(listed, partial(_draft, columns=columns, source=source))
+    rows = _read_rows(source, columns) if is_table else source.read_documents()
+    yield from read_drafts(rows, partial(_draft_row, columns=columns, source=source))
 
 
 def _delimiter(line: str) -> str:
     return max(_DELIMITERS, key=line.count)
 
 
-def _names(line: str) -> list[str]:
+def _column_names(line: str) -> list[str]:
     return next(csv.reader([line], delimiter=_delimiter(line)), [])
 
 
-def _column(names: Mapping[str, Any] | list[str], ours: str) -> str:
-    """The name that stands for one of ours, however it is written."""
-    written = {each.strip().lower().replace(" ", "_"): each for each in names}
-    return next((written[each] for each in _KNOWN[ours] if each in written), "")
+def _find_column(names: Mapping[str, Any] | list[str], ours: str) -> str:
+    """Return the name of the column for a field, in any spelling; empty if there is none."""
+    by_normal_name = {name.strip().lower().replace(" ", "_"): name for name in names}
+    return next((by_normal_name[name] for name in _COLUMNS[ours] if name in by_normal_name), "")
 
 
-def _rows(source: Source, columns: Mapping[str, str] | None) -> Iterator[tuple[str, Any]]:
-    """The rows of CSV with their lines. Raises InvalidInput if it has not the columns, or cannot be read."""
+def _read_rows(source: Source, columns: Mapping[str, str] | None) -> Iterator[tuple[str, Any]]:
+    """Yield the rows of a CSV file with their positions. Raises InvalidInput if columns are missing."""
     csv.field_size_limit(MAX_DOCUMENT_BYTES)
     line = 1
     with source.open_member() as file:
         try:
             text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
             first = text.readline(HEAD_BYTES)
-            names = _names(first)
-            missing = [each for each in (columns or {}).values() if each not in names]
-            if missing or not (columns or _column(names, "text")):
-                wanted = (
+            names = _column_names(first)
+            missing = [column for column in (columns or {}).values() if column not in names]
+            if missing or not (columns or _find_column(names, "text")):
+                problem = (
                     f"no column {missing[0]!r}"
                     if missing
                     else "no column that is known for a text; name it with --map"
                 )
-                raise InvalidInput(f"{wanted}: there are {', '.join(names)}")
+                raise InvalidInput(f"{problem}: there are {', '.join(names)}")
             reader = csv.reader(text, delimiter=_delimiter(first))
             for row in reader:
                 line = reader.line_num + 1
@@ -127,80 +131,85 @@ def _rows(source: Source, columns: Mapping[str, str] | None) -> Iterator[tuple[s
             raise InvalidInput(f"{source.name}:{line + 1}: not CSV in UTF-8 ({error})") from None
 
 
-def _draft(
+def _draft_row(
     document: dict[str, Any], where: str, *, columns: Mapping[str, str] | None, source: Source
 ) -> ImportDraft:
-    def held(ours: str) -> Any:
-        return document.get(_column(document, ours) if columns is None else columns.get(ours, ""))
+    def read_value(ours: str) -> Any:
+        return document.get(
+            _find_column(document, ours) if columns is None else columns.get(ours, "")
+        )
 
-    def said(ours: str) -> str:
-        value = held(ours)
-        told = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
-        # Behind a quote stands what a spreadsheet would take for a formula.
-        return _QUOTED.sub("", told) if told.strip() else ""
+    def read_content(ours: str) -> str:
+        value = read_value(ours)
+        content = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+        # A leading quote protects a text that a spreadsheet would run as a formula.
+        return _QUOTED.sub("", content) if content.strip() else ""
 
-    text, user, tags = said("text"), said("user").strip(), held("tags")
+    text, user, tags = read_content("text"), read_content("user").strip(), read_value("tags")
     if not text:
         raise InvalidInput("the row has no text")
     return ImportDraft(
         where=where,
-        # A row without a name is known by what it says.
-        id=said("id") or f"{user} {text}".strip(),
+        # A row without an id is identified by its text.
+        id=read_content("id") or f"{user} {text}".strip(),
         text=text,
         original=document,
         user=user,
-        place=said("place").strip(),
-        session=said("session"),
-        agent=said("agent"),
-        kind=next((known for known in KINDS if known == said("kind").strip()), "semantic"),
-        confidence=_share(held("confidence")),
-        tags=tags if isinstance(tags, list) else _tags(said("tags")),
-        created=first_moment(parse_moment(held("created")), source.modified),
-        updated=parse_moment(held("updated")),
-        valid_from=parse_moment(held("valid_from")),
-        valid_to=parse_moment(held("valid_to")),
-        expires=parse_moment(held("expires")),
-        source=said("source"),
+        scope=read_content("place").strip(),
+        session=read_content("session"),
+        agent=read_content("agent"),
+        kind=next(
+            (memory_kind for memory_kind in KINDS if memory_kind == read_content("kind").strip()),
+            "semantic",
+        ),
+        confidence=_parse_share(read_value("confidence")),
+        tags=tags if isinstance(tags, list) else _split_tags(read_content("tags")),
+        created=first_moment(parse_moment(read_value("created")), source.modified),
+        updated=parse_moment(read_value("updated")),
+        valid_from=parse_moment(read_value("valid_from")),
+        valid_to=parse_moment(read_value("valid_to")),
+        expires=parse_moment(read_value("expires")),
+        source=read_content("source"),
     )
 
 
-def _tags(said: str) -> list[str]:
-    """Tags between semicolons, or between commas where there is none."""
-    return said.split(";" if ";" in said else ",")
+def _split_tags(text: str) -> list[str]:
+    """Split tags at semicolons, or at commas if there is no semicolon."""
+    return text.split(";" if ";" in text else ",")
 
 
-def _share(value: Any) -> float | None:
+def _parse_share(value: Any) -> float | None:
     try:
-        found = float(value)
+        share = float(value)
     except (TypeError, ValueError):
         return None
-    return found if 0 <= found <= 1 else None
+    return share if 0 <= share <= 1 else None
 
 
-def table_with(said: str) -> Importer:
-    """The importer for tables whose columns a person names: `text=note,user=person`. Raises InvalidInput."""
+def table_with(text: str) -> Importer:
+    """Return the importer for tables with mapped columns: `text=note,user=person`. Raises InvalidInput."""
     columns: dict[str, str] = {}
-    for each in said.split(","):
-        ours, equals, theirs = (part.strip() for part in each.partition("="))
-        if ours not in _KNOWN or not equals or not theirs:
+    for assignment in text.split(","):
+        ours, equals, theirs = (part.strip() for part in assignment.partition("="))
+        if ours not in _COLUMNS or not equals or not theirs:
             raise InvalidInput(
-                f"{each!r} is no column: say text=NAME,user=NAME; there are {', '.join(_KNOWN)}"
+                f"{assignment!r} is no column: say text=NAME,user=NAME; there are {', '.join(_COLUMNS)}"
             )
         columns[ours] = theirs
     if "text" not in columns:
         raise InvalidInput("--map needs the column of the text: text=NAME")
-    return TABLE._replace(read=partial(_read, columns=columns))
+    return TABLE._replace(read_drafts=partial(_read_table, columns=columns))
 
 
 TABLE: Final = Importer(
     name="table",
     title="a table",
     recognise=_recognise,
-    read=_read,
+    read_drafts=_read_table,
     mapping=(
         *(
-            FieldMapping(", ".join(f"`{each}`" for each in theirs), _HERE[ours])
-            for ours, theirs in _KNOWN.items()
+            FieldMapping(", ".join(f"`{name}`" for name in theirs), _TARGETS[ours])
+            for ours, theirs in _COLUMNS.items()
         ),
         FieldMapping(
             "`--map text=NAME,user=NAME,…`", "which columns they are, where they have other names"

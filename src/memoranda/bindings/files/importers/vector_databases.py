@@ -1,6 +1,6 @@
-"""The documents beside the vectors of vector databases: Chroma's SQLite file, and that of Qdrant's local mode.
+"""The documents stored with vectors in the SQLite files of Chroma and of Qdrant's local mode.
 
-Qdrant writes points as pickles, which may run anything when they are read; here nothing of them is run (`pickles`).
+Qdrant writes points as pickles, which can run any code when they are loaded; `pickles.py` reads them without that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHROMA: Final = {
 
 
 def chroma_collections(source: Source) -> dict[str, object]:
-    """The collections of a database of Chroma, by name; none of what is no such database."""
+    """Return the collections of a database of Chroma, name → id; empty for any other database."""
     if any(not columns <= set(source.tables.get(table, ())) for table, columns in _CHROMA.items()):
         return {}
     return {
@@ -36,7 +36,7 @@ def chroma_collections(source: Source) -> dict[str, object]:
 def chroma_documents(
     source: Source, collections: Collection[object]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What some collections keep, put together from their rows; each with its place."""
+    """Yield the documents of some collections, built from their rows, with their positions."""
     segments = {
         row["id"]
         for row in source.read_rows("segments", ("id", "collection"), "id")
@@ -53,9 +53,9 @@ def chroma_documents(
     for number, rows in groupby(
         source.read_rows("embedding_metadata", columns, "id"), key=lambda row: row["id"]
     ):
-        held = {
+        fields = {
             str(row["key"]): next(
-                (row[each] for each in columns[2:] if row.get(each) is not None), None
+                (row[column] for column in columns[2:] if row.get(column) is not None), None
             )
             for row in rows
         }
@@ -63,8 +63,8 @@ def chroma_documents(
             row = names[number]
             document = {
                 "id": row["embedding_id"],
-                "document": held.pop("chroma:document", None),
-                **held,
+                "document": fields.pop("chroma:document", None),
+                **fields,
             }
             yield (
                 f"{source.name}: {row['embedding_id']}",
@@ -73,27 +73,27 @@ def chroma_documents(
 
 
 def is_qdrant(source: Source) -> bool:
-    """Whether it is the file of a collection of Qdrant's local mode."""
+    """Return True for the database of a collection of Qdrant's local mode."""
     return set(source.tables.get("points", ())) == {"id", "point"}
 
 
 def qdrant_documents(source: Source) -> Iterator[tuple[str, Any]]:
-    """The payload of each point with its `id`, or why it cannot be read; each with its place."""
+    """Yield the payload of each point with its `id`, or its error, with its position."""
     for number, row in enumerate(source.read_rows("points", ("id", "point"), "id"), start=1):
         where = f"{source.name}: point {number}"
         try:
-            yield where, _point(row["point"])
+            yield where, _read_point(row["point"])
         except MemorandaError as error:
             yield where, error
 
 
-def _point(data: object) -> dict[str, Any]:
+def _read_point(data: object) -> dict[str, Any]:
     """Return the payload of a point with its `id`. Raises InvalidInput."""
     try:
         point = pickles.load(data) if isinstance(data, bytes) else None
     except InvalidInput as error:
         raise InvalidInput(f"not a point of Qdrant: {error.message}") from None
-    state = point.state if isinstance(point, pickles.Named) else {}
+    state = point.state if isinstance(point, pickles.OpaqueObject) else {}
     fields = state.get("__dict__", state) if isinstance(state, dict) else {}
     payload, name = fields.get("payload"), fields.get("id")
     if not isinstance(payload, dict) or not (

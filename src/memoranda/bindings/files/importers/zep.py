@@ -1,9 +1,9 @@
-"""Zep and Graphiti: sessions with their messages, summaries and facts as Zep's API answers them, and the edges,
-episodes and nodes of a graph.
+"""Zep and Graphiti: sessions with messages, summaries and facts in the form of Zep's API, and the edges, episodes and
+nodes of a graph.
 
-OAMS 7 maps it: a session is the scope, a message keeps its role as `metadata.zep_role`, and a summary is a memory that
-was made by `compress`. A fact has four times: when it was true (`valid_at`, `invalid_at`), and when that was written
-down and withdrawn (`created_at`, `expired_at`).
+OAMS 7 maps it: a session is the scope, a message keeps its role as `metadata.zep_role`, and a summary is a memory with
+the strategy `compress`. A fact has four times: its validity (`valid_at`, `invalid_at`), and when it was written down
+and withdrawn (`created_at`, `expired_at`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from memoranda.bindings.files.importers.importer import (
 from memoranda.bindings.files.importers.source import Source
 from memoranda.errors import InvalidInput
 
-# One session, however long.
+# Bytes of one session.
 _MAX_BYTES: Final = 128 * 1_048_576
 _SESSIONS: Final = ("sessions", "threads")
-# What an answer, a session or a graph may hold. Edges come before nodes, whose summaries are made from them.
+# Lists of an answer, a session or a graph. Edges come before nodes, whose summaries are made from edges.
 _LISTS: Final = (
     "messages",
     "episodes",
@@ -41,7 +41,7 @@ _LISTS: Final = (
     "entities",
     "communities",
 )
-# What says whose a session is, and what it is called.
+# Fields of a file that name the session and the user of all its documents.
 _AROUND: Final = ("session_id", "thread_id", "user_id", "created_at")
 _TELLING: Final = (
     {"uuid", "fact"},
@@ -54,104 +54,114 @@ _TELLING: Final = (
 
 
 def _recognise(source: Source) -> float:
-    told = source.first_documents(*_SESSIONS, *_LISTS)
-    return 0.9 if any(each <= document.keys() for document in told for each in _TELLING) else 0.0
+    documents = source.first_documents(*_SESSIONS, *_LISTS)
+    return (
+        0.9
+        if any(names <= document.keys() for document in documents for names in _TELLING)
+        else 0.0
+    )
 
 
-class _Known(NamedTuple):
-    """What earlier documents of a file say of later ones."""
+class _Context(NamedTuple):
+    """Facts of earlier documents in a file that later ones need."""
 
     source: Source
-    # Whose each session is, and the first edge at each node.
+    # The user of each session, and the first edge at each node.
     users: dict[str, str]
     edges: dict[str, str]
 
 
-def _read(source: Source) -> Iterator[DraftResult]:
-    known = _Known(source, {}, {})
-    around: dict[str, Any] = {name: source.value(name) for name in _AROUND if name in source.fields}
-    named = chain.from_iterable(
+def _read_zep(source: Source) -> Iterator[DraftResult]:
+    context = _Context(source, {}, {})
+    file_fields: dict[str, Any] = {
+        name: source.value(name) for name in _AROUND if name in source.fields
+    }
+    lists = chain.from_iterable(
         source.read_documents(name, max_bytes=_MAX_BYTES) for name in (*_SESSIONS, *_LISTS)
     )
-    alone = (
+    summary = (
         [(f"{source.name}: summary", source.value("summary"))] if "summary" in source.fields else []
     )
     for where, document in (
-        chain(named, alone) if source.fields else source.read_documents(max_bytes=_MAX_BYTES)
+        chain(lists, summary) if source.fields else source.read_documents(max_bytes=_MAX_BYTES)
     ):
         if isinstance(document, dict) and _is_session(document):
-            known.users[_session_of(document)] = read_text(document, "user_id")
+            context.users[_session_id(document)] = read_text(document, "user_id")
             yield from read_drafts(
-                _within(document, where), partial(_draft, session=document, known=known)
+                _session_documents(document, where),
+                partial(_draft_document, session=document, context=context),
             )
         else:
             yield from read_drafts(
-                [(where, _object(document))], partial(_draft, session=around, known=known)
+                [(where, _wrap_text(document))],
+                partial(_draft_document, session=file_fields, context=context),
             )
 
 
 def _is_session(document: dict[str, Any]) -> bool:
-    return bool(_session_of(document)) and not read_text(document, "content", "fact")
+    return bool(_session_id(document)) and not read_text(document, "content", "fact")
 
 
-def _session_of(document: Mapping[str, Any]) -> str:
+def _session_id(document: Mapping[str, Any]) -> str:
     return read_text(document, "session_id", "thread_id")
 
 
-def _within(session: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+def _session_documents(session: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
     for name in _LISTS:
-        held = session.get(name)
-        for number, each in enumerate(held if isinstance(held, list) else (), start=1):
-            yield f"{where}: {name} {number}", _object(each)
+        documents = session.get(name)
+        for number, document in enumerate(
+            documents if isinstance(documents, list) else (), start=1
+        ):
+            yield f"{where}: {name} {number}", _wrap_text(document)
     if session.get("summary"):
-        yield f"{where}: summary", _object(session["summary"], "content")
+        yield f"{where}: summary", _wrap_text(session["summary"], "content")
 
 
-def _object(document: Any, name: str = "fact") -> Any:
-    """Facts, and in old answers summaries, may be bare texts."""
+def _wrap_text(document: Any, name: str = "fact") -> Any:
+    """Return a fact or a summary as an object; in old answers they are bare texts."""
     return {name: document} if isinstance(document, str) else document
 
 
-def _draft(
-    document: dict[str, Any], where: str, *, session: Mapping[str, Any], known: _Known
+def _draft_document(
+    document: dict[str, Any], where: str, *, session: Mapping[str, Any], context: _Context
 ) -> ImportDraft:
-    name = _session_of(document) or _session_of(session)
-    text, kind = _said(document)
+    name = _session_id(document) or _session_id(session)
+    text, kind = _document_text(document)
     if not text:
         raise InvalidInput("neither a message, a fact, an episode, a summary nor a node of Zep")
     is_summary = kind == "summary" or bool(read_text(document, "summary"))
-    called = read_text(document, "uuid", "id") or f"{kind} {name} {text}"
+    uuid = read_text(document, "uuid", "id") or f"{kind} {name} {text}"
     if kind == "fact":
         for end in ("source_node_uuid", "target_node_uuid"):
-            known.edges.setdefault(read_text(document, end), called)
+            context.edges.setdefault(read_text(document, end), uuid)
     role = read_text(document, "role_type", "role")
     expired = read_moment(document, "expired_at")
     created = (
         read_moment(document, "created_at")
         or read_moment(session, "created_at")
-        or known.source.modified
+        or context.source.modified
     )
-    said_at = read_moment(document, "reference_time", "valid_at")
+    stated_at = read_moment(document, "reference_time", "valid_at")
     is_turn = kind in ("message", "episode")
-    labels = [each for each in read_texts(document, "labels") if each != "Entity"]
+    labels = [label for label in read_texts(document, "labels") if label != "Entity"]
     return ImportDraft(
         where=where,
-        id=called,
+        id=uuid,
         text=text,
         original=document,
         user=read_text(document, "user_id")
-        or known.users.get(name, "")
+        or context.users.get(name, "")
         or read_text(session, "user_id"),
-        place=name or read_text(document, "group_id"),
+        scope=name or read_text(document, "group_id"),
         session=name,
         kind="episodic" if is_turn else "semantic",
         tags=labels
         or ([relation] if kind == "fact" and (relation := read_text(document, "name")) else []),
-        created=said_at or created if is_turn else created,
+        created=stated_at or created if is_turn else created,
         updated=read_moment(document, "updated_at") or expired,
         valid_from=None if is_turn else read_moment(document, "valid_at"),
         valid_to=None if is_turn else read_moment(document, "invalid_at") or expired,
-        parent=_parent(document, kind, called, known),
+        parent=_parent_of(document, kind, uuid, context),
         metadata={
             **({"zep_role": role} if role and is_turn else {}),
             **({"dream_strategy": "compress"} if is_summary else {}),
@@ -159,8 +169,8 @@ def _draft(
     )
 
 
-def _said(document: dict[str, Any]) -> tuple[str, str]:
-    """What a document says, and what it is."""
+def _document_text(document: dict[str, Any]) -> tuple[str, str]:
+    """Return the text of a document and its kind."""
     if fact := read_text(document, "fact"):
         return fact, "fact"
     if content := read_text(document, "content"):
@@ -175,10 +185,10 @@ def _said(document: dict[str, Any]) -> tuple[str, str]:
     return (f"{name}: {summary}" if summary else name), "node"
 
 
-def _parent(document: dict[str, Any], kind: str, called: str, known: _Known) -> str:
-    """What it was made from: a fact from an episode, a summary from messages or edges."""
+def _parent_of(document: dict[str, Any], kind: str, uuid: str, context: _Context) -> str:
+    """Return the id of the document that one was made from: an episode for a fact, a message or edge for a summary."""
     if kind == "node":
-        return known.edges.get(called, "")
+        return context.edges.get(uuid, "")
     made_from = {"fact": "episodes", "summary": "related_message_uuids"}.get(kind, "")
     return next(iter(read_texts(document, made_from)), "")
 
@@ -187,7 +197,7 @@ ZEP: Final = Importer(
     name="zep",
     title="Zep",
     recognise=_recognise,
-    read=_read,
+    read_drafts=_read_zep,
     mapping=(
         FieldMapping(
             "session (`session_id`), thread (`thread_id`)",
