@@ -28,7 +28,7 @@ from memoranda.model.selection import (
     VisibleToRun,
 )
 from memoranda.storage.engine.contract import Engine, Unit
-from memoranda.storage.engine.paging import Paging, Reading
+from memoranda.storage.engine.paging import Paging, PagingLimits
 from tests.storage.contract import LATER, NOW, document, projection
 from tests.storage.contract_lists import fresh_tenant, suffer
 
@@ -84,8 +84,9 @@ SELECTIONS = st.builds(
     st.sampled_from(["live", "unforgotten"]),
 )
 # As it is, and as if a store of ten were one of millions.
-READINGS = st.just(Reading()) | st.builds(
-    lambda counted, *more: Reading((1, counted), *more),
+GROUPINGS = st.sampled_from(["subject", "form", "verification"])
+PAGING_LIMITS = st.just(PagingLimits()) | st.builds(
+    lambda counted, *more: PagingLimits((1, counted), *more),
     st.integers(1, 3),
     st.integers(1, 4),
     st.integers(0, 3),
@@ -101,13 +102,13 @@ ORDERS = st.builds(
 
 
 @contextmanager
-def looking_at(reading: Reading) -> Iterator[None]:
+def with_limits(limits: PagingLimits) -> Iterator[None]:
     """So much is looked at meanwhile before another way is tried."""
-    usual, Paging.reading = Paging.reading, reading
+    usual, Paging.limits = Paging.limits, limits
     try:
         yield
     finally:
-        Paging.reading = usual
+        Paging.limits = usual
 
 
 def address(number: int) -> str:
@@ -179,7 +180,7 @@ def ordered(rows: list[dict[str, Any]], numbers: list[int], order: Order) -> lis
 class FactsContract:
     """Subclasses provide the `engine` fixture."""
 
-    @given(rows=ROWS, selection=SELECTIONS, order=ORDERS, limit=st.integers(1, 4), reading=READINGS)
+    @given(rows=ROWS, selection=SELECTIONS, order=ORDERS, limit=st.integers(1, 4), limits=PAGING_LIMITS)
     @EACH
     def test_a_selection_is_what_a_look_at_everything_gives(
         self,
@@ -188,22 +189,24 @@ class FactsContract:
         selection: Selection,
         order: Order,
         limit: int,
-        reading: Reading,
+        limits: PagingLimits,
     ) -> None:
         tenant = fresh_tenant(engine)
         fill(engine, tenant, rows)
         expected = [address(number) for number in ordered(rows, chosen(rows, selection), order)]
-        with looking_at(reading), engine.read(tenant) as snapshot:
+        with with_limits(limits), engine.read(tenant) as snapshot:
             found: list[str] = []
             while page := snapshot.load_page(selection, order, limit=limit, offset=len(found), now=NOW):
                 found += [each.address for each in page]
             assert found == expected
             assert snapshot.count(selection, now=NOW) == len(expected)
 
-    @given(rows=ROWS, selection=SELECTIONS, by=st.sampled_from(["subject", "form", "verification"]), reading=READINGS)
+    @given(
+        rows=ROWS, selection=SELECTIONS, by=st.sampled_from(["subject", "form", "verification"]), limits=PAGING_LIMITS
+    )
     @EACH
     def test_groups_are_what_a_look_at_everything_counts(
-        self, engine: Engine, rows: list[dict[str, Any]], selection: Selection, by: str, reading: Reading
+        self, engine: Engine, rows: list[dict[str, Any]], selection: Selection, by: str, limits: PagingLimits
     ) -> None:
         tenant = fresh_tenant(engine)
         fill(engine, tenant, rows)
@@ -215,7 +218,7 @@ class FactsContract:
         expected: dict[str, list[str]] = {}
         for number in ordered(rows, chosen(rows, selection), Order(by="address")):
             expected.setdefault(said(number), []).append(address(number))
-        with looking_at(reading), engine.read(tenant) as snapshot:
+        with with_limits(limits), engine.read(tenant) as snapshot:
             found = snapshot.count_groups(selection, by, now=NOW)
             held = []
             for group in found:
@@ -226,7 +229,7 @@ class FactsContract:
                 held.append([each.address for each in page])
         assert sorted(held) == sorted(expected.values())
 
-    @given(rows=ROWS, selection=SELECTIONS, order=ORDERS, limit=st.integers(1, 4), reading=READINGS)
+    @given(rows=ROWS, selection=SELECTIONS, order=ORDERS, limit=st.integers(1, 4), limits=PAGING_LIMITS)
     @EACH
     def test_a_page_tells_truly_how_many_there_are_and_whether_it_is_the_last(
         self,
@@ -235,19 +238,19 @@ class FactsContract:
         selection: Selection,
         order: Order,
         limit: int,
-        reading: Reading,
+        limits: PagingLimits,
     ) -> None:
         tenant = fresh_tenant(engine)
         fill(engine, tenant, rows)
         expected = [address(number) for number in ordered(rows, chosen(rows, selection), order)]
-        with looking_at(reading), engine.read(tenant) as snapshot:
+        with with_limits(limits), engine.read(tenant) as snapshot:
             for offset in range(len(expected) + 2):
                 page = snapshot.load_counted_page(selection, order, limit=limit, offset=offset, now=NOW)
                 assert [each.address for each in page.hits] == expected[offset : offset + limit]
                 assert page.is_last is (offset + limit >= len(expected))
                 assert page.total in (None, len(expected))
                 assert page.total is not None or not page.is_last
-                if reading == Reading():
+                if limits == PagingLimits():
                     assert page.total is not None
 
     @given(rows=ROWS, selection=SELECTIONS, words=st.sets(st.sampled_from([*WORDS, "absent"]), min_size=1))

@@ -1,7 +1,7 @@
 """The SQL that selections become: recorded as it is sent, and explained with statistics of many owners.
 
 Every filter in every order, with all that a page, a count, groups and a search ask for, as a store of that size is read
-and as if it were one of millions (`Paging.reading`). Run by `make test-postgres`.
+and as if it were one of millions (`Paging.limits`). Run by `make test-postgres`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from memoranda.model.selection import (
 )
 from memoranda.retrieval import vectors
 from memoranda.storage.engine.database import Params, Row, load_queries
-from memoranda.storage.engine.paging import Paging, Reading
+from memoranda.storage.engine.paging import Paging, PagingLimits
 from memoranda.storage.postgres.server import PostgresConnection
 from tests.embedders import letters
 from tests.postgres import server
@@ -39,7 +39,7 @@ from tests.service.world import World
 from tests.storage.postgres_catalogue import Filled, Planner
 
 # Every way is taken over a few rows.
-FAR: Final = Reading((1, 2), 1, 0, 2, 4, 0)
+FAR: Final = PagingLimits((1, 2), 1, 0, 2, 4, 0)
 FILTERS: Final[dict[str, dict[str, Any]]] = {
     "nothing": {},
     "a standing": {"status_filter": "unforgotten"},
@@ -132,7 +132,7 @@ def sent() -> dict[str, str]:
     # A model belongs to no owner.
     known = {*load_queries("postgres").values(), load_queries("pgvector")["clear_model"]}
     names: dict[str, str] = {}
-    select_usually, read_usually = PostgresConnection.select, Paging.reading
+    select_usually, usual_limits = PostgresConnection.select, Paging.limits
     current = [""]
 
     def select(self: PostgresConnection, sql: str, params: Params) -> list[Row]:
@@ -144,8 +144,8 @@ def sent() -> dict[str, str]:
     PostgresConnection.select = select  # type: ignore[method-assign]
     limits = vectors.EXACT_LIMIT, vectors.NEAREST_BY_SIGNS
     try:
-        for Paging.reading in (read_usually, FAR):
-            vectors.EXACT_LIMIT, vectors.NEAREST_BY_SIGNS = (4, 4) if Paging.reading is FAR else limits  # type: ignore[misc]
+        for Paging.limits in (usual_limits, FAR):
+            vectors.EXACT_LIMIT, vectors.NEAREST_BY_SIGNS = (4, 4) if Paging.limits is FAR else limits  # type: ignore[misc]
             with world.engine.read(world.owner.default_tenant) as snapshot:
                 for current[0], selection in selections():
                     orders = (WRITTEN, UPDATED, *(BY_FIELD if selection.has_fields else ()))
@@ -164,7 +164,7 @@ def sent() -> dict[str, str]:
                     for is_whole in (False, True):
                         snapshot.match(selection, retrievers, limit=3, now=world.now, count_all=is_whole)
     finally:
-        PostgresConnection.select, Paging.reading = select_usually, read_usually  # type: ignore[method-assign]
+        PostgresConnection.select, Paging.limits = select_usually, usual_limits  # type: ignore[method-assign]
         vectors.EXACT_LIMIT, vectors.NEAREST_BY_SIGNS = limits  # type: ignore[misc]
     world.service.close()
     return names

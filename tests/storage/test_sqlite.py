@@ -34,7 +34,7 @@ from memoranda.storage.engine.rows import (
     NewStateRow,
     NewVersionRow,
 )
-from memoranda.storage.engine.selection import Naming, SelectionSql
+from memoranda.storage.engine.selection import SelectionSql, TextKeys
 from memoranda.storage.engine.sql_engine import SqlEngine
 from memoranda.storage.engine.write_queue import LATER_SECONDS
 from memoranda.storage.sqlite.database import SqliteDatabase
@@ -277,10 +277,10 @@ def test_selections_are_answered_by_their_index(tmp_path: Path, selection: Selec
 def test_what_is_common_is_read_from_the_index_of_every_order(
     tmp_path: Path, form: str | None, by: Any, descending: bool
 ) -> None:
-    naming = Naming(str.encode, str)
+    text_keys = TextKeys(str.encode, str)
     selection = Selection(space="p", has_fields=True, form=form, relation="x")
-    sql = SelectionSql(selection, naming, SQLITE, tenant_id=1, now=NOW)
-    query = sql.walk(Order(by=by, descending=descending), None, 100)
+    sql = SelectionSql(selection, text_keys, SQLITE, tenant_id=1, now=NOW)
+    query = sql.build_walk(Order(by=by, descending=descending), None, 100)
     database = SqliteDatabase(tmp_path / "store.db")
     try:
         with database.open_snapshot() as connection:
@@ -319,11 +319,11 @@ def _plan(
     tmp_path: Path, selection: Selection, order: Order, *, after: PageCursor | None, chosen: int | None = None
 ) -> list[str]:
     """How SQLite goes about a page, by the one driver if there is one."""
-    naming = Naming(str.encode, str)
-    sql = SelectionSql(selection, naming, SQLITE, tenant_id=1, now=NOW)
-    if chosen is None and sql.count_drivers() is not None:
+    text_keys = TextKeys(str.encode, str)
+    sql = SelectionSql(selection, text_keys, SQLITE, tenant_id=1, now=NOW)
+    if chosen is None and sql.build_driver_counts() is not None:
         chosen = 0
-    query = sql.page(order, chosen, after)
+    query = sql.build_page(order, chosen, after)
     database = SqliteDatabase(tmp_path / "store.db")
     try:
         with database.open_snapshot() as connection:

@@ -105,7 +105,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         except InvalidInput:
             return mine
         limited = {**complete, "scope": self.access.narrow_scope(scope_of(complete))}
-        screened = remember.screened(self.context, cast("Draft", limited))
+        screened = remember.screen_parts(self.context, cast("Draft", limited))
         attributed = authorship.attribute_draft(self.access, screened, is_from_file=True)
         return {**signature.seal(cast("Record", attributed), self.context.operator)}
 

@@ -168,7 +168,7 @@ def _with_index(ready: PreparedItem, index: IndexState) -> PreparedItem:
 
 
 def _create_record_item(
-    context: Context, accepted: remember.Accepted, merged: remember.Merged | None = None
+    context: Context, accepted: remember.Accepted, merged: remember.PreparedMerge | None = None
 ) -> PreparedItem:
     def write(unit: Unit, prior: Version | None, now: Instant, new: NewParts) -> Outcome:
         done = remember.put(
@@ -177,7 +177,7 @@ def _create_record_item(
             accepted,
             now,
             prior=prior,
-            foreseen=merged,
+            merge=merged,
             is_new=new.is_new_fact,
             is_free=new.is_new_name,
         )
@@ -512,9 +512,9 @@ def _precompute_record(
 ) -> PreparedItem:
     try:
         if accepted.is_own:
-            stored = remember.is_repeated(context, snapshot, accepted, now)
+            stored = remember.find_repeated(context, snapshot, accepted, now)
             return ready if stored is None else replace(ready, settled=(stored.memory_id, "merged"))
-        merged = remember.foresee(context, snapshot, accepted, now)
+        merged = remember.prepare_merge(context, snapshot, accepted, now)
     except MemorandaError:
         # Refused when it is written, if it still is to be.
         return ready

@@ -19,7 +19,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.lookup import find_own, resolve_name
 from memoranda.service.core.secret_screening import detect_kinds, iterate_texts, redact_fields
 from memoranda.service.core.views import run_unless_damaged, view_record
-from memoranda.service.ump.remember import said
+from memoranda.service.ump.remember import free_parts
 from memoranda.service.ump.revise import forget, revise
 from memoranda.service.verify import iterate_versions
 from memoranda.standards.ump import rules
@@ -83,9 +83,9 @@ def orders_page(context: Context, access: Access, *, after: int = 0) -> SuspectP
 
 
 def _secret(record: Record, is_current: bool) -> Suspect | None:
-    if not (kinds := detect_kinds(said(record))):
+    if not (kinds := detect_kinds(free_parts(record))):
         return None
-    text = cast("Body", redact_fields(said(record))["body"])["text"]
+    text = cast("Body", redact_fields(free_parts(record))["body"])["text"]
     return Suspect(id=record["id"], kinds=kinds, text=text, is_current=is_current)
 
 
@@ -98,7 +98,7 @@ def _order_in(context: Context, access: Access) -> Judge:
     def order(record: Record, is_current: bool) -> Suspect | None:
         if not is_current or record["id"] in cleared:
             return None
-        kinds = injection.find_instructions("\n".join(iterate_texts(said(record))))
+        kinds = injection.find_instructions("\n".join(iterate_texts(free_parts(record))))
         return (
             Suspect(id=record["id"], kinds=kinds, text=record["body"]["text"], is_current=True)
             if kinds
@@ -223,7 +223,7 @@ def redact(context: Context, access: Access, name: str) -> str:
         return name
     shown = view_record(context, found, context.clock())
     record: Record = rules.drop_original(shown)
-    if not detect_kinds(said(record)):
+    if not detect_kinds(free_parts(record)):
         raise InvalidInput("id: nothing in it looks like a secret")
     new = name
     if found.state.is_head and found.state.tombstoned is None:

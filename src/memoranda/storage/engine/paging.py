@@ -1,8 +1,10 @@
-"""Pages of what a selection lets through, and how many there are: which index is read for it.
+"""Pages and counts of a selection: which index is read for it.
 
-The narrowest test drives, unless every one of them is common: then the index of the order is read, where what is common
-is never far. That reading has a limit, and after it the narrowest drives after all. Without any test the index of the
-order has the page at its beginning; addresses are in order within a form, so all forms together are read form by form.
+Theory of operation. The narrowest test drives: its rows are read and the other tests are checked. If every test has
+many rows, the index of the order is walked instead, because what is common is never far from its beginning. That walk
+has a limit, after which the narrowest test drives after all. Without any test, the index of the order has the page at
+its beginning. Addresses are in order only within a form, so all forms together are read form by form and merged. The
+limits of all this are in `PagingLimits`; they change the speed of an answer, never the answer.
 """
 
 from __future__ import annotations
@@ -26,170 +28,181 @@ from memoranda.model.selection import (
 from memoranda.storage.engine.database import Connection, Row
 from memoranda.storage.engine.selection import SelectionSql
 
-# What not everything has; what lacks it comes last, by address.
-_OPTIONAL: Final = ("confidence", "importance")
+# Fields that not every version has. Versions without the field come last, by address.
+_OPTIONAL_FIELDS: Final = ("confidence", "importance")
 _BY_ADDRESS: Final = Order(by="address")
 
 
-class Reading(NamedTuple):
-    """How much is looked at before something else is tried."""
+class PagingLimits(NamedTuple):
+    """Numbers of rows that are counted or read before another way is tried."""
 
-    # Rows are counted up to the first; only when every index has as many, up to the next. More than the last is common.
-    counted: tuple[int, ...] = (64, 256, 4_096)
-    # So many are read and sorted as soon, where one index has all that is asked for.
-    covered: int = 32_768
-    # Fewer of a form are sorted; of more a page is soon found among all that there is.
-    of_form: int = 1_000
-    # How far the index of an order is read for what is common, and how long a page may be for that to be worth it: of
-    # what 4,000 in a million are, so many hold the usual page.
-    walked: int = 8_192
-    page: int = 128
-    # Of so many it is told how many there are.
-    told: int = 128
+    # Caps for counting the rows of the drivers: the next one is tried only if every driver reaches the one before.
+    # A driver that reaches the last cap is common.
+    count_caps: tuple[int, ...] = (64, 256, 4_096)
+    # Rows that are read and sorted as fast as a page is found otherwise, where one index has all that is needed.
+    covered_rows: int = 32_768
+    # A form with fewer rows is sorted; of a larger one, a page is found sooner among all forms.
+    form_rows: int = 1_000
+    # Rows of an order's index that are walked for a common test: if 4,000 in a million pass, so many have a usual page.
+    walked_rows: int = 8_192
+    # Rows of a page, with its offset, up to which a walk is worth it.
+    walked_page: int = 128
+    # Results up to which a page tells their total.
+    total_rows: int = 128
 
 
 class Paging:
-    """Reads one selection."""
+    """Pages, counts and groups of one selection."""
 
-    # For whoever wants to see every way taken over a few rows.
-    reading: ClassVar[Reading] = Reading()
+    # Tests lower the limits, to see every way taken with few rows.
+    limits: ClassVar[PagingLimits] = PagingLimits()
 
     def __init__(
         self,
         connection: Connection,
-        selected: Callable[[Selection], SelectionSql],
+        to_sql: Callable[[Selection], SelectionSql],
         selection: Selection,
     ) -> None:
+        """Bind a selection to a connection. `to_sql` translates a selection for the same tenant and instant."""
         self._connection = connection
-        self._selected = selected
+        self._to_sql = to_sql
         self._selection = selection
-        self._sql = selected(selection)
+        self._sql = to_sql(selection)
 
-    def page(
+    def load_page(
         self, order: Order, *, limit: int, offset: int = 0, after: PageCursor | None = None
     ) -> list[Selected]:
-        """A page in an order."""
-        return self._page(order, limit, limit, offset, after)[0]
+        """Return a page of the selection in an order."""
+        return self._load_page(order, limit, limit, offset, after)[0]
 
-    def counted_page(self, order: Order, *, limit: int, offset: int) -> SelectionPage:
-        """The same with how many there are, if they are few or the page is the last."""
-        asked = max(limit + 1, self.reading.told)
-        found, is_whole = self._page(order, limit + 1, asked, offset, None)
-        if offset and not found:
+    def load_counted_page(self, order: Order, *, limit: int, offset: int) -> SelectionPage:
+        """Return a page with the total, which is None if the results are many and the page is not the last."""
+        row_limit = max(limit + 1, self.limits.total_rows)
+        results, is_complete = self._load_page(order, limit + 1, row_limit, offset, None)
+        if offset and not results:
             return SelectionPage([], self.count(), is_last=True)
-        total = offset + len(found) if is_whole and len(found) < asked else None
-        return SelectionPage(found[:limit], total, is_last=len(found) <= limit)
+        total = offset + len(results) if is_complete and len(results) < row_limit else None
+        return SelectionPage(results[:limit], total, is_last=len(results) <= limit)
 
-    def _page(
+    def _load_page(
         self, order: Order, least: int, limit: int, offset: int, after: PageCursor | None
     ) -> tuple[list[Selected], bool]:
-        """Up to `limit`, or only `least` of more: which is False."""
+        """Return up to `limit` results and True, or only the first `least` of more results and False."""
         sql = self._sql
-        if order.by == "written" and (few := self._few_written(after)) is not None:
+        if order.by == "written" and (few := self._load_few_written(after)) is not None:
             return few[offset : offset + limit], True
-        narrowest, is_common = self._narrowest(order)
+        narrowest, is_common = self._find_narrowest(order)
         if not is_common or not sql.has_order(order):
-            return self._read(sql.page(order, narrowest, after), limit, offset), True
+            return self._select(sql.build_page(order, narrowest, after), limit, offset), True
         if self._is_rare_form(order):
-            return self._read(sql.page_of_form(order), limit, offset), True
+            return self._select(sql.build_form_page(order), limit, offset), True
         if narrowest is None:
-            return self._ordered(order, limit, offset, after), True
-        if least + offset <= self.reading.page:
-            found = self._read(sql.walk(order, after, self.reading.walked), least, offset)
-            if len(found) == least:
-                return found, False
-        return self._read(sql.page(order, narrowest, after), limit, offset), True
+            return self._load_ordered(order, limit, offset, after), True
+        if least + offset <= self.limits.walked_page:
+            walk = sql.build_walk(order, after, self.limits.walked_rows)
+            results = self._select(walk, least, offset)
+            if len(results) == least:
+                return results, False
+        return self._select(sql.build_page(order, narrowest, after), limit, offset), True
 
-    def _few_written(self, after: PageCursor | None) -> list[Selected] | None:
-        """All of it as it was written, where there is one driver with few rows: that is told by reading them."""
-        every, cap = self._sql.every(), self.reading.counted[0]
-        if every is None:
+    def _load_few_written(self, after: PageCursor | None) -> list[Selected] | None:
+        """Return all results in the order written if there is one driver with few rows; None otherwise.
+
+        The rows are read to find that out, which costs no more than counting them.
+        """
+        query, cap = self._sql.build_unfiltered(), self.limits.count_caps[0]
+        if query is None:
             return None
-        rows = self._connection.select(every, {**self._sql.params, "cap": cap})
+        rows = self._connection.select(query, {**self._sql.params, "cap": cap})
         if len(rows) >= cap:
             return None
         last = 0 if after is None else after[1]
         return sorted(
-            Selected(each, address, 0.0, each)
-            for each, address, passes in rows
-            if passes and each > last
+            Selected(version_id, address, 0.0, version_id)
+            for version_id, address, passes in rows
+            if passes and version_id > last
         )
 
-    def few(self, most: int) -> list[Selected] | None:
-        """All of it in any order, if an index tells that there are fewer than so many; None: more, or nothing tells."""
-        counts = self._counts((*self.reading.counted, self.reading.covered))
-        if counts is None or min(counts) >= self.reading.covered:
+    def load_few(self, most: int) -> list[Selected] | None:
+        """Return all results in any order if an index shows that there are fewer than `most`; None otherwise."""
+        counts = self._count_drivers((*self.limits.count_caps, self.limits.covered_rows))
+        if counts is None or min(counts) >= self.limits.covered_rows:
             return None
-        found = self._read(self._sql.some(counts.index(min(counts))), most, 0)
-        return found if len(found) < most else None
+        results = self._select(self._sql.build_unordered(counts.index(min(counts))), most, 0)
+        return results if len(results) < most else None
 
     def count(self) -> int:
-        """How many there are."""
-        narrowest, _ = self._narrowest(None)
-        ((found,),) = self._connection.select(self._sql.count(narrowest), self._sql.params)
-        return int(found)
+        """Return the number of results."""
+        narrowest, _ = self._find_narrowest(None)
+        ((count,),) = self._connection.select(self._sql.build_count(narrowest), self._sql.params)
+        return int(count)
 
-    def groups(self, by: str) -> list[VersionGroup]:
-        """How many there are of each, and one of them."""
-        narrowest, _ = self._narrowest(None)
+    def count_groups(self, by: str) -> list[VersionGroup]:
+        """Return the number of results of each group, with the first version of each."""
+        narrowest, _ = self._find_narrowest(None)
         return [
             VersionGroup(*row)
-            for row in self._connection.select(self._sql.groups(by, narrowest), self._sql.params)
+            for row in self._connection.select(
+                self._sql.build_groups(by, narrowest), self._sql.params
+            )
         ]
 
-    def _ordered(
+    def _load_ordered(
         self, order: Order, limit: int, offset: int, after: PageCursor | None
     ) -> list[Selected]:
-        """From the beginning of the index of the order."""
+        """Read a page from the beginning of the index of the order; versions without the field come last."""
         if order.by == "address" and self._selection.form is None:
-            return self._form_by_form(limit, offset)
-        found = self._read(self._sql.page(order, None, after), limit, offset)
-        if order.by not in _OPTIONAL or len(found) == limit:
-            return found
-        has_it = Compares(name=order.by, operator=">=", number=float("-inf"))
-        skipped = 0 if found else max(0, offset - self._with(has_it).count())
-        lacking = self._with(Lacks(name=order.by)).page(
-            _BY_ADDRESS, limit=limit - len(found), offset=skipped
+            return self._load_form_by_form(limit, offset)
+        results = self._select(self._sql.build_page(order, None, after), limit, offset)
+        if order.by not in _OPTIONAL_FIELDS or len(results) == limit:
+            return results
+        has_field = Compares(name=order.by, operator=">=", number=float("-inf"))
+        skipped = 0 if results else max(0, offset - self._with_test(has_field).count())
+        lacking = self._with_test(Lacks(name=order.by)).load_page(
+            _BY_ADDRESS, limit=limit - len(results), offset=skipped
         )
-        return [*found, *lacking]
+        return [*results, *lacking]
 
-    def _with(self, test: Test) -> Paging:
-        return self._for(replace(self._selection, tests=(*self._selection.tests, test)))
+    def _with_test(self, test: Test) -> Paging:
+        return self._for_selection(replace(self._selection, tests=(*self._selection.tests, test)))
 
-    def _for(self, selection: Selection) -> Paging:
-        return Paging(self._connection, self._selected, selection)
+    def _for_selection(self, selection: Selection) -> Paging:
+        return Paging(self._connection, self._to_sql, selection)
 
-    def _form_by_form(self, limit: int, offset: int) -> list[Selected]:
-        forms = self._connection.select(self._sql.forms(), self._sql.params)
+    def _load_form_by_form(self, limit: int, offset: int) -> list[Selected]:
+        """Read the page of every form, merge them by address and return the page of all."""
+        forms = self._connection.select(self._sql.build_forms(), self._sql.params)
         pages = (
-            self._for(replace(self._selection, form=form)).page(_BY_ADDRESS, limit=offset + limit)
+            self._for_selection(replace(self._selection, form=form)).load_page(
+                _BY_ADDRESS, limit=offset + limit
+            )
             for (form,) in forms
         )
-        found = sorted((each for page in pages for each in page), key=lambda each: each.address)
-        return found[offset : offset + limit]
+        results = sorted((row for page in pages for row in page), key=lambda row: row.address)
+        return results[offset : offset + limit]
 
-    def _narrowest(self, order: Order | None) -> tuple[int | None, bool]:
-        """Which driver has the fewest rows, if there is any, and whether those are many."""
+    def _find_narrowest(self, order: Order | None) -> tuple[int | None, bool]:
+        """Return the position of the driver with the fewest rows (None without drivers), and True if they are many."""
         sql = self._sql
-        if sql.is_soon_read(order):
+        if sql.needs_no_counts(order):
             return 0, False
-        counts = self._counts(self.reading.counted)
+        counts = self._count_drivers(self.limits.count_caps)
         if counts is None:
             return None, True
-        if min(counts) < self.reading.counted[-1]:
+        if min(counts) < self.limits.count_caps[-1]:
             return counts.index(min(counts)), False
-        covering = sql.covering(order)
+        covering = sql.find_covering(order)
         if covering is not None:
-            place, counting = covering
+            position, counting = covering
             ((count,),) = self._connection.select(
-                counting, {**sql.params, "cap": self.reading.covered}
+                counting, {**sql.params, "cap": self.limits.covered_rows}
             )
-            return place, bool(count >= self.reading.covered)
+            return position, bool(count >= self.limits.covered_rows)
         return counts.index(min(counts)), True
 
-    def _counts(self, caps: Sequence[int]) -> Row | None:
-        """How many rows each driver has, up to the first cap that one has fewer than; None when there is none."""
-        counting = self._sql.count_drivers()
+    def _count_drivers(self, caps: Sequence[int]) -> Row | None:
+        """Return the rows of each driver, counted up to the first cap that one stays below; None without drivers."""
+        counting = self._sql.build_driver_counts()
         if counting is None:
             return None
         counts: Row = ()
@@ -200,16 +213,17 @@ class Paging:
         return counts
 
     def _is_rare_form(self, order: Order) -> bool:
-        counting = self._sql.count_form(order)
+        """Return True if so few versions have the selected form that sorting them is fastest."""
+        counting = self._sql.build_form_count(order)
         if counting is None:
             return False
         ((count,),) = self._connection.select(
-            counting, {**self._sql.params, "cap": self.reading.of_form}
+            counting, {**self._sql.params, "cap": self.limits.form_rows}
         )
-        return bool(count < self.reading.of_form)
+        return bool(count < self.limits.form_rows)
 
-    def _read(self, query: str, limit: int, offset: int) -> list[Selected]:
-        found = self._connection.select(
+    def _select(self, query: str, limit: int, offset: int) -> list[Selected]:
+        rows = self._connection.select(
             query, {**self._sql.params, "limit": limit, "offset": offset}
         )
-        return [Selected(*row) for row in found]
+        return [Selected(*row) for row in rows]

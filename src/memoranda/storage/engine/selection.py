@@ -1,10 +1,13 @@
 """Selections as SQL.
 
-Every part of a selection becomes a clause. One of them also drives: the rows are read from its index, and the other
-clauses are looked up row by row. Which one has the fewest rows is counted first, up to a cap. Where every one has more,
-a page is sooner found in the index of its order: what is common is never far (`walk`). What no index of `state`
-answers, facets do: space, user, agent and session are facets of a version, too. Nothing from outside ever becomes SQL
-text: values are bound, names are ours, and what differs between databases is in `dialect.py`.
+Theory of operation. Every part of a selection becomes a clause of WHERE. A clause that an index answers is also a
+*driver*: the rows are read from its index, and the other clauses are checked row by row. `paging.py` chooses the
+driver: it counts the rows of each, up to a cap, and takes the one with the fewest. Where every driver has many rows, a
+page is sooner found by walking the index of its order (`build_walk`), because what is common is never far. Tests that
+no index of `state` answers are answered by facets; space, user, agent and session are facets of a version, too.
+
+No text from outside ever becomes SQL: values are bound, names are ours, and the pieces that differ between databases
+come from the `Dialect`. All methods named `build_…` return the text of a query for the bound `params`.
 """
 
 from __future__ import annotations
@@ -33,39 +36,39 @@ from memoranda.model.selection import (
 )
 from memoranda.storage.engine.database import Dialect
 
-# After every instant that can occur: stands for "never ends".
+# Milliseconds after every instant that can occur: stands for "never ends".
 FOREVER_MS: Final = 1 << 62
 _NOW_KNOWN_MS: Final = FOREVER_MS - 1
 
-# Texts with a column of their own (fingerprints), and the index that begins with it.
-_TRIPLE: Final = {
+# Fields whose fingerprint has a column of its own, and the index that begins with that column.
+_TRIPLE_COLUMNS: Final = {
     "subject": ("subject_key", "triple_sro"),
     "relation": ("relation_key", "triple_ros"),
     "object": ("object_key", "triple_osr"),
 }
-# Each holds what the next begins with, after its own.
-_FOLLOWS: Final = {
+# For each index of triples, the one that begins with its second column.
+_NEXT_TRIPLE_INDEX: Final = {
     "triple_sro": "triple_ros",
     "triple_ros": "triple_osr",
     "triple_osr": "triple_sro",
 }
-# The same, found by a facet of the version.
-_SCOPE: Final = {"user": "user_key", "agent": "agent_key", "session": "session_key"}
-_PLAIN: Final = {"verification": "verification", "form": "form"}
-_GROUPED: Final = {
+# Scope fields whose fingerprint has a column without an index: found by a facet of the version.
+_SCOPE_COLUMNS: Final = {"user": "user_key", "agent": "agent_key", "session": "session_key"}
+_PLAIN_COLUMNS: Final = {"verification": "verification", "form": "form"}
+_GROUP_COLUMNS: Final = {
     "subject": "subject_key",
     "relation": "relation_key",
     "session": "session_key",
-    **_PLAIN,
+    **_PLAIN_COLUMNS,
 }
-_NUMBERS: Final = {
+_NUMBER_COLUMNS: Final = {
     "at": "at_ms",
     "updated": "updated_ms",
     "confidence": "confidence",
     "importance": "importance",
 }
 _OPERATORS: Final = {"=": "=", "!=": "<>", ">=": ">=", "<=": "<=", ">": ">", "<": "<"}
-_ORDERS: Final = {
+_ORDER_COLUMNS: Final = {
     "written": ("s.version_id", ""),
     "updated": ("s.updated_ms", "s.version_id"),
     "address": ("s.address", ""),
@@ -73,53 +76,52 @@ _ORDERS: Final = {
     "confidence": ("s.confidence", "s.address"),
     "importance": ("s.importance", "s.address"),
 }
-# The index that has them in this order: those that have the field.
-_ORDERED: Final = {
+# The index that has the rows in this order. It holds only rows with the field.
+_ORDER_INDEXES: Final = {
     "address": "field_address",
     "at": "field_recent",
     "confidence": "field_confidence",
     "importance": "field_importance",
 }
-# Without which a version is in none of these indexes but that of addresses.
-_OPTIONAL: Final = ("confidence", "importance")
-# After every address.
+# Fields without which a version is only in the index of addresses.
+_OPTIONAL_FIELDS: Final = ("confidence", "importance")
+# The SQL text that sorts after every address.
 _LAST_ADDRESS: Final = "'~'"
-_HEAD: Final = (
+_IS_HEAD: Final = (
     "s.superseded_by IS NULL AND s.erased = 0 AND s.retired_ms IS NULL AND s.status <> 'tombstoned'"
 )
-_STANDINGS: Final[dict[StatusFilter, str]] = {
+_STATUS_CLAUSES: Final[dict[StatusFilter, str]] = {
     "live": "s.live = 1",
-    "current": _HEAD,
+    "current": _IS_HEAD,
     "unforgotten": "s.erased = 0 AND s.retired_ms IS NULL AND s.status <> 'tombstoned'",
     "recorded": "s.erased = 0 AND s.retired_ms IS NULL",
     "unerased": "s.erased = 0",
     "all": "s.retired_ms IS NULL",
 }
-_EXPIRED_TOO: Final = ("unerased", "all")
-_STATE: Final = "state s"
+_INCLUDES_EXPIRED: Final = ("unerased", "all")
+_STATE_TABLE: Final = "state s"
 _OF_TENANT: Final = "s.tenant_id = :tenant_id"
 
 
 class _Driver(msgspec.Struct, frozen=True):
-    """Where rows come from: FROM and the clauses that its index needs."""
+    """A source of rows: the text for FROM, and the clause that its index answers."""
 
     source: str
     clause: str
-    # The test that it answers by itself.
-    own: str = ""
-    # What it reads in its own order.
-    version: str = "s.version_id"
+    # The clause of the selection that need not be checked for its rows.
+    own_test: str = ""
+    # The column with the version id, in the order in which the rows are read.
+    version_column: str = "s.version_id"
     index: str = ""
-    # Where its rows can be counted without those of `state`.
-    counted: tuple[str, str] | None = None
+    # A table and clause by which its rows are counted without reading `state`.
+    count_source: tuple[str, str] | None = None
 
 
-class Naming(msgspec.Struct, frozen=True):
-    """How texts are named in the store of one tenant."""
+class TextKeys(msgspec.Struct, frozen=True):
+    """The functions that turn a text into its fingerprint, and a field into its stored name, for one tenant."""
 
-    # The fingerprint of a text, and the stored name of a field.
-    key: Callable[[str], bytes | None]
-    field: Callable[[str], str]
+    value_key: Callable[[str], bytes | None]
+    field_name: Callable[[str], str]
 
 
 class SelectionSql:
@@ -128,7 +130,7 @@ class SelectionSql:
     def __init__(
         self,
         selection: Selection,
-        naming: Naming,
+        text_keys: TextKeys,
         dialect: Dialect,
         *,
         tenant_id: int,
@@ -136,187 +138,207 @@ class SelectionSql:
     ) -> None:
         self.params: dict[str, Any] = {"tenant_id": tenant_id}
         self.selection = selection
-        self._naming, self._dialect = naming, dialect
+        self._text_keys, self._dialect = text_keys, dialect
         self._drivers: list[_Driver] = []
-        tests = [self._test(each) for each in selection.all_tests()]
-        self.clauses = [*self._standing(now), *self._scope(), *tests]
+        tests = [self._test_clause(test) for test in selection.all_tests()]
+        self.clauses = [*self._status_clauses(now), *self._scope_clauses(), *tests]
 
-    def count_drivers(self) -> str | None:
-        """A query for how many rows each driver has, up to :cap; None when there is none."""
+    def build_driver_counts(self) -> str | None:
+        """Count the rows of each driver, up to :cap; None if there is no driver."""
         if not self._drivers:
             return None
-        return f"SELECT {', '.join(self._counting(each) for each in self._drivers)}"
+        counts = [self._build_driver_count(driver) for driver in self._drivers]
+        return f"SELECT {', '.join(counts)}"
 
-    def covering(self, order: Order | None) -> tuple[int, str] | None:
-        """The driver that has all that is mostly asked for in its own index, and a query for how many rows it has."""
+    def find_covering(self, order: Order | None) -> tuple[int, str] | None:
+        """Return the position of the driver whose index alone answers the usual queries, and a query that counts its
+        rows.
+        """
         if order is None or order.by not in ("address", "at") or not self._is_indexed_by_field():
             return None
-        for place, each in enumerate(self._drivers):
-            if each.index == "triple_sro":
-                return place, f"SELECT {self._counting(each)}"
+        for position, driver in enumerate(self._drivers):
+            if driver.index == "triple_sro":
+                return position, f"SELECT {self._build_driver_count(driver)}"
         return None
 
-    def _counting(self, driver: _Driver) -> str:
-        """How many rows it has."""
-        source, clause = driver.counted or (driver.source, self._by_itself(driver))
+    def _build_driver_count(self, driver: _Driver) -> str:
+        """Count the rows of a driver, up to :cap."""
+        source, clause = driver.count_source or (driver.source, self._index_clause(driver))
         return f"(SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {clause} LIMIT :cap) counted)"
 
-    def _by_itself(self, driver: _Driver) -> str:
-        """What its index answers: where that is one of triples, their further parts, too."""
-        asked = {each.index: each.own for each in self._drivers if each.index in _FOLLOWS}
-        clause, following = driver.clause, _FOLLOWS.get(driver.index)
-        while following in asked and following != driver.index:
-            clause, following = f"{clause} AND {asked[following]}", _FOLLOWS[following]
+    def _index_clause(self, driver: _Driver) -> str:
+        """Return the clause that a driver's index answers. An index of triples also answers its next columns."""
+        triple_tests = {
+            other.index: other.own_test
+            for other in self._drivers
+            if other.index in _NEXT_TRIPLE_INDEX
+        }
+        clause, following = driver.clause, _NEXT_TRIPLE_INDEX.get(driver.index)
+        while following in triple_tests and following != driver.index:
+            clause = f"{clause} AND {triple_tests[following]}"
+            following = _NEXT_TRIPLE_INDEX[following]
         return clause
 
-    def is_soon_read(self, order: Order | None) -> bool:
-        """Whether there is one driver, and it need not be counted: nothing is chosen, or it has the order itself."""
+    def needs_no_counts(self, order: Order | None) -> bool:
+        """Return True if there is one driver and its rows need not be counted: it has the order, or none is needed."""
         if len(self._drivers) != 1:
             return False
         return (
             order is None
-            or self.covering(order) is not None
-            or self._drivers[0].index == _ORDERED.get(order.by)
+            or self.find_covering(order) is not None
+            or self._drivers[0].index == _ORDER_INDEXES.get(order.by)
         )
 
-    def page(self, order: Order, chosen: int | None, after: PageCursor | None) -> str:
-        """The query for a page by a driver, or from the index of the order: version_id, address, place."""
-        driver = self._of_order(order) if chosen is None else self._drivers[chosen]
-        more = self._after(order, driver, after)
+    def build_page(self, order: Order, chosen: int | None, after: PageCursor | None) -> str:
+        """Build a page from a driver, or from the index of the order: version_id, address, score, position."""
+        driver = self._order_driver(order) if chosen is None else self._drivers[chosen]
+        more = self._cursor_clauses(order, driver, after)
         if order.by == "written" and driver.index:
-            # The index has another order: its numbers are sorted by themselves, and only rows of the page are read.
-            listed = f"SELECT s.version_id FROM {driver.source} WHERE {' AND '.join([self._by_itself(driver), *more])}"
-            driver, more = (
-                _Driver(_STATE, f"{_OF_TENANT} AND s.version_id IN ({listed})", driver.own),
-                [],
-            )
-        return self._page(driver, order, more)
+            # The index has another order: its version ids are sorted alone, and only the rows of the page are read.
+            within = " AND ".join([self._index_clause(driver), *more])
+            version_ids = f"SELECT s.version_id FROM {driver.source} WHERE {within}"
+            clause = f"{_OF_TENANT} AND s.version_id IN ({version_ids})"
+            driver, more = _Driver(_STATE_TABLE, clause, driver.own_test), []
+        return self._build_page(driver, order, more)
 
-    def every(self) -> str | None:
-        """A query for up to :cap rows of the only driver, with their addresses and whether they pass; None if there are
-        several.
+    def build_unfiltered(self) -> str | None:
+        """Build a query for up to :cap rows of the only driver; None if there is not exactly one.
+
+        Its columns are version_id, address, and if the row passes the other tests.
         """
         if len(self._drivers) != 1:
             return None
         driver = self._drivers[0]
-        passes = " AND ".join(each for each in self.clauses if each != driver.own)
-        columns = f"{driver.version}, {self._address()}, {passes}"
+        passes = " AND ".join(clause for clause in self.clauses if clause != driver.own_test)
+        columns = f"{driver.version_column}, {self._address_column()}, {passes}"
         return f"SELECT {columns} FROM {driver.source} WHERE {driver.clause} LIMIT :cap"
 
-    def some(self, chosen: int) -> str:
-        """The same by a driver in whatever order it has."""
+    def build_unordered(self, chosen: int) -> str:
+        """Build a page from a driver, in the order that its index happens to have."""
         driver = self._drivers[chosen]
-        columns = f"s.version_id, {self._address()}, 0.0, 0"
+        columns = f"s.version_id, {self._address_column()}, 0.0, 0"
         return f"SELECT {columns} FROM {driver.source} WHERE {self._where(driver)} LIMIT :limit OFFSET :offset"
 
-    def page_of_form(self, order: Order) -> str:
-        """The same from what there is of a form."""
-        return self._page(_Driver(self._by_index("field_address"), self._within()), order, [])
-
-    def walk(self, order: Order, after: PageCursor | None, rows: int) -> str:
-        """The same from the first rows of the index of the order."""
-        driver = self._of_order(order)
-        clauses = self._after(order, driver, after)
-        _, ordered = _ordered(order, driver)
-        column = driver.version if order.by == "written" else _ORDERS[order.by][0]
-        is_by_form = order.by not in ("at", *_OPTIONAL)
-        of_index = driver.clause if is_by_form else self._within(of_form=False) + _has_it(order)
-        within, first = (
-            " AND ".join([of_index, *clauses]),
-            f"ORDER BY {ordered} LIMIT 1 OFFSET {self._bind(rows)}",
+    def build_form_page(self, order: Order) -> str:
+        """Build a page by sorting all rows of a form."""
+        return self._build_page(
+            _Driver(self._hint("field_address"), self._field_prefix()), order, []
         )
-        last = f"SELECT {column} FROM {driver.source} WHERE {within} {first}"
+
+    def build_walk(self, order: Order, after: PageCursor | None, rows: int) -> str:
+        """Build a page from the first `rows` rows of the index of the order, or fewer results than a page has."""
+        driver = self._order_driver(order)
+        clauses = self._cursor_clauses(order, driver, after)
+        _, ordered = _order_columns(order, driver)
+        column = driver.version_column if order.by == "written" else _ORDER_COLUMNS[order.by][0]
+        is_by_form = order.by not in ("at", *_OPTIONAL_FIELDS)
+        of_index = (
+            driver.clause
+            if is_by_form
+            else self._field_prefix(of_form=False) + _not_null_clause(order)
+        )
+        within = " AND ".join([of_index, *clauses])
+        last_row = f"ORDER BY {ordered} LIMIT 1 OFFSET {self._bind(rows)}"
+        last = f"SELECT {column} FROM {driver.source} WHERE {within} {last_row}"
         if order.by == "address":
             bound = f"{column} <= coalesce(({last}), {_LAST_ADDRESS})"
         elif order.by == "updated" or order.descending:
             bound = f"{column} >= coalesce(({last}), {-FOREVER_MS})"
         else:
             bound = f"{column} <= coalesce(({last}), {FOREVER_MS})"
-        return self._page(driver, order, [*clauses, bound])
+        return self._build_page(driver, order, [*clauses, bound])
 
-    def count(self, chosen: int | None) -> str:
-        """The query for how many there are."""
-        driver = self._of_order(Order(by="address")) if chosen is None else self._drivers[chosen]
+    def build_count(self, chosen: int | None) -> str:
+        """Count the selected versions."""
+        driver = (
+            self._order_driver(Order(by="address")) if chosen is None else self._drivers[chosen]
+        )
         return f"SELECT count(*) FROM {driver.source} WHERE {self._where(driver)}"
 
-    def groups(self, by: str, chosen: int | None) -> str:
-        """The query for how many there are of each, with one of them."""
+    def build_groups(self, by: str, chosen: int | None) -> str:
+        """Count the selected versions of each group, with the first version of each."""
         index = {"form": "field_address", "subject": "triple_sro", "relation": "triple_sro"}.get(by)
-        whole = _Driver(
-            _STATE if index is None or not self._is_indexed_by_field() else self._by_index(index),
-            _OF_TENANT,
-        )
-        driver, column = whole if chosen is None else self._drivers[chosen], f"s.{_GROUPED[by]}"
+        column = f"s.{_GROUP_COLUMNS[by]}"
+        if chosen is not None:
+            driver = self._drivers[chosen]
+        elif index is None or not self._is_indexed_by_field():
+            driver = _Driver(_STATE_TABLE, _OF_TENANT)
+        else:
+            driver = _Driver(self._hint(index), _OF_TENANT)
         counted = f"SELECT {column}, count(*), min(s.version_id) FROM {driver.source}"
         return f"{counted} WHERE {self._where(driver)} GROUP BY {column}"
 
-    def _page(self, driver: _Driver, order: Order, more: list[str]) -> str:
-        place, ordered = _ordered(order, driver)
+    def _build_page(self, driver: _Driver, order: Order, more: list[str]) -> str:
+        position, ordered = _order_columns(order, driver)
         return (
-            f"SELECT s.version_id, {self._address()}, 0.0, {place} FROM {driver.source} "
+            f"SELECT s.version_id, {self._address_column()}, 0.0, {position} FROM {driver.source} "
             f"WHERE {' AND '.join([self._where(driver), *more])} ORDER BY {ordered} LIMIT :limit OFFSET :offset"
         )
 
-    def passing(self, version_ids: Sequence[int]) -> str:
-        """The query for which of some versions pass, with their addresses."""
+    def build_filter(self, version_ids: Sequence[int]) -> str:
+        """Build a query for those of some versions that pass: version_id, address."""
         rows = self._dialect.rows.format(self._json(list(version_ids)), "sought")
         joined = self._dialect.join.format(rows, f"{_OF_TENANT} AND s.version_id = sought.value")
-        return f"SELECT s.version_id, {self._address()} FROM {joined} WHERE {' AND '.join(self.clauses)}"
+        return f"SELECT s.version_id, {self._address_column()} FROM {joined} WHERE {' AND '.join(self.clauses)}"
 
-    def _address(self) -> str:
+    def _address_column(self) -> str:
         return "s.address" if self.selection.has_fields else "''"
 
     def _where(self, driver: _Driver) -> str:
-        return " AND ".join([driver.clause, *(each for each in self.clauses if each != driver.own)])
+        other_clauses = [clause for clause in self.clauses if clause != driver.own_test]
+        return " AND ".join([driver.clause, *other_clauses])
 
-    def _after(self, order: Order, driver: _Driver, after: PageCursor | None) -> list[str]:
+    def _cursor_clauses(self, order: Order, driver: _Driver, after: PageCursor | None) -> list[str]:
         if after is None:
             return []
         at, version_id = self._bind(after[0]), self._bind(after[1])
         if order.by == "written":
-            return [f"{driver.version} > {version_id}"]
+            return [f"{driver.version_column} > {version_id}"]
         return [f"s.updated_ms <= {at} AND (s.updated_ms < {at} OR s.version_id < {version_id})"]
 
     def has_order(self, order: Order) -> bool:
-        """Whether an index has what is selected in this order; that of addresses has it form by form."""
+        """Return True if an index has the selection in this order. The index of addresses has it within each form."""
         if order.by in ("written", "updated"):
             return True
-        is_whole = order.by != "address" or self.selection.form is not None or not self._drivers
-        return is_whole and self._is_indexed_by_field()
+        is_one_run = order.by != "address" or self.selection.form is not None or not self._drivers
+        return is_one_run and self._is_indexed_by_field()
 
-    def _of_order(self, order: Order) -> _Driver:
+    def _order_driver(self, order: Order) -> _Driver:
+        """Return the driver that reads the index of an order from its beginning."""
         selection = self.selection
         if order.by == "updated":
             one = None if selection.or_no_space else selection.space
             index = "state_recent" if one is None else "state_listed"
             space = "" if one is None else f" AND s.space = {self._bind(one)}"
-            return _Driver(self._by_index(index), _OF_TENANT + space)
+            return _Driver(self._hint(index), _OF_TENANT + space)
         if order.by == "written":
-            # The tombstones of what was erased have no facets; everything else has that of its space.
+            # The tombstones of erased versions have no facets; every other version has the facet of its space.
             if selection.space is None or selection.or_no_space or selection.status_filter == "all":
-                return _Driver(_STATE, _OF_TENANT)
+                return _Driver(_STATE_TABLE, _OF_TENANT)
             return self._facet_driver(*space_facet(selection.space))
         if not self._is_indexed_by_field():
-            return _Driver(_STATE, _OF_TENANT)
-        index = _ORDERED[order.by]
-        return _Driver(self._by_index(index), self._within() + _has_it(order), index=index)
+            return _Driver(_STATE_TABLE, _OF_TENANT)
+        index = _ORDER_INDEXES[order.by]
+        return _Driver(
+            self._hint(index), self._field_prefix() + _not_null_clause(order), index=index
+        )
 
-    def _within(self, *, of_form: bool = True) -> str:
-        """What the indexes of fields begin with, and the form, if one is asked for."""
+    def _field_prefix(self, *, of_form: bool = True) -> str:
+        """Return the clause of the columns that the indexes of fields begin with, the form included."""
         space, form = self.selection.space, self.selection.form
         only = f" AND s.form = {self._bind(form)}" if of_form and form is not None else ""
         return f"{_OF_TENANT} AND s.live = 1 AND s.address IS NOT NULL AND s.space = {self._bind(space)}{only}"
 
-    def count_form(self, order: Order) -> str | None:
-        """A query for how many of the form there are, up to :cap, where that decides which index is read."""
-        if order.by not in _ORDERED or order.by == "address" or self.selection.form is None:
+    def build_form_count(self, order: Order) -> str | None:
+        """Count the versions of the form, up to :cap; None where that does not decide which index is read."""
+        if order.by not in _ORDER_INDEXES or order.by == "address" or self.selection.form is None:
             return None
-        rows = f"{self._by_index('field_address')} WHERE {self._within()}"
+        rows = f"{self._hint('field_address')} WHERE {self._field_prefix()}"
         return f"SELECT count(*) FROM (SELECT 1 FROM {rows} LIMIT :cap) counted"
 
-    def forms(self) -> str:
-        """A query for the forms that there are, each found by one look into the index."""
-        least = f"SELECT min(s.form) FROM {self._by_index('field_address')} WHERE {self._within()} AND s.form > "
+    def build_forms(self) -> str:
+        """Build a query for the distinct forms, which finds each by one look into the index."""
+        least = f"SELECT min(s.form) FROM {self._hint('field_address')} WHERE {self._field_prefix()} AND s.form > "
         return (
             f"WITH RECURSIVE found (form) AS ({least}'' UNION ALL SELECT ({least}found.form) FROM found "
             "WHERE found.form IS NOT NULL) SELECT form FROM found WHERE form IS NOT NULL"
@@ -332,105 +354,117 @@ class SelectionSql:
             and not selection.or_no_space
         )
 
-    def _facet_driver(self, name: str, *texts: str, own: str = "") -> _Driver:
-        named = self._bind(self._naming.field(name))
-        clause = (
-            f"d.tenant_id = :tenant_id AND d.name = {named} AND d.value_key IN {self._keys(texts)}"
-        )
+    def _facet_driver(self, name: str, *texts: str, own_test: str = "") -> _Driver:
+        field_name = self._bind(self._text_keys.field_name(name))
+        clause = f"d.tenant_id = :tenant_id AND d.name = {field_name} AND d.value_key IN {self._in_keys(texts)}"
         return _Driver(
-            self._beside("facet"), clause, own, version="d.version_id", counted=("facet d", clause)
+            self._join_state("facet"),
+            clause,
+            own_test,
+            version_column="d.version_id",
+            count_source=("facet d", clause),
         )
 
-    def _by_index(self, name: str) -> str:
-        return self._dialect.hint.format(_STATE, name)
+    def _hint(self, name: str) -> str:
+        return self._dialect.hint.format(_STATE_TABLE, name)
 
     # --- clauses -----------------------------------------------------------------------------------------
 
-    def _standing(self, now: Instant) -> list[str]:
+    def _status_clauses(self, now: Instant) -> list[str]:
         selection = self.selection
         if selection.at is not None:
-            return self._valid(selection.at, now)
-        found = [_STANDINGS[selection.status_filter]]
-        if selection.status_filter not in _EXPIRED_TOO:
-            found.append(self._unexpired(now))
+            return self._validity_clauses(selection.at, now)
+        clauses = [_STATUS_CLAUSES[selection.status_filter]]
+        if selection.status_filter not in _INCLUDES_EXPIRED:
+            clauses.append(self._unexpired_clause(now))
         if selection.in_force:
-            found.append(self._in_force(now))
-        return found
+            clauses.append(self._in_force_clause(now))
+        return clauses
 
-    def _in_force(self, now: Instant) -> str:
-        """What is live and out of its valid time is little: it is looked up, so that other indexes answer alone."""
+    def _in_force_clause(self, now: Instant) -> str:
+        """Return the clause that excludes live versions outside their valid time.
+
+        There are few of them. They are looked up apart, so that other indexes answer without reading the rows.
+        """
         moment = self._bind(now)
         outside = {
             "state_ends": f"valid_to_ms <= {moment}",
             "state_begins": f"valid_from_ms > recorded_ms AND valid_from_ms > {moment}",
         }
-        listed = (
+        version_ids = (
             f"SELECT version_id FROM {self._dialect.hint.format('state', index)} "
             f"WHERE tenant_id = :tenant_id AND live = 1 AND {clause}"
             for index, clause in outside.items()
         )
-        return f"s.version_id NOT IN ({' UNION ALL '.join(listed)})"
+        return f"s.version_id NOT IN ({' UNION ALL '.join(version_ids)})"
 
-    def _unexpired(self, now: Instant) -> str:
+    def _unexpired_clause(self, now: Instant) -> str:
         return f"coalesce(s.expires_ms, {FOREVER_MS}) > {self._bind(now)}"
 
-    def _valid(self, at: Instant, now: Instant) -> list[str]:
-        """Both timelines: what was true at an instant, as far as it was known at another."""
+    def _validity_clauses(self, at: Instant, now: Instant) -> list[str]:
+        """Return the clauses of both timelines: true at one instant, as far as it was known at another."""
         known_at = self.selection.known_at
-        moment, known = self._bind(at), self._bind(_NOW_KNOWN_MS if known_at is None else known_at)
-        ends = f"CASE WHEN s.closed_ms > {known} THEN s.declared_to_ms ELSE s.valid_to_ms END"
-        # What was retracted never was true; since when that is known, nobody noted.
-        stated = [] if known_at is not None else ["s.verification <> 'retracted'"]
+        moment, known_until = (
+            self._bind(at),
+            self._bind(_NOW_KNOWN_MS if known_at is None else known_at),
+        )
+        ends = f"CASE WHEN s.closed_ms > {known_until} THEN s.declared_to_ms ELSE s.valid_to_ms END"
+        # A retracted version never was true. The time of its retraction is not stored, so it counts as known only now.
+        not_retracted = [] if known_at is not None else ["s.verification <> 'retracted'"]
         return [
             "s.erased = 0 AND s.status <> 'tombstoned'",
-            *stated,
+            *not_retracted,
             f"s.valid_from_ms <= {moment}",
             f"coalesce({ends}, {FOREVER_MS}) > {moment}",
-            f"s.recorded_ms <= {known}",
-            f"coalesce(s.retired_ms, {FOREVER_MS}) > {known}",
-            self._unexpired(now if known_at is None else max(now, known_at)),
+            f"s.recorded_ms <= {known_until}",
+            f"coalesce(s.retired_ms, {FOREVER_MS}) > {known_until}",
+            self._unexpired_clause(now if known_at is None else max(now, known_at)),
         ]
 
-    def _scope(self) -> list[str]:
+    def _scope_clauses(self) -> list[str]:
         selection = self.selection
-        found = [f"s.space = {self._bind(selection.space)}"] if selection.space is not None else []
-        if selection.or_no_space:
-            found = [f"s.space IN {self._values((selection.space or '', ''))}"]
-        for name, column in _SCOPE.items():
+        clauses = self._space_clauses()
+        for name, column in _SCOPE_COLUMNS.items():
             value = getattr(selection, name)
             if value is not None:
-                found.append(self._scoped(name, column, (value,)))
+                clauses.append(self._add_scope_clause(name, column, (value,)))
         if selection.visibilities is not None and set(selection.visibilities) != set(VISIBILITIES):
-            found.append(f"s.visibility IN {self._values(selection.visibilities)}")
+            clauses.append(f"s.visibility IN {self._in_values(selection.visibilities)}")
         for column, values in (("kind", selection.kinds), ("status", selection.statuses)):
             if values is not None:
-                found.append(f"s.{column} IN {self._values(values)}")
+                clauses.append(f"s.{column} IN {self._in_values(values)}")
         if selection.has_fields:
-            found.append("s.address IS NOT NULL")
-            found.append(
+            clauses.append("s.address IS NOT NULL")
+            clauses.append(
                 "s.form > ''"
                 if selection.form is None
                 else f"s.form = {self._bind(selection.form)}"
             )
         if selection.standard is not None:
-            found.append(
+            clauses.append(
                 "EXISTS (SELECT 1 FROM version v WHERE v.tenant_id = s.tenant_id AND v.version_id = s.version_id "
                 f"AND v.standard = {self._bind(selection.standard)})"
             )
         if selection.exportable:
-            found.append("s.exportable = 1")
+            clauses.append("s.exportable = 1")
         if selection.redacted is not None:
-            found.append(f"s.redacted = {int(selection.redacted)}")
+            clauses.append(f"s.redacted = {int(selection.redacted)}")
         if selection.redacted:
             self._drivers.append(
-                _Driver(self._by_index("state_redacted"), f"{_OF_TENANT} AND s.redacted = 1")
+                _Driver(self._hint("state_redacted"), f"{_OF_TENANT} AND s.redacted = 1")
             )
-        return found
+        return clauses
 
-    def _scoped(self, name: str, column: str, texts: tuple[str, ...]) -> str:
-        """A dimension that has one of these values, which are facets of the version, too."""
-        equals = f"s.{column} IN {self._keys(texts)}"
-        self._drivers.append(self._facet_driver(scope_facet(name), *texts, own=equals))
+    def _space_clauses(self) -> list[str]:
+        space = self.selection.space
+        if self.selection.or_no_space:
+            return [f"s.space IN {self._in_values((space or '', ''))}"]
+        return [] if space is None else [f"s.space = {self._bind(space)}"]
+
+    def _add_scope_clause(self, name: str, column: str, texts: tuple[str, ...]) -> str:
+        """Return the clause of a scope field with one of these values, and add the driver by its facet."""
+        equals = f"s.{column} IN {self._in_keys(texts)}"
+        self._drivers.append(self._facet_driver(scope_facet(name), *texts, own_test=equals))
         return equals
 
     def _bind(self, value: Any) -> str:
@@ -441,151 +475,158 @@ class SelectionSql:
     def _json(self, value: Any) -> str:
         return self._bind(orjson.dumps(value).decode())
 
-    def _values(self, values: tuple[str, ...]) -> str:
+    def _in_values(self, values: tuple[str, ...]) -> str:
         return (
             f"({self._bind(values[0])})"
             if len(values) == 1
             else self._dialect.values.format(self._json(values))
         )
 
-    def _test(self, test: Test) -> str:
+    def _test_clause(self, test: Test) -> str:
         if isinstance(test, IsAmong):
-            return self._among(test)
+            return self._membership_clause(test)
         if isinstance(test, Compares):
-            return self._compares(test)
+            return self._comparison_clause(test)
         if isinstance(test, InGroup):
-            return self._in_group(test)
+            return self._group_clause(test)
         if isinstance(test, Lacks):
-            return f"s.{_NUMBERS[test.name]} IS NULL"
+            return f"s.{_NUMBER_COLUMNS[test.name]} IS NULL"
         if isinstance(test, VisibleToRun):
             own = f"w.tenant_id = s.tenant_id AND w.run_id = {self._bind(test.run_id)} AND w.version_id = s.version_id"
             there = f"s.version_id <= {self._bind(test.version_seq)}"
             return f"({there} OR EXISTS (SELECT 1 FROM run_write w WHERE {own}))"
-        if test.name in _TRIPLE or test.name in _SCOPE:
-            return self._keyed(test)
-        return self._plain(test) if test.name in _PLAIN else self._facet(test)
+        if test.name in _TRIPLE_COLUMNS or test.name in _SCOPE_COLUMNS:
+            return self._key_clause(test)
+        return self._plain_clause(test) if test.name in _PLAIN_COLUMNS else self._facet_clause(test)
 
-    def _keyed(self, test: IsOneOf | IsNoneOf) -> str:
-        column, index = _TRIPLE.get(test.name) or (_SCOPE[test.name], "")
+    def _key_clause(self, test: IsOneOf | IsNoneOf) -> str:
+        column, index = _TRIPLE_COLUMNS.get(test.name) or (_SCOPE_COLUMNS[test.name], "")
         if isinstance(test, IsNoneOf):
-            differs = f"s.{column} NOT IN {self._keys(test.texts)}"
+            differs = f"s.{column} NOT IN {self._in_keys(test.texts)}"
             return (
                 f"(s.{column} IS NULL OR {differs})"
                 if test.or_missing
                 else f"s.{column} IS NOT NULL AND {differs}"
             )
         if test.or_missing:
-            return f"(s.{column} IS NULL OR s.{column} IN {self._keys(test.texts)})"
+            return f"(s.{column} IS NULL OR s.{column} IN {self._in_keys(test.texts)})"
         if not index:
-            return self._scoped(test.name, column, test.texts)
-        return self._by_triple(test.name, f"s.{column} IN {self._keys(test.texts)}")
+            return self._add_scope_clause(test.name, column, test.texts)
+        return self._add_triple_driver(test.name, f"s.{column} IN {self._in_keys(test.texts)}")
 
-    def _by_triple(self, name: str, equals: str) -> str:
-        index = _TRIPLE[name][1]
+    def _add_triple_driver(self, name: str, equals: str) -> str:
+        index = _TRIPLE_COLUMNS[name][1]
         self._drivers.append(
-            _Driver(self._by_index(index), f"{_OF_TENANT} AND {equals}", equals, index=index)
+            _Driver(self._hint(index), f"{_OF_TENANT} AND {equals}", equals, index=index)
         )
         return equals
 
-    def _in_group(self, test: InGroup) -> str:
-        column, key = f"s.{_GROUPED[test.name]}", self._bind(test.key)
+    def _group_clause(self, test: InGroup) -> str:
+        column, key = f"s.{_GROUP_COLUMNS[test.name]}", self._bind(test.key)
         if test.key is None:
             return f"{column} IS NULL"
-        if test.name in _TRIPLE:
-            return self._by_triple(test.name, f"{column} = {key}")
+        if test.name in _TRIPLE_COLUMNS:
+            return self._add_triple_driver(test.name, f"{column} = {key}")
         return f"{column} = {key}"
 
-    def _plain(self, test: IsOneOf | IsNoneOf) -> str:
+    def _plain_clause(self, test: IsOneOf | IsNoneOf) -> str:
         negation = "NOT " if isinstance(test, IsNoneOf) else ""
-        return f"s.{_PLAIN[test.name]} {negation}IN {self._dialect.values.format(self._json(test.texts))}"
+        return f"s.{_PLAIN_COLUMNS[test.name]} {negation}IN {self._dialect.values.format(self._json(test.texts))}"
 
-    def _facet(self, test: IsOneOf | IsNoneOf) -> str:
-        name, listed = self._bind(self._naming.field(test.name)), self._keys(test.texts)
+    def _facet_clause(self, test: IsOneOf | IsNoneOf) -> str:
+        name, keys = self._bind(self._text_keys.field_name(test.name)), self._in_keys(test.texts)
         present = (
             "EXISTS (SELECT 1 FROM facet f WHERE f.tenant_id = s.tenant_id AND f.version_id = s.version_id "
             f"AND f.name = {name})"
         )
         equals = (
             f"EXISTS (SELECT 1 FROM facet f WHERE f.tenant_id = s.tenant_id AND f.name = {name} "
-            f"AND f.value_key IN {listed} AND f.version_id = s.version_id)"
+            f"AND f.value_key IN {keys} AND f.version_id = s.version_id)"
         )
         if isinstance(test, IsNoneOf):
             return f"NOT {equals}" if test.or_missing else f"{present} AND NOT {equals}"
         if test.or_missing:
             return f"({equals} OR NOT {present})"
         if len(test.texts) == 1:
-            self._drivers.append(self._facet_driver(test.name, *test.texts, own=equals))
+            self._drivers.append(self._facet_driver(test.name, *test.texts, own_test=equals))
         return equals
 
-    def _beside(self, table: str) -> str:
+    def _join_state(self, table: str) -> str:
         return self._dialect.join.format(
             f"{table} d", "s.tenant_id = d.tenant_id AND s.version_id = d.version_id"
         )
 
-    def _compares(self, test: Compares) -> str:
+    def _comparison_clause(self, test: Compares) -> str:
         operator, number = _OPERATORS[test.operator], self._bind(test.number)
-        if test.name in _NUMBERS:
-            clause, index = f"s.{_NUMBERS[test.name]} {operator} {number}", _ORDERED.get(test.name)
+        if test.name in _NUMBER_COLUMNS:
+            clause, index = (
+                f"s.{_NUMBER_COLUMNS[test.name]} {operator} {number}",
+                _ORDER_INDEXES.get(test.name),
+            )
             if index is not None and self._is_indexed_by_field() and test.operator != "!=":
                 self._drivers.append(
-                    _Driver(self._by_index(index), f"{self._within()} AND {clause}", index=index)
+                    _Driver(self._hint(index), f"{self._field_prefix()} AND {clause}", index=index)
                 )
             return clause
-        name = self._bind(self._naming.field(test.name))
+        name = self._bind(self._text_keys.field_name(test.name))
         if test.operator != "!=":
             clause = (
                 f"d.tenant_id = :tenant_id AND d.name = {name} AND d.number {operator} {number}"
             )
             self._drivers.append(
-                _Driver(self._beside("measure"), clause, counted=("measure d", clause))
+                _Driver(self._join_state("measure"), clause, count_source=("measure d", clause))
             )
         return (
             "EXISTS (SELECT 1 FROM measure m WHERE m.tenant_id = s.tenant_id AND m.version_id = s.version_id "
             f"AND m.name = {name} AND m.number {operator} {number})"
         )
 
-    def _among(self, test: IsAmong) -> str:
-        listed = self._json(test.version_ids)
-        within = f"s.version_id IN {self._dialect.numbers.format(listed)}"
+    def _membership_clause(self, test: IsAmong) -> str:
+        version_ids = self._json(test.version_ids)
+        within = f"s.version_id IN {self._dialect.numbers.format(version_ids)}"
         if test.or_verification is not None:
             within = f"({within} OR s.verification = {self._bind(test.or_verification)})"
         elif not test.negated:
-            rows = self._dialect.rows.format(listed, "d")
+            rows = self._dialect.rows.format(version_ids, "d")
             joined = self._dialect.join.format(rows, f"{_OF_TENANT} AND s.version_id = d.value")
             self._drivers.append(_Driver(joined, _OF_TENANT))
         return f"NOT {within}" if test.negated else within
 
-    def _keys(self, texts: tuple[str, ...]) -> str:
-        keys = [key for key in map(self._naming.key, texts) if key is not None]
+    def _in_keys(self, texts: tuple[str, ...]) -> str:
+        keys = [key for key in map(self._text_keys.value_key, texts) if key is not None]
         if len(keys) == 1:
             return f"({self._bind(keys[0])})"
         return self._dialect.keys.format(self._json([key.hex() for key in keys]))
 
 
 def scope_facet(dimension: str) -> str:
-    """The facet of a user, an agent or a session: no field of any standard has a space in its name."""
+    """Return the facet name of a user, agent or session. No field of any standard has a space in its name."""
     return f"scope {dimension}"
 
 
 def space_facet(space: str) -> tuple[str, str]:
-    """The facet of a space and its value, which is never empty: what is in no space is found by that."""
+    """Return the facet name and value of a space. The value is never empty, so versions without a space have it too."""
     return "scope space", f" {space}"
 
 
-def _ordered(order: Order, driver: _Driver) -> tuple[str, str]:
-    """The place of a row, and the ORDER BY."""
-    by, then = _ORDERS[order.by]
+def _order_columns(order: Order, driver: _Driver) -> tuple[str, str]:
+    """Return the column with a row's position, and the text for ORDER BY."""
+    by, then = _ORDER_COLUMNS[order.by]
     if order.by == "written":
-        return driver.version, driver.version
+        return driver.version_column, driver.version_column
     if order.by == "updated":
         return by, f"{by} DESC, {then} DESC"
     if not then:
         return "0", by
-    # Its own index has none without the field, which come last.
-    last = f"{by} IS NULL, " if order.by in _OPTIONAL and driver.index != _ORDERED[order.by] else ""
+    # Rows without the field come last; the index of the order has none of them.
+    last = (
+        f"{by} IS NULL, "
+        if order.by in _OPTIONAL_FIELDS and driver.index != _ORDER_INDEXES[order.by]
+        else ""
+    )
     return "0", f"{last}{by}{' DESC' if order.descending else ''}, {then}"
 
 
-def _has_it(order: Order) -> str:
-    """What an index that not everything is in asks for."""
-    return f" AND {_ORDERS[order.by][0]} IS NOT NULL" if order.by in _OPTIONAL else ""
+def _not_null_clause(order: Order) -> str:
+    """Return the clause that lets the database use an index of only the rows with a field."""
+    return f" AND {_ORDER_COLUMNS[order.by][0]} IS NOT NULL" if order.by in _OPTIONAL_FIELDS else ""

@@ -47,7 +47,7 @@ from memoranda.storage.engine.database import Connection, Dialect, Row
 from memoranda.storage.engine.document_cache import Age, Documents
 from memoranda.storage.engine.paging import Paging
 from memoranda.storage.engine.rows import NO_TENANT, TenantRow, VersionRow
-from memoranda.storage.engine.selection import FOREVER_MS, Naming, SelectionSql
+from memoranda.storage.engine.selection import FOREVER_MS, SelectionSql, TextKeys
 from memoranda.storage.index.search import Memory, Search
 from memoranda.storage.index.word_index import WordIndex
 
@@ -309,7 +309,9 @@ class SqlSnapshot(BackgroundReads):
         after: PageCursor | None = None,
         offset: int = 0,
     ) -> list[Selected]:
-        return self._paging(selection, now).page(order, limit=limit, offset=offset, after=after)
+        return self._paging(selection, now).load_page(
+            order, limit=limit, offset=offset, after=after
+        )
 
     def count(self, selection: Selection, *, now: Instant) -> int:
         return self._paging(selection, now).count()
@@ -317,10 +319,10 @@ class SqlSnapshot(BackgroundReads):
     def load_counted_page(
         self, selection: Selection, order: Order, *, limit: int, now: Instant, offset: int = 0
     ) -> SelectionPage:
-        return self._paging(selection, now).counted_page(order, limit=limit, offset=offset)
+        return self._paging(selection, now).load_counted_page(order, limit=limit, offset=offset)
 
     def count_groups(self, selection: Selection, by: str, *, now: Instant) -> list[VersionGroup]:
-        return self._paging(selection, now).groups(by)
+        return self._paging(selection, now).count_groups(by)
 
     def _paging(self, selection: Selection, now: Instant) -> Paging:
         return Paging(self._connection, lambda narrower: self._selection(narrower, now), selection)
@@ -354,7 +356,7 @@ class SqlSnapshot(BackgroundReads):
             selection=selection,
             selected=lambda: self._selection(selection, now),
             versions=self.load_versions,
-            few=self._paging(selection, now).few,
+            few=self._paging(selection, now).load_few,
         )
         return search.run(legs, limit=limit, whole=count_all, counted=count_if_cheap)
 
@@ -366,8 +368,8 @@ class SqlSnapshot(BackgroundReads):
         """Write new index entries before a search; a snapshot has none, a unit of work may."""
 
     def _selection(self, selection: Selection, now: Instant) -> SelectionSql:
-        naming = Naming(self.value_key, self.field_name)
-        return SelectionSql(selection, naming, self._dialect, tenant_id=self._tenant_id, now=now)
+        text_keys = TextKeys(self.value_key, self.field_name)
+        return SelectionSql(selection, text_keys, self._dialect, tenant_id=self._tenant_id, now=now)
 
     def value_key(self, text: str) -> bytes | None:
         """Return the fingerprint that is stored for a value; None for an empty one."""

@@ -570,7 +570,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         if not version_ids:
             return {}
         sql = self.selected()
-        return dict(self.connection.select(sql.passing(version_ids), sql.params))
+        return dict(self.connection.select(sql.build_filter(version_ids), sql.params))
 
     def _matches(
         self,

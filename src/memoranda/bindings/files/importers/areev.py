@@ -156,7 +156,7 @@ AREEV: Final = Importer(
     read_drafts=_read_areev,
     mapping=(
         FieldMapping(
-            "added grain: what it says",
+            "added grain: its text",
             "`value`, as through OMS; its type is `metadata.grain_type`",
         ),
         FieldMapping("content address", "`key`"),
@@ -167,7 +167,7 @@ AREEV: Final = Importer(
             "`structural_tags`, `confidence`, `created_at`",
             "`tags`, `metadata.confidence`, `created_at`",
         ),
-        FieldMapping("`valid_from`, `valid_to`", "when it is true"),
+        FieldMapping("`valid_from`, `valid_to`", "valid time"),
         FieldMapping("superseded grain", "true until then; the new one has it as `parent_id`"),
         FieldMapping("forgotten grain", "left out"),
         FieldMapping("notes in `agent:authz`, settings of `MGB2`", "left out"),

@@ -94,10 +94,10 @@ LANGCHAIN: Final = Importer(
             "a message of `human` or `ai`: `data.content`",
             "an episodic memory `User: …` or `Assistant: …`",
         ),
-        FieldMapping("`data.name`", "who speaks, instead"),
+        FieldMapping("`data.name`", "the speaker, instead"),
         FieldMapping("a message of `system`, `tool` or `function`", "left out"),
         FieldMapping("`data.id`", "`key`; without one, the session and the number of the message"),
         FieldMapping("`session_id`, or the name of the file", "session"),
-        FieldMapping("(no times)", "when the file was last written"),
+        FieldMapping("(no times)", "the time of the file"),
     ),
 )

@@ -231,11 +231,12 @@ LANGGRAPH: Final = Importer(
             "the part of `namespace` after `users`, `user`, `customer`", "owner half of `namespace`"
         ),
         FieldMapping("`value.kind` (or `type`, `category`)", "a tag"),
-        FieldMapping("`value.tags`, `value.confidence`", "the same"),
-        FieldMapping('`value["memoranda:…"]`', "what our exports say there, as it was"),
-        FieldMapping("PostgreSQL: `COPY store` in what `pg_dump` writes", "the same, row by row"),
+        FieldMapping("`value.tags`, `value.confidence`", "`tags`, `metadata.confidence`"),
+        FieldMapping('`value["memoranda:…"]`', "the fields of our exports, restored"),
+        FieldMapping("PostgreSQL: `COPY store` in a `pg_dump`", "an item per row"),
         FieldMapping(
-            "`created_at`, `updated_at`, `expires_at`", "the same, in UTC; when it expires"
+            "`created_at`, `updated_at`, `expires_at`",
+            "`created_at`, `updated_at`, in UTC; the expiry",
         ),
     ),
 )

@@ -151,13 +151,14 @@ LETTA: Final = Importer(
         FieldMapping("block: `value`", "`value`; of the block `persona` a memory of identity"),
         FieldMapping("block: `label`", "a tag, and `metadata.letta_block`"),
         FieldMapping(
-            "message of `user`, and what the agent sent", "an episodic memory that says who speaks"
+            "message of `user`, and messages of the agent", "an episodic memory with its speaker"
         ),
         FieldMapping("thoughts, events, answers of tools", "left out"),
         FieldMapping("`id`", "`key`"),
         FieldMapping("agent: `id`, `name`", "session; `metadata.letta_agent`"),
         FieldMapping(
-            "`created_at`, `updated_at`", "the same, in UTC; else when the file was last written"
+            "`created_at`, `updated_at`",
+            "`created_at`, `updated_at`, in UTC; by default the time of the file",
         ),
         FieldMapping("tools, prompts, files, settings", "left out"),
     ),

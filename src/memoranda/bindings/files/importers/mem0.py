@@ -292,13 +292,13 @@ MEM0: Final = Importer(
         FieldMapping("`agent_id`", "agent, and `metadata.mem0_agent`"),
         FieldMapping(
             "`metadata`",
-            "`metadata.mem0_metadata`; `confidence`, and what our exports say there, as it was",
+            "`metadata.mem0_metadata`; `confidence`, and the fields of our exports, restored",
         ),
         FieldMapping("`categories`", "`tags`"),
-        FieldMapping("`created_at`, `updated_at`", "the same, in UTC"),
-        FieldMapping("`expiration_date`", "when it expires"),
+        FieldMapping("`created_at`, `updated_at`", "`created_at`, `updated_at`, in UTC"),
+        FieldMapping("`expiration_date`", "the expiry"),
         FieldMapping(
-            "`relations`: `source`, `relationship`, `target`", "a memory that says all three"
+            "`relations`: `source`, `relationship`, `target`", "a memory of all three parts"
         ),
         FieldMapping("`messages`: `content`", "an episodic memory each"),
         FieldMapping(

@@ -285,7 +285,7 @@ MEMPALACE: Final = Importer(
             "`edges`: type",
             "`metadata.mempalace_edge_type` (OAMS §7); of several edges all in `mempalace_edges`",
         ),
-        FieldMapping("drawer: what was filed", "`value`"),
+        FieldMapping("drawer: its text", "`value`"),
         FieldMapping(
             "drawer: `wing`, `room`",
             "scope and a tag, `metadata.mempalace_wing` and `mempalace_room`",
@@ -294,16 +294,14 @@ MEMPALACE: Final = Importer(
             "drawer: `filed_at`, `last_modified`, `source_file`",
             "`created_at`, `updated_at`, `source_id`",
         ),
-        FieldMapping(
-            "entity of the knowledge graph", "a memory that says its name, type and properties"
-        ),
+        FieldMapping("entity of the knowledge graph", "a memory of its name, type and properties"),
         FieldMapping(
             "triple: `subject`, `predicate`, `object`",
-            "a memory that says all three; its parent is the subject, the predicate is `mempalace_edge_type`",
+            "a memory of all three parts; its parent is the subject, the predicate is `mempalace_edge_type`",
         ),
         FieldMapping(
             "triple: `valid_from`, `valid_to`, `confidence`",
-            "when it is true, and how sure that is",
+            "valid time, and `metadata.confidence`",
         ),
         FieldMapping("export as Markdown: a section", "a drawer"),
         FieldMapping("closets (an index of drawers)", "left out"),

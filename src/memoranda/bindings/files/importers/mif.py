@@ -169,7 +169,7 @@ MIF: Final = Importer(
         FieldMapping("`id`, or `@id`", "`key`"),
         FieldMapping(
             "`memory_type`, or `memoryType`; `tags`",
-            "`tags`; `episodic` and `procedural` are kinds here too",
+            "`tags`; `episodic` and `procedural` are also kinds of memory",
         ),
         FieldMapping(
             "`created_at`, `updated_at`, or `created`, `modified`", "`created_at`, `updated_at`"
@@ -180,10 +180,10 @@ MIF: Final = Importer(
         ),
         FieldMapping(
             "`knowledge_graph`: a relationship",
-            "a memory that says all three; true until `invalidated_at`",
+            "a memory of all three parts; true until `invalidated_at`",
         ),
         FieldMapping("JSON-LD: `namespace`, `title`", "scope, `metadata.title`"),
-        FieldMapping("JSON-LD: `temporal.validFrom`, `validUntil`", "when it is true"),
+        FieldMapping("JSON-LD: `temporal.validFrom`, `validUntil`", "valid time"),
         FieldMapping(
             "JSON-LD: `provenance.confidence`, `wasDerivedFrom`",
             "`metadata.confidence`, `source_id`",

@@ -160,7 +160,7 @@ NOTES: Final = Importer(
         FieldMapping("`[[links]]`", "`metadata.links`"),
         FieldMapping(
             "`created` (or `date`), `updated` (or `modified`)",
-            "the same; else when the file was last written",
+            "`created_at`, `updated_at`; by default the time of the file",
         ),
         FieldMapping("`.obsidian`, other hidden files, attachments, empty notes", "left out"),
     ),
@@ -212,7 +212,7 @@ BASIC_MEMORY: Final = Importer(
             "in `value`, and in `metadata.observations`; the category is a tag",
         ),
         FieldMapping("`- relation [[Target]]`", "in `value`; the target in `metadata.links`"),
-        FieldMapping("everything else", "as of notes"),
+        FieldMapping("all other fields", "like notes"),
     ),
 )
 
@@ -243,7 +243,7 @@ MEMORY_TOOL: Final = Importer(
     mapping=(
         FieldMapping("a file of `/memories`", "a memory: `value`"),
         FieldMapping("its path", "`key`, and `source_id`"),
-        FieldMapping("(no times)", "when the file was last written"),
+        FieldMapping("(no times)", "the time of the file"),
     ),
 )
 
@@ -304,6 +304,6 @@ RULES: Final = Importer(
         ),
         FieldMapping("its heading", "`metadata.title`, and the first line of `value`"),
         FieldMapping("file and heading", "`key`"),
-        FieldMapping("(no times)", "when the file was last written"),
+        FieldMapping("(no times)", "the time of the file"),
     ),
 )

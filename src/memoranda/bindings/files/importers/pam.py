@@ -155,11 +155,11 @@ PAM: Final = Importer(
         FieldMapping("`owner.id`", "owner half of `namespace`"),
         FieldMapping(
             "`type` (or `custom_type`), `tags`",
-            "`tags`; `instruction`, `skill` and `identity` are kinds here too",
+            "`tags`; `instruction`, `skill` and `identity` are also kinds of memory",
         ),
-        FieldMapping("`temporal.created_at`, `updated_at`", "the same, in UTC"),
-        FieldMapping("`temporal.valid_from`, `valid_until`", "when it is true"),
-        FieldMapping("`status`: `superseded`, `deprecated`, `retracted`", "true no more"),
+        FieldMapping("`temporal.created_at`, `updated_at`", "`created_at`, `updated_at`, in UTC"),
+        FieldMapping("`temporal.valid_from`, `valid_until`", "valid time"),
+        FieldMapping("`status`: `superseded`, `deprecated`, `retracted`", "no longer true"),
         FieldMapping("`confidence.current`", "`metadata.confidence`"),
         FieldMapping(
             "`provenance.conversation_ref`, `platform`", "session, `metadata.pam_platform`"

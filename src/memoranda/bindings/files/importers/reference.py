@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from memoranda.bindings.files.importers.registry import IMPORTERS
 
 _HEAD = """\
-# What becomes of memories of other systems
+# Fields of imported memories
 
 <!-- Written by `python -m memoranda.bindings.files.importers.reference`; edit the importers instead. -->
 
-Every one becomes a memory of OAMS, and is read through every standard. Whatever a table does not name stays in the
-original document, which each memory keeps whole: `metadata.imported_from` has `system`, `id` and `document`. What
-belongs to no user is yours, in a scope named after the system. A name that cannot be a key or a part of a namespace
-stands there percent-encoded, or by its digest if it is too long. How to use it: [moving in](../howto/moving-in.md).
+Every imported memory becomes an OAMS memory and is visible through every standard. It keeps its original document,
+which also holds all fields missing in these tables: `metadata.imported_from` has `system`, `id` and `document`.
+Memories without a user are yours, in a scope named after the system. A name that cannot be a key or a part of a
+namespace is percent-encoded, or replaced by a digest if it is too long. See [how to import](../howto/moving-in.md).
 """
 
 
@@ -34,7 +34,7 @@ def _lines() -> Iterator[str]:
     for importer in sorted(IMPORTERS.values(), key=lambda importer: importer.title.lower()):
         yield f"## {importer.title}\n"
         yield f"`--format {importer.name}`\n"
-        yield "| there | here |\n|---|---|"
+        yield "| source | Memoranda |\n|---|---|"
         yield from (f"| {theirs} | {ours} |" for theirs, ours in importer.mapping)
         yield ""
 

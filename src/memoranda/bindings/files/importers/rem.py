@@ -127,6 +127,6 @@ REM: Final = Importer(
         FieldMapping(
             "`tags`, `metadata`", "`tags`, `metadata.rem_metadata`; its `confidence` is ours"
         ),
-        FieldMapping("`created_at`, `updated_at`", "the same, in UTC"),
+        FieldMapping("`created_at`, `updated_at`", "`created_at`, `updated_at`, in UTC"),
     ),
 )

@@ -132,7 +132,7 @@ SERVER_MEMORY: Final = Importer(
             "entity of our exports: `memoranda:user`, `memoranda:project`",
             "the user or scope of its observations",
         ),
-        FieldMapping("relation: `from`, `relationType`, `to`", "a memory that says all three"),
-        FieldMapping("(no times)", "when the file was last written"),
+        FieldMapping("relation: `from`, `relationType`, `to`", "a memory of all three parts"),
+        FieldMapping("(no times)", "the time of the file"),
     ),
 )

@@ -57,9 +57,9 @@ _TARGETS: Final = {
     "tags": "`tags`; in CSV separated by commas or semicolons",
     "created": "`created_at`",
     "updated": "`updated_at`",
-    "valid_from": "since when it is true",
-    "valid_to": "until when it is true",
-    "expires": "when it expires",
+    "valid_from": "start of its validity",
+    "valid_to": "end of its validity",
+    "expires": "the expiry",
     "source": "`source_id`",
 }
 _QUOTED: Final = re.compile(r"\A'(?=[=+\-@\t\r])")
@@ -211,10 +211,8 @@ TABLE: Final = Importer(
             FieldMapping(", ".join(f"`{name}`" for name in theirs), _TARGETS[ours])
             for ours, theirs in _COLUMNS.items()
         ),
-        FieldMapping(
-            "`--map text=NAME,user=NAME,…`", "which columns they are, where they have other names"
-        ),
+        FieldMapping("`--map text=NAME,user=NAME,…`", "other names of columns"),
         FieldMapping("(no `id`)", "the user and the text are the `key`"),
-        FieldMapping("(no `created`)", "when the file was last written"),
+        FieldMapping("(no `created`)", "the time of the file"),
     ),
 )

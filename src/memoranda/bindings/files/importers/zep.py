@@ -215,7 +215,7 @@ ZEP: Final = Importer(
         ),
         FieldMapping("summary: `related_message_uuids`", "`parent_id`: the first of them"),
         FieldMapping("fact, edge: `fact`", "`value`; its `name` is a tag"),
-        FieldMapping("fact, edge: `valid_at`, `invalid_at`", "when it is true"),
+        FieldMapping("fact, edge: `valid_at`, `invalid_at`", "valid time"),
         FieldMapping(
             "fact, edge: `created_at`, `expired_at`",
             "`created_at`, `updated_at`; expired facts are true no more",
