@@ -32,11 +32,16 @@ from memoranda.service.core.lifecycle import note_remote_successor
 from memoranda.service.core.protection import check_supersession, read_policy_fields
 from memoranda.service.exchange import adoption, ancestry, unwrap
 from memoranda.service.exchange.adoption import Adoption, NamespaceMapping
-from memoranda.service.exchange.ancestry import Name, WaitingVersion, find_versions
+from memoranda.service.exchange.ancestry import Name, WaitingVersion
+from memoranda.service.exchange.batch_lookup import BatchLookup, get_fact
 from memoranda.service.exchange.import_records import ImportRecord, resume_import
 from memoranda.service.exchange.report import Form, Report
-from memoranda.service.exchange.unwrap import NewParts, Outcome, PreparedItem, find_written_version
-from memoranda.service.oams import memories
+from memoranda.service.exchange.unwrap import (
+    NewParts,
+    Outcome,
+    PreparedItem,
+    find_written_version,
+)
 from memoranda.service.oms import authority
 from memoranda.service.ump.remember import with_defaults
 from memoranda.standards.oams.namespace import Namespace
@@ -44,7 +49,7 @@ from memoranda.standards.oms import manifest
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.port import port_of
-from memoranda.storage.engine.contract import Snapshot, Unit
+from memoranda.storage.engine.contract import Unit
 from memoranda.storage.engine.database import PendingWrite
 from memoranda.storage.index.word_index import load_builder
 
@@ -160,87 +165,6 @@ def import_part(
     run.run(items)
     name_on_record = None if run.record is None else run.record.id or None
     return ImportPart(report=run.report, name=name_on_record, waiting=waiting)
-
-
-class BatchLookup(msgspec.Struct, frozen=True):
-    """What was there: the names and the facts that are known, and the heads of the keys."""
-
-    change_seq: int
-    known_names: set[Name]
-    # The memories that those of the batch supersede, by name, as they were.
-    predecessors: dict[Name, Version]
-    known_facts: set[str]
-    heads: memories.HeadLookup
-
-    @classmethod
-    def look_up(
-        cls, context: Context, snapshot: Snapshot, batch: Sequence[PreparedItem]
-    ) -> BatchLookup:
-        accepted = [ready.accepted_memory for ready in batch if ready.accepted_memory is not None]
-        names = [(ready.standard, ready.name) for ready in batch if ready.accepted_memory is None]
-        names += [claim for ready in batch for claim in ready.claims]
-        superseded = [name for ready in batch for name in ready.predecessors]
-        facts = [fact for ready in batch if (fact := get_fact(ready))]
-        return cls(
-            snapshot.find_last_change(),
-            snapshot.filter_known_names(names),
-            find_versions(snapshot, superseded) if superseded else {},
-            snapshot.filter_known_facts(facts) if facts else set(),
-            memories.HeadLookup(context, snapshot, accepted),
-        )
-
-    def stays_superseded(self, item: PreparedItem) -> bool:
-        """Return True if nothing that a memory supersedes is still open here."""
-        predecessors = map(self.predecessors.get, item.predecessors)
-        return not any(version is not None and version.state.is_head for version in predecessors)
-
-    def went_with_predecessor(self, item: PreparedItem) -> bool:
-        """Return True if what a memory supersedes was forgotten here when the memory was there already."""
-        for version in map(self.predecessors.get, item.predecessors):
-            if version is not None and version.state.is_forgotten:
-                return (
-                    version.state.tombstoned is None
-                    or item.names.observed <= version.state.tombstoned
-                )
-        return False
-
-    def may_affect(self, ready: PreparedItem) -> bool:
-        """Whether anything may be there that a memory follows, repeats or is merged to."""
-        if ready.accepted_memory is not None:
-            return True
-        return (ready.standard, ready.name) in self.known_names or get_fact(
-            ready
-        ) in self.known_facts
-
-    def refresh(self, context: Context, unit: Unit, batch: Sequence[PreparedItem]) -> BatchLookup:
-        """The same when the writer's turn has come: looked up anew only if anything was written since."""
-        if unit.find_last_change() != self.change_seq:
-            return BatchLookup.look_up(context, unit, batch)
-        return replace(
-            self,
-            known_names=set(self.known_names),
-            known_facts=set(self.known_facts),
-            heads=self.heads.for_unit(unit),
-        )
-
-    def mark_known(self, ready: PreparedItem) -> NewParts:
-        """What is new about a memory; from then on it is known."""
-        name, fact = (ready.standard, ready.name), get_fact(ready)
-        new_parts = NewParts(
-            name not in self.known_names, bool(fact) and fact not in self.known_facts
-        )
-        self.known_names.add(name)
-        self.known_facts.add(fact)
-        return new_parts
-
-
-def get_fact(ready: PreparedItem) -> str:
-    """What a record states that may be merged into another; nothing else is."""
-    return (
-        ""
-        if ready.accepted_record is None or ready.accepted_record.is_own
-        else ready.accepted_record.projection.sameness
-    )
 
 
 _Batch = list[tuple[Item, PreparedItem]]
@@ -494,24 +418,33 @@ class _Import:
             result.outcomes.append(outcome)
             if outcome == "created":
                 created.append(ready.name)
-        form, tenant = batch[0][0].form, batch[0][1].tenant
-        count = sum(not isinstance(each, MemorandaError) for each in result.outcomes)
-        scope, summary = {"owner": tenant}, f"{count} taken in, {len(created)} created"
-        unit.record_audit(
-            audit_entry(
-                self._access,
-                _OPS[form],
-                now=now,
-                targets=tuple(created),
-                scope=scope,
-                result=summary,
-            )
-        )
+        self._audit_batch(unit, batch[0], result, created, now)
         if self._is_dry:
             raise _DryRunEnd(result)
         if self.record is not None:
             self.record.add_batch(unit, first, now)
         return result
+
+    def _audit_batch(
+        self,
+        unit: Unit,
+        first: tuple[Item, PreparedItem],
+        result: _BatchResult,
+        created: list[str],
+        now: Instant,
+    ) -> None:
+        """Record a batch in the audit log; all its items have the form and the tenant of the first."""
+        item, ready = first
+        count = sum(not isinstance(outcome, MemorandaError) for outcome in result.outcomes)
+        entry = audit_entry(
+            self._access,
+            _OPS[item.form],
+            now=now,
+            targets=tuple(created),
+            scope={"owner": ready.tenant},
+            result=f"{count} taken in, {len(created)} created",
+        )
+        unit.record_audit(entry)
 
     def _write_memory(
         self, unit: Unit, ready: PreparedItem, lookup: BatchLookup, now: Instant
