@@ -119,7 +119,7 @@ def _asked(store: Store, service: Service, corpus: Corpus, rounds: int) -> Itera
 def _legs() -> Iterator[list[float]]:
     """How long each comparison of vectors takes, in milliseconds."""
     taken: list[float] = []
-    compared = Search._compared
+    compared = Search._compare
 
     def timed(search: Search, *given: Any) -> Any:
         began = time.perf_counter()
@@ -128,11 +128,11 @@ def _legs() -> Iterator[list[float]]:
         finally:
             taken.append(1000 * (time.perf_counter() - began))
 
-    type.__setattr__(Search, "_compared", timed)
+    type.__setattr__(Search, "_compare", timed)
     try:
         yield taken
     finally:
-        type.__setattr__(Search, "_compared", compared)
+        type.__setattr__(Search, "_compare", compared)
 
 
 def _database_seconds(store: Store) -> float:

@@ -29,7 +29,7 @@ from memoranda.model.selection import (
     Selection,
     Test,
 )
-from memoranda.retrieval.analysis import words
+from memoranda.retrieval.analysis import keywords
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import readable_users, readable_visibilities
 from memoranda.service.core.context import Context
@@ -203,7 +203,7 @@ def search_candidates(
     """Return the best matches with the weights of the words; of a question without words what was updated last."""
     matches = snapshot.match(selection, legs, limit=limit, now=now, count_if_cheap=False)
     ids = [match.version_id for match in matches.hits]
-    if not (ids or words(query_text(legs))):
+    if not (ids or keywords(query_text(legs))):
         # The index of what was updated last is read space by space.
         spaces = (selection.space, "") if selection.or_no_space else (selection.space,)
         within = (replace(selection, space=space, or_no_space=False) for space in spaces)

@@ -16,7 +16,7 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import IsOneOf, KeywordQuery, Selection
-from memoranda.retrieval.analysis import sought
+from memoranda.retrieval.analysis import query_terms
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.oms import grains
@@ -89,7 +89,7 @@ def find(
             request.type_byte,
             request.limit,
         )
-        words_sought = sought(request.text)
+        words_sought = query_terms(request.text)
         results = tuple(
             ScoredGrain(
                 stored=hit.view,

@@ -35,7 +35,7 @@ from memoranda.model.memory import (
     is_true_at,
 )
 from memoranda.model.selection import UPDATED, KeywordQuery, Selection, VisibleToRun
-from memoranda.retrieval.analysis import sought, words
+from memoranda.retrieval.analysis import keywords, query_terms
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
 from memoranda.service.core.authorship import refuse_peer_without_author
@@ -520,11 +520,11 @@ def _merge_ended(
     context: Context, snapshot: Snapshot, space: str, query: str, ranked: list[Version], run: Run
 ) -> list[Version]:
     """Insert the versions that the run still sees, and no index holds, by the number of query words that they share."""
-    query_words = sought(query)
+    query_words = query_terms(query)
 
     def count_shared(version: Version) -> int:
         projection = run_unless_damaged(version, lambda: project(context, version))
-        return 0 if projection is None else len(query_words.intersection(words(projection.text)))
+        return 0 if projection is None else len(query_words.intersection(keywords(projection.text)))
 
     counted = (
         (count_shared(version), version) for version, _ in _ended_since(snapshot, space, run)

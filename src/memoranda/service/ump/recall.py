@@ -25,7 +25,7 @@ from memoranda.model.selection import (
     Selection,
     VectorQuery,
 )
-from memoranda.retrieval.analysis import Exact, exact_in, said
+from memoranda.retrieval.analysis import ExactTerms, exact_terms, normalised_text
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
@@ -93,7 +93,7 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
             redacted = _rate_redacted(
                 _find_redacted(context, snapshot, requested, visible, now),
                 query,
-                exact_in(request.query),
+                exact_terms(request.query),
             )
             # In parts, so that few records are in memory at a time.
             while part := list(islice(redacted, count)):
@@ -217,7 +217,7 @@ def _rerank(context: Context, query: str, matches: Matches, versions: list[Versi
     for hit in best_hits:
         if hit.version_id in texts:
             text = texts[hit.version_id]
-            distinct_texts.setdefault(said(text), (hit.version_id, text))
+            distinct_texts.setdefault(normalised_text(text), (hit.version_id, text))
     scores = context.semantic_search.rerank(query, dict(distinct_texts.values()))
     reranked = [
         hit._replace(lexical=hit.lexical + scores.get(hit.version_id, 0.0)) for hit in matches.hits
@@ -265,11 +265,11 @@ class _RedactedRecord(msgspec.Struct, frozen=True):
 
 
 def _rate_redacted(
-    items: Iterable[_RedactedRecord], query: RankingQuery, exact: Exact
+    items: Iterable[_RedactedRecord], query: RankingQuery, exact: ExactTerms
 ) -> Iterator[tuple[RankedRecord, Version]]:
     """Yield redacted records with the scores of their visible part; drop those that share no word with the query."""
     for item in items:
-        if exact.refuses(item.redacted["body"]["text"]):
+        if exact.rejects(item.redacted["body"]["text"]):
             continue
         state = item.version.state._replace(observed=mapping.project(item.redacted).observed)
         result = rate_record(item.redacted, state, query)
