@@ -29,7 +29,7 @@ from memoranda.service.openwop import proposals as suggestions
 from memoranda.service.openwop import runs as run_log
 from memoranda.service.openwop import schedule as timetable
 from memoranda.service.openwop.runs import Run
-from memoranda.service.retrieve import reach, walk
+from memoranda.service.retrieve import iterate_selected, restrict_selection
 from memoranda.standards.openwop import capabilities, inventory
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, MAX_TAG_CHARS, Entry, ListOptions
 from memoranda.standards.openwop.events import MEMORY_TYPES, PROPOSAL_KINDS, Event
@@ -320,7 +320,9 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
     with context.engine.read(tenant) as snapshot:
         matches = [
             version
-            for version, _ in walk(snapshot, reach(context, access, snapshot, selection), now=now)
+            for version, _ in iterate_selected(
+                snapshot, restrict_selection(context, access, snapshot, selection), now=now
+            )
             if tag in project(context, version).tags
             and memory.may_see(context, access, snapshot, version)
         ]
