@@ -25,7 +25,7 @@ from bench.served import processor_seconds
 from bench.store import Store, add_weight
 from memoranda.embedding.embedder import of_callable
 from memoranda.opening import open_service
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 from memoranda.standards.ump.requests import RecallRequest
@@ -65,7 +65,7 @@ def _measure_owner(store: Store, label: str, size: int, others: int, rounds: int
     corpus = Corpus(size)
     with closing(_opened(store, "pgvector")) as service:
         me = service.gate.local()
-        report = service.import_items(me, numbered("ump", corpus.drafts()))
+        report = service.import_items(me, number_items("ump", corpus.drafts()))
         if report.created != size:
             raise SystemExit(f"only {report.created} of {size} were written: {report.refusals[:1]}")
         began = time.perf_counter()

@@ -219,7 +219,7 @@ def _check_store(settings: Settings) -> Iterator[CheckResult]:
     try:
         credential = _check_credential(service, settings)
         report = service.verify_store()
-        due = service.due()
+        due = service.count_due()
         vectors = [_check_embeddings(service), *_check_clear_vectors(service)]
     except MemorandaError as error:
         yield CheckResult(subject="store", ok=False, seen=str(error), mend=_RESTORE)

@@ -50,7 +50,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import as_grain
 from memoranda.service.core.ranking import place_below_sources
 from memoranda.service.oms.views import collect_text, is_visible, matching_fields
-from memoranda.service.retrieve import PAGE_BYTES, asked_for, reach
+from memoranda.service.retrieve import PAGE_BYTES, restrict_selection, with_phrase_reader
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
 from memoranda.standards.cal.assembly.pipeline import GrainList, Total, Values
@@ -232,7 +232,9 @@ class GrainReader(msgspec.Struct):
             namespace = self.session.namespace
             space = "" if namespace == DEFAULT_NAMESPACE else namespace
             everything = Selection(space=space, has_fields=True)
-            self.reached = reach(self.context, self.session.access, self.snapshot, everything)
+            self.reached = restrict_selection(
+                self.context, self.session.access, self.snapshot, everything
+            )
         within = self.reached
         return structs.replace(
             within, form=grain_type, tests=(*within.tests, *tests), status_filter=standing
@@ -513,7 +515,7 @@ class GrainReader(msgspec.Struct):
         self, text: str, selection: Selection, limit: int, *, whole: bool = False
     ) -> Matches:
         legs = self.context.semantic_search.create_retriever_queries(
-            asked_for(self.context, KeywordQuery(text=text))
+            with_phrase_reader(self.context, KeywordQuery(text=text))
         )
         began = time.monotonic()
         self.snapshot.warm_index()

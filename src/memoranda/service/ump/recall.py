@@ -45,7 +45,13 @@ from memoranda.service.core.views import (
     run_unless_damaged,
     view_record,
 )
-from memoranda.service.retrieve import ask, asked_for, candidates, reach, walk
+from memoranda.service.retrieve import (
+    iterate_selected,
+    prepare_queries,
+    restrict_selection,
+    search_candidates,
+    with_phrase_reader,
+)
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
@@ -74,8 +80,8 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     count = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
     retrievers = _build_retrievers(context, request)
     with context.engine.read(tenant) as snapshot:
-        visible = reach(context, access, snapshot, requested)
-        versions, matches = candidates(snapshot, visible, retrievers, limit=count, now=now)
+        visible = restrict_selection(context, access, snapshot, requested)
+        versions, matches = search_candidates(snapshot, visible, retrievers, limit=count, now=now)
         is_tenant_known = snapshot.read_audit_head()[0] > 0
         query = RankingQuery(
             weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now
@@ -181,8 +187,8 @@ def _build_selection(request: RecallRequest, scope: Mapping[str, str], now: Inst
 def _build_retrievers(context: Context, request: RecallRequest) -> Sequence[RetrieverQuery]:
     """Return the queries of the retrievers: keyword search, and semantic search unless it is off."""
     if request.hints.words_only:
-        return (asked_for(context, request.words),)
-    retrievers = ask(context, request.words)
+        return (with_phrase_reader(context, request.words),)
+    retrievers = prepare_queries(context, request.words)
     if request.hints.floor:
         return retrievers
     return [
@@ -284,7 +290,7 @@ def _find_redacted(
         status_filter="unforgotten", redacted=True, visibilities=visible.visibilities, tests=tests
     )
     remaining_bytes = _REDACTED_BYTES_LIMIT
-    for version, _ in walk(snapshot, redacted, UPDATED, now=now):
+    for version, _ in iterate_selected(snapshot, redacted, UPDATED, now=now):
         remaining_bytes -= len(version.document.native)
         if remaining_bytes < 0:
             return
