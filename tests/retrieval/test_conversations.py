@@ -65,7 +65,9 @@ SET = msgspec.json.decode(_FILE.read_bytes(), type=Conversations)
 def fill(world: World) -> None:
     """Remember every turn and note, and make their vectors."""
     begins = datetime.fromisoformat("2026-01-10T08:00:00+00:00")
-    texts = [(note, begins + timedelta(hours=number), {}) for number, note in enumerate(SET.notes)]
+    texts: list[tuple[str, datetime, dict[str, str]]] = [
+        (note, begins + timedelta(hours=number), {}) for number, note in enumerate(SET.notes)
+    ]
     for session in SET.sessions:
         for number, (speaker, text) in enumerate(session.turns):
             at = session.begins + timedelta(minutes=number)
