@@ -6,8 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, progress, table
 from memoranda.embedding.catalogue import CATALOGUE, EMBEDDER, SECOND, find_folder
 from memoranda.errors import InvalidInput, Unsupported
@@ -151,6 +150,6 @@ def drop(
             raise InvalidInput(f"{model} is in use; choose another embedder first")
         if model not in service.context.engine.vectors.models():
             raise InvalidInput(f"there are no vectors of {model}")
-        while service.context.engine.vectors.drop(model, _DROPPED_AT_ONCE):
+        while service.context.engine.vectors.delete_model(model, _DROPPED_AT_ONCE):
             pass
     run.answer({"dropped": model}, lambda: line(f"the vectors of {model} are deleted"))

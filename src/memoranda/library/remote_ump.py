@@ -33,7 +33,7 @@ from memoranda.standards.ump.shapes import Record
 
 if TYPE_CHECKING:
     from memoranda.service.exchange.import_records import UndoneImport
-    from memoranda.service.exchange.importing import Item, Part
+    from memoranda.service.exchange.importing import ImportPart, Item
     from memoranda.standards.oams.namespace import Namespace
 
 Progress = Callable[[int], None]
@@ -237,17 +237,19 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
 
     def import_part(
         self, items: Iterable[Item], *, into: Namespace | None = None, **how: Any
-    ) -> Part:
+    ) -> ImportPart:
         """Import one part of a longer import."""
         from memoranda.library.remote_import import item_document
-        from memoranda.service.exchange.importing import Part
+        from memoranda.service.exchange.importing import ImportPart
 
         documents = [item_document(item) for item in items]
         answer = self._document(
             "import_part", items=documents, into=None if into is None else str(into), **how
         )
         waiting = [(item["where"], item["successor"]) for item in answer["waiting"]]
-        return Part(report=Report.of(answer["report"]), name=answer["import"], waiting=waiting)
+        return ImportPart(
+            report=Report.of(answer["report"]), name=answer["import"], waiting=waiting
+        )
 
     def undo_import(
         self, name: str | None = None, *, progress: Progress | None = None
