@@ -18,7 +18,6 @@ from memoranda.storage.crypto.cipher import Cipher, NoCipher, RingCipher
 from memoranda.storage.crypto.key_ring import KeyRing, SqliteKeyRing
 from memoranda.storage.engine.database import Database
 from memoranda.storage.engine.moving import move
-from memoranda.storage.sqlite.copying import SqliteTables
 from memoranda.storage.sqlite.database import SqliteDatabase
 
 if TYPE_CHECKING:
@@ -125,6 +124,9 @@ def _tables(url: str, *, is_target: bool = False) -> Tables:
     """Open the tables of a store for copying."""
     if is_postgres(url):
         return _postgres_tables(url)
+    # Imported here: only a copy of a store needs it.
+    from memoranda.storage.sqlite.copying import SqliteTables
+
     path = sqlite_path(url)
     if path is None:
         raise InvalidInput("a store in memory cannot be copied")
