@@ -17,9 +17,9 @@ from memoranda.encoding.bases import base64_encode
 from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, Unsupported
 from memoranda.library.remote_verbs import RemoteVerbs
-from memoranda.service.exchange.adoption import Renaming
-from memoranda.service.exchange.ancestry import missing_successor
-from memoranda.service.exchange.importing import Item, Part
+from memoranda.service.exchange.adoption import NamespaceMapping
+from memoranda.service.exchange.ancestry import missing_successor_warning
+from memoranda.service.exchange.importing import ImportPart, Item
 from memoranda.service.exchange.report import Refusal, Report
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oms.manifest import DEFAULT
@@ -30,7 +30,7 @@ from memoranda.standards.ump.requests import MAX_IMPORT
 _BATCH_BYTES: Final = 1_048_576
 
 
-SendPart = Callable[..., Part]
+SendPart = Callable[..., ImportPart]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,9 @@ class RemoteImport:
         self._label = label
         self._progress = progress
         self._report = report if report is not None else Report()
-        self._renaming: Renaming | None = None
+        self._renaming: NamespaceMapping | None = None
         if adopt or into is not None:
-            self._renaming = Renaming(into=into, tenant=own_tenant())
+            self._renaming = NamespaceMapping(into=into, tenant=own_tenant())
         self._name: str | None = None
         self._waiting: list[tuple[str, str]] = []
         # Names of the items sent, among which successors are looked for.
@@ -84,7 +84,7 @@ class RemoteImport:
             self._send(batch)
         for where, successor in self._waiting:
             if successor not in self._sent:
-                self._report.warn(where, missing_successor(successor))
+                self._report.warn(where, missing_successor_warning(successor))
         return self._report
 
     def _readable(self, items: Iterable[Item]) -> Iterator[Item | Refused]:
@@ -167,7 +167,7 @@ def item_document(item: Item) -> dict[str, Any]:
 
 def send_part(
     verbs: RemoteVerbs, items: Iterable[Item], into: Namespace | None, **how: Any
-) -> Part:
+) -> ImportPart:
     """Send one part of an import in one request, and return the server's answer to it."""
     answer = verbs._document(
         "import_part",
@@ -176,7 +176,7 @@ def send_part(
         **how,
     )
     waiting = [(item["where"], item["successor"]) for item in answer["waiting"]]
-    return Part(report=Report.of(answer["report"]), name=answer["import"], waiting=waiting)
+    return ImportPart(report=Report.of(answer["report"]), name=answer["import"], waiting=waiting)
 
 
 def _name(item: Item) -> str | None:

@@ -33,7 +33,7 @@ from memoranda.standards.ump.rules import drop_original
 from memoranda.standards.ump.shapes import Record
 
 if TYPE_CHECKING:
-    from memoranda.service.exchange.importing import Item, Part
+    from memoranda.service.exchange.importing import ImportPart, Item
     from memoranda.standards.oams.namespace import Namespace
 
 Progress = Callable[[int], None]
@@ -237,7 +237,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
 
     def import_part(
         self, items: Iterable[Item], *, into: Namespace | None = None, **how: Any
-    ) -> Part:
+    ) -> ImportPart:
         """Import one part of a longer import."""
         from memoranda.library.remote_import import send_part
 

@@ -110,7 +110,7 @@ class Service(Ump[None]):
         self._context.engine.check_recording()
         self._context.engine.system.is_token_revoked("", "")
 
-    def due(self) -> int:
+    def count_due(self) -> int:
         """How many versions are past their retention and not erased yet, counted up to 1,000."""
         return len(self._context.engine.system.list_expired(self._context.clock(), 1_000))
 

@@ -43,25 +43,25 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
 
     def document(self) -> dict[str, Any]:
         """All of it as JSON."""
-        said: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
+        fields: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
         return {
             "ok": self.ok,
-            **said,
+            **fields,
             "audit": asdict(self.audit),
-            "losses": [each._asdict() for each in self.losses],
+            "losses": [loss._asdict() for loss in self.losses],
         }
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> VerifyReport:
+    def of(cls, document: Mapping[str, Any]) -> VerifyReport:
         """What such a document says."""
         return cls(
-            owners=said["owners"],
-            records=said["records"],
-            unverified=tuple(said["unverified"]),
-            audit=ChainReport(**said["audit"]),
-            database=tuple(said["database"]),
-            index=tuple(said["index"]),
-            losses=tuple(Loss(**each) for each in said["losses"]),
+            owners=document["owners"],
+            records=document["records"],
+            unverified=tuple(document["unverified"]),
+            audit=ChainReport(**document["audit"]),
+            database=tuple(document["database"]),
+            index=tuple(document["index"]),
+            losses=tuple(Loss(**loss) for loss in document["losses"]),
         )
 
 
@@ -75,24 +75,24 @@ def verify_all(
     """Check every record's signature, the audit chain, and the database itself."""
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
-    return _report(context, [tenant], progress)
+    return _verify_tenants(context, [tenant], progress)
 
 
 def verify_store(
     context: Context, *, progress: Callable[[int], None] | None = None
 ) -> VerifyReport:
     """The same for every owner of the store: for whoever has its files before him."""
-    return _report(context, context.engine.system.list_tenants(), progress)
+    return _verify_tenants(context, context.engine.system.list_tenants(), progress)
 
 
-def _report(
+def _verify_tenants(
     context: Context, tenants: Sequence[str], progress: Callable[[int], None] | None
 ) -> VerifyReport:
     context.engine.flush()
     unverified: list[str] = []
     count = 0
     for tenant in tenants:
-        for version in versions(context, tenant):
+        for version in iterate_versions(context, tenant):
             count += 1
             if not (version.state.erased or verify_document(version)):
                 unverified.append(version.document.name)
@@ -101,7 +101,7 @@ def _report(
     if progress:
         progress(count)
     chains = [verify_tenant(context, tenant) for tenant in tenants]
-    broken = next((each for each in chains if not each.ok), None)
+    broken = next((item for item in chains if not item.ok), None)
     return VerifyReport(
         owners=len(tenants),
         records=count,
@@ -109,15 +109,15 @@ def _report(
         audit=broken
         or ChainReport(
             ok=True,
-            count=sum(each.count for each in chains),
-            pruned=sum(each.pruned for each in chains),
+            count=sum(item.count for item in chains),
+            pruned=sum(item.pruned for item in chains),
         ),
         database=tuple(context.engine.find_damage(tenants)),
         losses=tuple(
-            each for each in context.engine.list_losses() if not each.owner or each.owner in tenants
+            item for item in context.engine.list_losses() if not item.owner or item.owner in tenants
         ),
         index=tuple(
-            dict.fromkeys(each for tenant in tenants for each in _index_problems(context, tenant))
+            dict.fromkeys(item for tenant in tenants for item in _index_problems(context, tenant))
         ),
     )
 
@@ -135,18 +135,18 @@ def reindex(
                 progress(before + made)
 
         count += context.engine.reindex(
-            tenant, partial(_read, context), progress=done, outdated=outdated
+            tenant, partial(_project_or_none, context), progress=done, outdated=outdated
         )
     return count
 
 
 def _index_problems(context: Context, tenant: str) -> list[str]:
     return context.engine.find_index_problems(
-        tenant, partial(_read, context), partial(_tell, context)
+        tenant, partial(_project_or_none, context), partial(_derive_facts_or_none, context)
     )
 
 
-def _read(context: Context, version: Version) -> Projection | None:
+def _project_or_none(context: Context, version: Version) -> Projection | None:
     return (
         None
         if version.state.erased
@@ -154,7 +154,7 @@ def _read(context: Context, version: Version) -> Projection | None:
     )
 
 
-def _tell(context: Context, version: Version) -> DocumentReading | None:
+def _derive_facts_or_none(context: Context, version: Version) -> DocumentReading | None:
     return (
         None
         if version.state.erased
@@ -162,7 +162,7 @@ def _tell(context: Context, version: Version) -> DocumentReading | None:
     )
 
 
-def versions(context: Context, tenant: str, *, after: int = 0) -> Iterator[Version]:
+def iterate_versions(context: Context, tenant: str, *, after: int = 0) -> Iterator[Version]:
     """Every version of an owner, also those that were forgotten or erased; or those after one."""
     while True:
         with context.engine.read(tenant) as snapshot:

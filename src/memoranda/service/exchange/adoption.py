@@ -42,7 +42,7 @@ from memoranda.standards.ump.shapes import Record, Unchecked
 MAX_NATIVE_BYTES: Final = 8 * MAX_VALUE_BYTES
 
 
-class Renaming(msgspec.Struct, kw_only=True):
+class NamespaceMapping(msgspec.Struct, kw_only=True):
     """Target namespaces of OAMS memories: all into one namespace, or to the same scopes of another owner.
 
     Only `namespace` changes; `source_id`, `parent_id` and every other name stay as they are (section 5).
@@ -60,7 +60,7 @@ class Renaming(msgspec.Struct, kw_only=True):
         the user is the person who adopts.
         """
         old = parse_namespace(memory["namespace"])
-        new = self.place_of(old, is_foreign=is_foreign)
+        new = self.map_namespace(old, is_foreign=is_foreign)
         # Two numbers for each memory: its new name, and the namespace that it came from.
         origin = self._origins.setdefault(hash((new, memory["key"])), hash(old))
         if origin != hash(old):
@@ -69,7 +69,7 @@ class Renaming(msgspec.Struct, kw_only=True):
             )
         return memory if new == old else {**memory, "namespace": str(new)}
 
-    def place_of(self, old: Namespace, *, is_foreign: bool) -> Namespace:
+    def map_namespace(self, old: Namespace, *, is_foreign: bool) -> Namespace:
         """Return the namespace where the memories of another one go."""
         if self.into is not None:
             return self.into
@@ -83,14 +83,14 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
     context: Context
     access: Access
-    renaming: Renaming
+    namespaces: NamespaceMapping
 
     @property
     def tenant(self) -> str:
         """The new owner."""
         return self.access.default_tenant
 
-    def record(self, draft: Unchecked) -> Unchecked:
+    def adopt_record(self, draft: Unchecked) -> Unchecked:
         """Return a record of the new owner's, or a draft of one; what is the owner's already is returned as it is.
 
         A complete record is signed again at once, so that nothing is filled in: a draft gets defaults.
@@ -101,15 +101,15 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         unsigned = {name: value for name, value in draft.items() if name != "integrity"}
         mine: Unchecked = {**unsigned, "scope": {**scope, "owner": self.tenant}}
         try:
-            whole = check_complete(mine, version=self.context.ump_version)
+            complete = check_complete(mine, version=self.context.ump_version)
         except InvalidInput:
             return mine
-        limited = {**whole, "scope": self.access.narrow_scope(scope_of(whole))}
+        limited = {**complete, "scope": self.access.narrow_scope(scope_of(complete))}
         screened = remember.screen_parts(self.context, cast("Draft", limited))
-        told = authorship.attribute_draft(self.access, screened, is_from_file=True)
-        return {**signature.seal(cast("Record", told), self.context.operator)}
+        attributed = authorship.attribute_draft(self.access, screened, is_from_file=True)
+        return {**signature.seal(cast("Record", attributed), self.context.operator)}
 
-    def memory(self, memory: dict[str, Any]) -> dict[str, Any]:
+    def adopt_memory(self, memory: dict[str, Any]) -> dict[str, Any]:
         """Return an OAMS memory that has its new place; if it is the view of a document, with that adopted.
 
         A view under a key, or with times, of its own stays a memory of OAMS.
@@ -118,25 +118,25 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         if inner is None:
             return memory
         space = space_of(parse_namespace(memory["namespace"]), self.tenant)
-        read = project_document(self.context, inner, self.tenant, space)
-        if not oams.is_view(cast("Memory", memory), read, inner):
+        projection = project_document(self.context, inner, self.tenant, space)
+        if not oams.is_view(cast("Memory", memory), projection, inner):
             return memory
         return {
             **memory,
             "metadata": {
                 **metadata_of(cast("Memory", memory)),
-                NATIVE_KEY: wrap(self.document(inner)),
+                NATIVE_KEY: wrap(self.adopt_document(inner)),
             },
         }
 
-    def document(self, inner: Document) -> Document:
+    def adopt_document(self, inner: Document) -> Document:
         """Return a document that travels inside another, adopted. Raises MemorandaError."""
         if ump.owns(inner):
-            record = self.record(parse(inner.native))
+            record = self.adopt_record(parse(inner.native))
             return ump.document_of(check_complete(record, version=self.context.ump_version))
         if oams.owns(inner):
             memory = parse(inner.native, max_bytes=MAX_NATIVE_BYTES)
-            adopted = self.memory(self.renaming.apply(memory))
+            adopted = self.adopt_memory(self.namespaces.apply(memory))
             if adopted == memory:
                 return inner
             return oams.with_portable_name(
@@ -145,7 +145,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         return inner
 
 
-def why_not_own(access: Access, form: Form, value: object) -> str:
+def explain_foreign_owner(access: Access, form: Form, value: object) -> str:
     """Return why a record or an OAMS memory from a file is another owner's; empty if it may be the caller's."""
     if not isinstance(value, dict):
         return ""

@@ -38,11 +38,11 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 # A name, and the standard that gives it.
 Name: TypeAlias = tuple[str, str]
 
-_SUPERSEDED: Final = " superseded"
-_ELSEWHERE: Final = " elsewhere"
+_CLAIM_SUFFIX: Final = " superseded"
+_FILE_NAME_SUFFIX: Final = " elsewhere"
 
 
-class Names(msgspec.Struct, frozen=True, kw_only=True):
+class ItemNames(msgspec.Struct, frozen=True, kw_only=True):
     """The names of a memory from a file in this store, and when it was last observed."""
 
     # In every standard that names it, as a document or as its view.
@@ -52,7 +52,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     observed: Instant
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class WaitingVersion(msgspec.Struct, frozen=True, kw_only=True):
     """A version whose successor was named and did not come yet."""
 
     version_id: int
@@ -74,74 +74,76 @@ def with_standards(names: Iterable[str]) -> tuple[Name, ...]:
     return tuple((OMS if len(name) == ADDRESS_CHARS else UMP, name) for name in names)
 
 
-def superseded_by_record(record: Record) -> tuple[Name, ...]:
+def list_predecessors_of_record(record: Record) -> tuple[Name, ...]:
     """Return the names of the memories that a record says it supersedes."""
     return with_standards(record.get("supersedes", ()))
 
 
-def superseded_by_grain(fields: Mapping[str, Any]) -> tuple[Name, ...]:
+def list_predecessors_of_grain(fields: Mapping[str, Any]) -> tuple[Name, ...]:
     """Return the name of the grain that a grain says it replaced; of several sources it does not say which."""
     sources = fields.get("derived_from", ())
     is_replacing = len(sources) == 1 and any(name in fields for name in SUPERSESSION_FIELDS)
     return with_standards(sources) if is_replacing else ()
 
 
-def claims(names: Iterable[Name]) -> Iterator[Name]:
+def create_claims(names: Iterable[Name]) -> Iterator[Name]:
     """Yield the names under which it is kept that memories of these names are superseded."""
     for standard, name in names:
         if port_of(standard).names_superseded:
-            yield standard + _SUPERSEDED, name
+            yield standard + _CLAIM_SUFFIX, name
 
 
-def find(snapshot: Snapshot, name: Name) -> Version | None:
+def find_version(snapshot: Snapshot, name: Name) -> Version | None:
     """Return the version that a name in a file stands for; what was adopted may have another name here."""
     standard, text = name
     return snapshot.find_by_name(standard, text) or snapshot.find_by_name(
-        standard + _ELSEWHERE, text
+        standard + _FILE_NAME_SUFFIX, text
     )
 
 
-def keep_name(unit: Unit, version: Version, name: Name) -> None:
+def add_file_name(unit: Unit, version: Version, name: Name) -> None:
     """Keep the name that an adopted document has in its file."""
     standard, text = name
-    unit.add_view_name(version, standard + _ELSEWHERE, text)
+    unit.add_view_name(version, standard + _FILE_NAME_SUFFIX, text)
 
 
-def keep_claims(
-    unit: Unit, version: Version, names: Iterable[Name], known: Container[Name]
+def add_claims(
+    unit: Unit, version: Version, names: Iterable[Name], existing: Container[Name]
 ) -> list[Name]:
     """Keep that memories which are not here are superseded by a version, unless it is known; under which names."""
-    kept = [claim for claim in claims(names) if claim not in known]
-    for claim in kept:
+    new_claims = [claim for claim in create_claims(names) if claim not in existing]
+    for claim in new_claims:
         unit.add_view_name(version, *claim)
-    return kept
+    return new_claims
 
 
-def known_of(context: Context, new: NewVersion) -> Names:
+def collect_names(context: Context, new: NewVersion) -> ItemNames:
     """Return the names under which a memory that is about to be written is known."""
     scope, document = new.projection.scope, new.document
     keys: tuple[Name, ...] = ()
     if not port_of(document.standard).has_local_names:
-        place = Location(namespace="", tenant=scope.tenant, space=scope.space)
-        keys = ((OAMS, memories.stored_name(context, place, oams.key_of(document))),)
+        location = Location(namespace="", tenant=scope.tenant, space=scope.space)
+        keys = ((OAMS, memories.stored_name(context, location, oams.key_of(document))),)
     names = ((document.standard, document.name), *new.view_names)
-    return Names(names=names, keys=keys, observed=new.projection.observed)
+    return ItemNames(names=names, keys=keys, observed=new.projection.observed)
 
 
 # --- versions --------------------------------------------------------------------------------------------------------
 
 
-def find_all(snapshot: Snapshot, names: Sequence[Name]) -> dict[Name, Version]:
+def find_versions(snapshot: Snapshot, names: Sequence[Name]) -> dict[Name, Version]:
     """Return the versions that many names in a file stand for."""
     wanted: dict[str, list[tuple[str, Name]]] = {}
     for standard, text in dict.fromkeys(names):
-        for place in (standard + _ELSEWHERE, standard):
-            wanted.setdefault(place, []).append((text, (standard, text)))
+        for index_name in (standard + _FILE_NAME_SUFFIX, standard):
+            wanted.setdefault(index_name, []).append((text, (standard, text)))
     ids: dict[Name, int] = {}
-    for place, listed in wanted.items():
-        found = snapshot.find_version_ids(place, [text for text, _ in listed])
-        ids |= {name: found[text] for text, name in listed if text in found}
-    versions = {each.version_id: each for each in snapshot.load_versions(sorted(set(ids.values())))}
+    for index_name, entries in wanted.items():
+        ids_by_text = snapshot.find_version_ids(index_name, [text for text, _ in entries])
+        ids |= {name: ids_by_text[text] for text, name in entries if text in ids_by_text}
+    versions = {
+        version.version_id: version for version in snapshot.load_versions(sorted(set(ids.values())))
+    }
     return {
         name: versions[version_id] for name, version_id in ids.items() if version_id in versions
     }
@@ -163,13 +165,17 @@ def require_supersession(
     check_supersession(unit, prior, fields, now=now)
 
 
-def still_head(unit: Unit, waiting: Waiting) -> Version | None:
+def load_open_version(unit: Unit, waiting: WaitingVersion) -> Version | None:
     """Return the version that waits for its successor, unless something followed it meanwhile."""
-    found = unit.load_versions([waiting.version_id])
-    return found[0] if found and found[0].state.is_head and not found[0].state.erased else None
+    versions = unit.load_versions([waiting.version_id])
+    return (
+        versions[0]
+        if versions and versions[0].state.is_head and not versions[0].state.erased
+        else None
+    )
 
 
-def is_open_before(version: Version, standard: str, name: str) -> bool:
+def can_precede(version: Version, standard: str, name: str) -> bool:
     """Return True if nothing follows a version and it is not this document, nor a record that names it itself.
 
     UMP links a record to the one that it is named in (`remember.put`).
@@ -184,15 +190,21 @@ def is_open_before(version: Version, standard: str, name: str) -> bool:
     return not port_of(document.standard).names_successor(document, standard, name)
 
 
-def close(
-    unit: Unit, prior: Version, successor: Version | None, now: Instant, told: Waiting | None = None
+def close_version(
+    unit: Unit,
+    prior: Version,
+    successor: Version | None,
+    now: Instant,
+    waiting: WaitingVersion | None = None,
 ) -> None:
     """Close a version: it is true until its successor is, or until when its file says."""
-    known = now if told is None or told.closed is None else min(LATEST, Instant(told.closed))
-    ends = None if told is None else told.valid_to
+    known_at = (
+        now if waiting is None or waiting.closed is None else min(LATEST, Instant(waiting.closed))
+    )
+    ends = None if waiting is None else waiting.valid_to
     if ends is None:
-        ends = handover(prior, known if successor is None else successor.state.valid_from)
-    unit.close_version(prior, successor=successor, valid_to=ends, now=known)
+        ends = handover(prior, known_at if successor is None else successor.state.valid_from)
+    unit.close_version(prior, successor=successor, valid_to=ends, now=known_at)
 
 
 def leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:
@@ -208,6 +220,6 @@ def leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:
     return False
 
 
-def missing_successor(name: str) -> str:
+def missing_successor_warning(name: str) -> str:
     """Return the warning about a memory whose successor did not come with it."""
     return f"superseded by {name}, which is not here: out of use until that comes"

@@ -28,14 +28,14 @@ _LABEL_CHARS: Final = 200
 _CHUNK: Final = 500
 
 
-class Imported:
+class ImportRecord:
     """One import on its way, to be put on record."""
 
     def __init__(self, label: str, name: str = "") -> None:
         self.label = label[:_LABEL_CHARS]
         self.id = name
 
-    def note(self, unit: Unit, first: int, now: Instant) -> None:
+    def add_batch(self, unit: Unit, first: int, now: Instant) -> None:
         """Put on record that the versions after one were written by this import, in the unit that writes them."""
         last = unit.find_last_version()
         if last == first:
@@ -43,26 +43,26 @@ class Imported:
         if not self.id:
             # By time, and by chance where two begin at once.
             self.id = f"{now:015d}-{secrets.token_hex(3)}"
-        held = unit.load_item(_IMPORTS, self.id)
-        ranges: list[list[int]] = [] if held is None else json_text.parse(held)["ranges"]
+        stored = unit.load_item(_IMPORTS, self.id)
+        ranges: list[list[int]] = [] if stored is None else json_text.parse(stored)["ranges"]
         if ranges and ranges[-1][1] == first:
             ranges[-1][1] = last
         else:
             ranges.append([first, last])
         document = {"what": self.label, "at": now, "ranges": ranges}
         unit.put_item(_IMPORTS, self.id, json_text.dump(document))
-        if held is None:
+        if stored is None:
             for name in sorted(unit.load_items(_IMPORTS))[:-IMPORTS_LIMIT]:
                 unit.delete_item(_IMPORTS, name)
 
 
-def resumed(context: Context, access: Access, name: str) -> Imported:
+def resume_import(context: Context, access: Access, name: str) -> ImportRecord:
     """An import that goes on. Raises NotFound if it was taken back meanwhile, or is on record no more."""
     with context.engine.read(access.default_tenant) as snapshot:
-        held = snapshot.load_item(_IMPORTS, name)
-    if held is None:
+        stored = snapshot.load_item(_IMPORTS, name)
+    if stored is None:
         raise NotFound(f"there is no import {name}")
-    return Imported(json_text.parse(held)["what"], name)
+    return ImportRecord(json_text.parse(stored)["what"], name)
 
 
 class UndoneImport(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,23 +79,23 @@ class UndoneImport(msgspec.Struct, frozen=True, kw_only=True):
         return {"import": self.id, "what": self.what, **counts}
 
 
-def imports(context: Context, access: Access) -> list[dict[str, Any]]:
+def list_imports(context: Context, access: Access) -> list[dict[str, Any]]:
     """The imports that can be taken back, the last first."""
     with context.engine.read(access.default_tenant) as snapshot:
-        kept = snapshot.load_items(_IMPORTS)
-    found = []
-    for name in sorted(kept, reverse=True):
-        told = json_text.parse(kept[name])
-        written = sum(last - first for first, last in told["ranges"])
-        found.append(
+        stored = snapshot.load_items(_IMPORTS)
+    imports = []
+    for name in sorted(stored, reverse=True):
+        record = json_text.parse(stored[name])
+        count = sum(last - first for first, last in record["ranges"])
+        imports.append(
             {
                 "import": name,
-                "what": told["what"],
-                "at": format_instant(told["at"]),
-                "written": written,
+                "what": record["what"],
+                "at": format_instant(record["at"]),
+                "written": count,
             }
         )
-    return found
+    return imports
 
 
 def undo_import(
@@ -111,19 +111,21 @@ def undo_import(
     """
     tenant = access.default_tenant
     with context.engine.read(tenant) as snapshot:
-        kept = {name: json_text.parse(held) for name, held in snapshot.load_items(_IMPORTS).items()}
-    chosen = name or max(kept, default=None)
-    if chosen is None or chosen not in kept:
+        records = {
+            name: json_text.parse(stored) for name, stored in snapshot.load_items(_IMPORTS).items()
+        }
+    chosen = name or max(records, default=None)
+    if chosen is None or chosen not in records:
         raise NotFound(
             "there is no import to take back" if name is None else f"there is no import {name}"
         )
-    undoing = _Undoing(context, access, kept[chosen]["ranges"])
+    undoing = _ImportUndo(context, access, records[chosen]["ranges"])
     undoing.run(progress)
-    context.engine.write(tenant, lambda unit: _end(unit, chosen, undoing.restored))
-    return UndoneImport(id=chosen, what=kept[chosen]["what"], **undoing.counts)
+    context.engine.write(tenant, lambda unit: _delete_record(unit, chosen, undoing.restored))
+    return UndoneImport(id=chosen, what=records[chosen]["what"], **undoing.counts)
 
 
-class _Undoing:
+class _ImportUndo:
     """One import on its way out."""
 
     def __init__(self, context: Context, access: Access, ranges: list[list[int]]) -> None:
@@ -135,23 +137,24 @@ class _Undoing:
     def run(self, progress: Callable[[int], None] | None) -> None:
         for first, last in reversed(self._ranges):
             for start in range(last, first, -_CHUNK):
-                self._some(range(max(first, start - _CHUNK) + 1, start + 1))
+                self._undo_chunk(range(max(first, start - _CHUNK) + 1, start + 1))
                 if progress is not None:
                     progress(sum(self.counts.values()))
 
-    def _some(self, numbers: range) -> None:
+    def _undo_chunk(self, numbers: range) -> None:
         with self._context.engine.read(self._access.default_tenant) as snapshot:
-            found = [
-                each
-                for each in snapshot.load_versions(list(numbers))
-                if not each.state.is_forgotten
+            versions = [
+                version_seen
+                for version_seen in snapshot.load_versions(list(numbers))
+                if not version_seen.state.is_forgotten
             ]
-            changed = [each for each in found if not each.state.is_head]
+            changed = [version_seen for version_seen in versions if not version_seen.state.is_head]
             # What the import changed itself is among what it wrote, too.
             self.counts["left"] += sum(
-                not self._is_own(snapshot.list_history_ids(each.memory_id)[-1]) for each in changed
+                not self._is_own(snapshot.list_history_ids(version_seen.memory_id)[-1])
+                for version_seen in changed
             )
-        for version in found:
+        for version in versions:
             if version.state.erased or not version.state.is_head:
                 continue
             try:
@@ -168,20 +171,22 @@ class _Undoing:
         return any(first < version_id <= last for first, last in self._ranges)
 
 
-def _end(unit: Unit, name: str, restored: list[tuple[str, int]]) -> None:
+def _delete_record(unit: Unit, name: str, restored: list[tuple[str, int]]) -> None:
     """Take an import off the record; what now says what an earlier one wrote belongs to that one."""
     unit.delete_item(_IMPORTS, name)
-    written = [
+    restored_versions = [
         (version.version_id, before)
-        for each, before in restored
-        if (version := unit.find_by_name(UMP, each))
+        for restored_name, before in restored
+        if (version := unit.find_by_name(UMP, restored_name))
     ]
-    for other, held in unit.load_items(_IMPORTS).items() if written else ():
-        told = json_text.parse(held)
-        ranges = told["ranges"]
+    for other, stored in unit.load_items(_IMPORTS).items() if restored_versions else ():
+        record = json_text.parse(stored)
+        ranges = record["ranges"]
         ours = [
-            new for new, before in written if any(first < before <= last for first, last in ranges)
+            new
+            for new, before in restored_versions
+            if any(first < before <= last for first, last in ranges)
         ]
         if ours:
             ranges += [[new - 1, new] for new in sorted(ours)]
-            unit.put_item(_IMPORTS, other, json_text.dump(told))
+            unit.put_item(_IMPORTS, other, json_text.dump(record))

@@ -91,18 +91,21 @@ class Report(msgspec.Struct, kw_only=True):
         """Count a refusal; `message` where the error's own says the place once more."""
         self.refused += 1
         if len(self.refusals) < LISTED_LIMIT:
-            shown = name if isinstance(name, str) else ""
-            said = error.message if message is None else message
+            name_text = name if isinstance(name, str) else ""
+            text = error.message if message is None else message
             self.refusals.append(
-                Refusal(where=where, number=number, id=shown, code=error.code, message=said)
+                Refusal(where=where, number=number, id=name_text, code=error.code, message=text)
             )
 
     def document(self) -> dict[str, Any]:
         """All of it as JSON."""
-        listed = {"refusals": [asdict(each) for each in self.refusals], "warnings": self.warnings}
+        details = {
+            "refusals": [asdict(refusal) for refusal in self.refusals],
+            "warnings": self.warnings,
+        }
         return {
             **{name: getattr(self, name) for name in _COUNTS},
-            **listed,
+            **details,
             "forms": sorted(self.forms),
         }
 
@@ -123,24 +126,24 @@ class Report(msgspec.Struct, kw_only=True):
     def keep(self, name: str, why: str) -> None:
         """Count what stayed here, and say why."""
         self.kept += 1
-        self._say(f"{name} stays here: {why}")
+        self._add_warning(f"{name} stays here: {why}")
 
     def redact(self, name: str) -> None:
         """Count what left in part."""
         self.redacted += 1
-        self._say(f"{name} leaves without what its consent redacts")
+        self._add_warning(f"{name} leaves without what its consent redacts")
 
-    def leave_forgotten(self, where: str) -> None:
+    def skip_forgotten(self, where: str) -> None:
         """Count what a file brings and what was forgotten here since."""
         self.forgotten += 1
-        self._say(
+        self._add_warning(
             f"{where}: forgotten here after it was written, and stays so; restore it to have it back"
         )
 
     def warn(self, where: str, message: str) -> None:
-        self._say(f"{where}: {message}")
+        self._add_warning(f"{where}: {message}")
 
-    def _say(self, warning: str) -> None:
+    def _add_warning(self, warning: str) -> None:
         self.warned += 1
         if len(self.warnings) < LISTED_LIMIT:
             self.warnings.append(warning)
