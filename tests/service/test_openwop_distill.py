@@ -180,7 +180,7 @@ def test_how_often_a_source_was_of_use_does_not_change_the_archive(wop: Wop) -> 
         for session in range(20):
             wop.engine.write(
                 wop.owner.default_tenant,
-                lambda unit, v=version, s=session: unit.feedback(v, "followed", f"s{s}", now=wop.now),  # type: ignore[misc]
+                lambda unit, v=version, s=session: unit.add_feedback(v, "followed", f"s{s}", now=wop.now),  # type: ignore[misc]
             )
         assert wop.wop.distill(wop.owner, REF, token_budget=budget).checksum == first.checksum
 

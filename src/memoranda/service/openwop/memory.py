@@ -160,13 +160,12 @@ def put_entry(
     space = _check_writable(access, ref, (draft,), now)
     run_key = None if run_id is None else (tenant, run_id)
     if run_key is not None and any(
-        context.secrets.holds(name, run_key) for name in (ref, entry_id or "")
+        context.secrets.contains_secret(name, run_key) for name in (ref, entry_id or "")
     ):
         raise InvalidInput("memoryRef or id: holds a secret of the run")
-    clean = context.secrets.redacted(draft, run_key)
+    clean = context.secrets.redact_draft(draft, run_key)
     clean_node, clean_agent = (
-        name and context.secrets.redacted_text(name, run_key, "node")
-        for name in (node_id, agent_id)
+        name and context.secrets.redact_text(name, run_key, "node") for name in (node_id, agent_id)
     )
     write = _prepare_write(context, access, space, clean, entry_id, now)
 
@@ -271,7 +270,7 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
     tenant, now = access.default_tenant, context.clock()
     space = _check_writable(access, ref, drafts, now)
     prepared = [
-        prepare(context, tenant, space, context.secrets.redacted(draft, None), now)
+        prepare(context, tenant, space, context.secrets.redact_draft(draft, None), now)
         for draft in drafts
     ]
 

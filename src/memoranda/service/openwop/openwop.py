@@ -122,8 +122,8 @@ def emit(
     if type in RECORDED:
         raise InvalidInput(f"type: only Memoranda itself writes {type} events; choose another type")
     now, key = context.clock(), (access.default_tenant, run_id)
-    clean_payload = context.secrets.redacted_value(payload, key)
-    clean_node_id = context.secrets.redacted_value(node_id, key)
+    clean_payload = context.secrets.redact_value(payload, key)
+    clean_node_id = context.secrets.redact_value(node_id, key)
 
     def work(unit: Unit) -> Event:
         run_log.load_writing(context, unit, run_id)
@@ -148,8 +148,8 @@ def finish_run(
     if status not in run_log.TERMINAL:
         raise InvalidInput(f"status must be one of {', '.join(sorted(run_log.TERMINAL))}")
     now, key, secrets = context.clock(), (access.default_tenant, run_id), context.secrets
-    clean_variables = secrets.redacted_value(variables, key)
-    clean_error = secrets.redacted_value(error, key)
+    clean_variables = secrets.redact_value(variables, key)
+    clean_error = secrets.redact_value(error, key)
 
     def work(unit: Unit) -> Run:
         run = run_log.load_writing(context, unit, run_id)
