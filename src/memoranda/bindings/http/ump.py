@@ -74,7 +74,7 @@ def refuse(error: MemorandaError, _path: str = "") -> Refusal:
     return _STATUSES.get(error.code, OTHER_ERROR_STATUS), {"error": body}
 
 
-def no_route(_status: int, _path: str) -> Refusal:
+def refuse_route(_status: int, _path: str) -> Refusal:
     """Return the refusal of an unknown path or method. Both have the text of the reference."""
     return 404, {"error": {"code": "not_found", "message": "no route"}}
 
@@ -97,7 +97,7 @@ UMP: Final = Standard(
     name="ump",
     prefixes=("/",),
     refuse=refuse,
-    no_route=no_route,
+    refuse_route=refuse_route,
     errors=ERRORS,
     error_schemas=("Error",),
     answers={
