@@ -95,7 +95,7 @@ def keywords(text: str) -> list[str]:
 
 
 def analyse(text: str, language: str = "") -> AnalysedText:
-    """Analyse a text in the language that its memory declares; empty to detect it."""
+    """Return the analysis of a text in the language that its memory declares; empty to detect it."""
     tokens, identifiers, language = tokenize(text, language)
     words: list[str] = []
     prefixes: set[str] = set()
@@ -115,12 +115,12 @@ def tokenize(text: str, language: str = "") -> tuple[list[str], list[str], str]:
     declared = language_code(language) if language else ""
     language = declared or detect_language(folded, text)
     excluded = stop_words(language)
-    kept = [
+    content_tokens = [
         token
         for token, folded_token in zip(tokens, folded, strict=True)
         if folded_token not in excluded
     ]
-    return kept, identifiers, language
+    return content_tokens, identifiers, language
 
 
 def terms_of_token(token: str, language: str) -> tuple[list[str], str]:
@@ -224,7 +224,7 @@ def query_words(text: str, languages: Iterable[str] = STEMMED_LANGUAGES) -> list
         # Also without accents, as a keyboard without them writes it.
         written_forms = tuple(dict.fromkeys((token, folded)))
         spellings = [_terms(form, folded, code) for code in codes for form in written_forms]
-        # Of a word that is cut into pairs, each pair is a word of the query.
+        # A word that is cut into pairs becomes several words of the query.
         for terms in zip(*spellings, strict=False):
             words[QueryWord(tuple(dict.fromkeys(terms)), folded in starred)] = None
     for identifier in identifiers:

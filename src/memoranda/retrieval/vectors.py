@@ -34,7 +34,7 @@ _SCALE_BYTES: Final = 4
 _NO_ROW: Final = -1
 # Vectors per matrix product. NumPy distributes larger ones over threads, which take ten times as long under load.
 _PRODUCT_ROWS: Final = 256
-# Cached lookups (`VectorPositions.lookup`).
+# Lookups that are cached, at a few bytes per row; a query does one per segment (`VectorPositions.lookup`).
 _LOOKUPS_LIMIT: Final = 4
 # Vectors whose signs are compared together, so that intermediate results stay in the cache of the processor.
 _SIGN_ROWS: Final = 32_768
@@ -160,9 +160,14 @@ class VectorPositions:
 
     def _sort(self, versions: NDArray[np.int64], rows: RowNumbers) -> None:
         """Add versions to the sorted ones. If a version has several vectors, the last one counts."""
-        known, known_rows = self._sorted
-        joined, joined_rows = np.concatenate((known, versions)), np.concatenate((known_rows, rows))
-        is_later = bool(len(known)) and bool(len(versions)) and versions[0] > known[-1]
+        sorted_versions, known_rows = self._sorted
+        joined, joined_rows = (
+            np.concatenate((sorted_versions, versions)),
+            np.concatenate((known_rows, rows)),
+        )
+        is_later = (
+            bool(len(sorted_versions)) and bool(len(versions)) and versions[0] > sorted_versions[-1]
+        )
         if is_later and bool(np.all(np.diff(versions) > 0)):
             self._sorted = joined, joined_rows
             return
@@ -185,10 +190,10 @@ class VectorPositions:
 
     def rows_at(self, positions: Sequence[int]) -> NDArray[np.int64]:
         """Return the rows of those positions, given in ascending order, that are known."""
-        wanted, known = np.array(positions, np.int64), self._positions[: self.size]
-        rows = np.searchsorted(known, wanted)
-        rows = rows[rows < len(known)]
-        return rows[np.isin(known[rows], wanted)]
+        wanted, positions_by_row = np.array(positions, np.int64), self._positions[: self.size]
+        rows = np.searchsorted(positions_by_row, wanted)
+        rows = rows[rows < len(positions_by_row)]
+        return rows[np.isin(positions_by_row[rows], wanted)]
 
     def positions_of(self, rows: RowNumbers) -> NDArray[np.int64]:
         """Return the positions of some rows in the table of vectors."""
@@ -199,15 +204,19 @@ class VectorPositions:
 
         The last results are cached by the identity of the arguments: segments and views do not change.
         """
-        known, known_rows = self._sorted
+        sorted_versions, known_rows = self._sorted
         for cached_versions, cached_mask, known_then, cached in self._lookups:
-            if cached_versions is versions and cached_mask is mask and known_then is known:
+            if (
+                cached_versions is versions
+                and cached_mask is mask
+                and known_then is sorted_versions
+            ):
                 return cached
         rows = mask.nonzero()[0]
-        if len(known):
+        if len(sorted_versions):
             wanted = versions.take(rows)
-            indexes = known.searchsorted(wanted)
-            has_vector = (known.take(indexes, mode="clip") == wanted).nonzero()[0]
+            indexes = sorted_versions.searchsorted(wanted)
+            has_vector = (sorted_versions.take(indexes, mode="clip") == wanted).nonzero()[0]
             rows, vector_rows = rows.take(has_vector), known_rows.take(indexes.take(has_vector))
         else:
             rows, vector_rows = rows[:0], np.empty(0, np.int32)
@@ -215,7 +224,7 @@ class VectorPositions:
         result = VectorRows(rows, vector_rows, is_contiguous)
         if not mask.flags.writeable:
             recent = self._lookups[-_LOOKUPS_LIMIT + 1 :]
-            self._lookups = [*recent, (versions, mask, known, result)]
+            self._lookups = [*recent, (versions, mask, sorted_versions, result)]
         return result
 
     def context_versions(self, vector_rows: RowNumbers) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ LENGTH_LIMIT: Final = 40
 COVERAGE_GATE: Final = 0.30
 # The similarity that covered query words (share 1) are worth when the answer threshold is checked.
 COVERAGE_BONUS: Final = 0.20
-# How much higher the answer threshold is among conversations: their texts are more similar to any query.
+# Addition to the answer threshold among conversations: their texts are more similar to any query.
 CONVERSATION_BONUS: Final = 0.05
 # Numbers of versions between which the answer threshold rises: the best of many is more similar by chance.
 FEW_VERSIONS: Final = 6
@@ -38,7 +38,7 @@ SECOND_MODEL_WEIGHT: Final = 0.30
 SECOND_MODEL_BASELINE: Final = 0.20
 # The most that re-ranking adds to a score, if requested.
 RERANK_WEIGHT: Final = 0.60
-# The number of retrievers: two by keywords, two by embeddings.
+# Retrievers: two by keywords, two by embeddings. The number is that of the parts of a session's relevance.
 RETRIEVER_COUNT: Final = 4
 # The relevance of a session is that of its best text: the mean of the retrievers, and these shares of person and date.
 SESSION_PERSON_WEIGHT: Final = 0.30

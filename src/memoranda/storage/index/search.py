@@ -122,9 +122,14 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     select_few: Callable[[int], list[Selected] | None]
 
     def run(
-        self, queries: Sequence[RetrieverQuery], *, limit: int, whole: bool, counted: bool
+        self,
+        queries: Sequence[RetrieverQuery],
+        *,
+        limit: int,
+        count_all: bool,
+        count_if_cheap: bool,
     ) -> Matches:
-        """Return the best matches. The total is counted if `whole`, and if `counted` and that is cheap."""
+        """Return the best matches. The total is counted if `count_all`, or if that is cheap and requested."""
         keyword_query = next(query for query in queries if isinstance(query, KeywordQuery))
         vector_query = next((query for query in queries if isinstance(query, VectorQuery)), None)
         visible = self._visible_segments()
@@ -146,12 +151,14 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             return Matches(hits=(), total=0, weights=unknown)
         size, is_filtered = len(ranking), self._has_database_filters
         few = None
-        if (is_filtered or whole) and (size > _SMALL_SELECTION or vector_query is not None):
+        if (is_filtered or count_all) and (size > _SMALL_SELECTION or vector_query is not None):
             selected = self.select_few(_SMALL_SELECTION)
             if selected is not None:
                 few = {hit.version_id: hit.address for hit in selected}
-        is_small = (is_filtered and size <= _SMALL_SELECTION) or (counted and size <= _COUNT_LIMIT)
-        if whole or few is not None or is_small:
+        is_small = (is_filtered and size <= _SMALL_SELECTION) or (
+            count_if_cheap and size <= _COUNT_LIMIT
+        )
+        if count_all or few is not None or is_small:
             # All matches are checked before they are scored.
             passing = self._passing_pages(ranking.version_ids) if few is None else few
             if few is not None or len(passing) < size:
@@ -284,10 +291,10 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         for start in range(0, len(order), _PAGE_VERSIONS):
             page = versions[order[start : start + _PAGE_VERSIONS]].tolist()
             unchecked = [version_id for version_id in page if version_id not in passing]
-            known = {
+            checked = {
                 version_id: passing[version_id] for version_id in page if version_id in passing
             }
-            nearest.update({**known, **self._passing(unchecked)})
+            nearest.update({**checked, **self._passing(unchecked)})
             if len(nearest) >= CANDIDATE_LIMIT:
                 break
         return nearest
@@ -427,12 +434,12 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     def _find(self, word: QueryWord, own: _VisibleSegment) -> Postings | None:
         """Return the postings of a word in all its spellings."""
         hashes = (self.prints.term(self.tenant, term) for term in word.terms)
-        found = [
+        by_spelling = [
             postings
             for term_hash in hashes
             if (postings := own.segment.find(term_hash)) is not None
         ]
-        return merge_spellings(found)
+        return merge_spellings(by_spelling)
 
     # --- visible rows ------------------------------------------------------------------------------------
 
