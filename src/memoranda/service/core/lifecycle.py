@@ -34,6 +34,7 @@ from memoranda.service.core.protection import (
     refuse_rewriting_archive,
 )
 from memoranda.service.core.views import create_record, project, tombstone_record, view_record
+from memoranda.standards.oms.names import DENIED
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.signature import sign
@@ -253,8 +254,6 @@ def _refuse_erasing_withdrawal(unit: Unit, version: Version) -> None:
         else None
     )
     if prior is not None and not prior.state.erased:
-        from memoranda.standards.oms.policy import DENIED
-
         raise GrainError(
             "the consent that this withdraws is still here; erase that first", oms_code=DENIED
         )

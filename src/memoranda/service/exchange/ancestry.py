@@ -30,7 +30,7 @@ from memoranda.service.oms.grains import SUPERSESSION_FIELDS
 from memoranda.service.retrieve import sees_everything
 from memoranda.service.ump.revise import handover
 from memoranda.standards.oams import mapping as oams
-from memoranda.standards.oms.grains import ADDRESS_CHARS
+from memoranda.standards.oms.names import ADDRESS_CHARS
 from memoranda.standards.port import port_of
 from memoranda.standards.ump.shapes import Record
 from memoranda.storage.engine.contract import Snapshot, Unit

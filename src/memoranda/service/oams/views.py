@@ -23,7 +23,7 @@ from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.port import load_memory
 from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.grains import ADDRESS_CHARS
+from memoranda.standards.oms.names import ADDRESS_CHARS
 from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.port import load
 from memoranda.standards.ump import mapping as ump

@@ -54,6 +54,7 @@ from memoranda.standards.oms import policy, signature
 from memoranda.standards.oms.advice import warnings_for
 from memoranda.standards.oms.fields import INDEX_FIELDS
 from memoranda.standards.oms.grains import Grain
+from memoranda.standards.oms.names import check_address
 from memoranda.standards.oms.port import project_grain
 from memoranda.standards.oms.profile import EXTENDED, SIZE_PROFILES, SizeProfile
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
@@ -179,7 +180,7 @@ def release(context: Context, access: Access, address: str) -> StoredGrain:
 
 def _resolve_address(context: Context, access: Access, grain_input: str) -> str:
     """Return the complete address for a beginning of one. Raises GrainError for a malformed address."""
-    return codec.check_address(resolve_name(context, access, grain_input, standard=oms.STANDARD))
+    return check_address(resolve_name(context, access, grain_input, standard=oms.STANDARD))
 
 
 def exists(context: Context, access: Access, address: str) -> bool:

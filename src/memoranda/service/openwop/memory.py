@@ -56,7 +56,7 @@ from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import TAGS_KEY, Memory, Unchecked, check_key
 from memoranda.standards.oams.namespace import namespace_of
 from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.grains import ADDRESS_CHARS
+from memoranda.standards.oms.names import ADDRESS_CHARS
 from memoranda.standards.openwop import events, mapping, refs
 from memoranda.standards.openwop.entry import (
     MAX_ID_CHARS,

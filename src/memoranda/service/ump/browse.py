@@ -31,6 +31,7 @@ from memoranda.service.core.views import (
 )
 from memoranda.service.retrieve import reach, sees_everything
 from memoranda.service.ump.recall import recall
+from memoranda.standards.oms.names import ADDRESS_PREFIX
 from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import RecallRequest, ScopeFilter
@@ -225,7 +226,6 @@ def _find_source(
     from memoranda.service.oams import memories, views
     from memoranda.standards.oams import mapping as oams
     from memoranda.standards.oams.namespace import namespace_of
-    from memoranda.standards.oms.mapping import ADDRESS_PREFIX
 
     if reference.startswith(ID_PREFIX):
         return snapshot.find_by_name(UMP, reference)

@@ -29,9 +29,10 @@ from memoranda.standards.oms.container import (
     read_at,
 )
 from memoranda.standards.oms.did import NO_DOCUMENTS, Documents
-from memoranda.standards.oms.grains import Grain, check_address, decode
+from memoranda.standards.oms.grains import Grain, decode
 from memoranda.standards.oms.header import MIN_BLOB_BYTES
 from memoranda.standards.oms.manifest import IndexState
+from memoranda.standards.oms.names import check_address
 from memoranda.standards.oms.scan import MAX_ITEM_BYTES, Scanner
 from memoranda.standards.oms.signature import SignedGrain, blob_of, open_delivery
 from memoranda.standards.oms.zstd import FrameDecompressor

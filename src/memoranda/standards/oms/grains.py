@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -32,6 +31,7 @@ from memoranda.standards.oms.fields import (
     expand_accepted,
 )
 from memoranda.standards.oms.header import HEADER_BYTES, VERSION, Header, namespace_hash
+from memoranda.standards.oms.names import check_address
 from memoranda.standards.oms.normal import is_normal, normalise, quote_key, refuse_bytes
 from memoranda.standards.oms.profile import EXTENDED, SizeProfile, find_domain_problems
 from memoranda.standards.oms.registry import (
@@ -58,8 +58,6 @@ __all__ = [
 Fields = Mapping[str, Any]
 
 # Hexadecimal digits of a SHA-256.
-ADDRESS_CHARS: Final = 64
-_ADDRESS = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 # Section 4.8 names four of these; the others are instants as well (section 6). All are milliseconds.
 _INSTANTS: Final = frozenset(
@@ -194,19 +192,6 @@ def read_accepted_grain(blob: bytes, address: str) -> Grain:
 def address_of(blob: bytes) -> str:
     """Return the content address: lower-case hexadecimal SHA-256 of header and payload (section 5)."""
     return hashlib.sha256(blob).hexdigest()
-
-
-def check_address(text: str) -> str:
-    """Return the text if it has the form of a content address. Raises GrainError."""
-    if len(text) != ADDRESS_CHARS:
-        raise GrainError(
-            f"a content address has {ADDRESS_CHARS} characters, not {len(text)}",
-            oms_code="ERR_HASH_LENGTH",
-        )
-    if _ADDRESS.fullmatch(text) is None:
-        # Section 5: upper case MUST be rejected.
-        raise GrainError("a content address is lower-case hexadecimal", oms_code="ERR_HASH_FORMAT")
-    return text
 
 
 def required_sensitivity(fields: Fields) -> int:

@@ -15,7 +15,7 @@ import msgspec
 
 from memoranda.errors import GrainError
 from memoranda.standards.oms import canonical, cbor
-from memoranda.standards.oms.grains import check_address
+from memoranda.standards.oms.names import check_address
 from memoranda.standards.oms.normal import MAX_INTEGER
 from memoranda.standards.oms.scan import Scanner
 

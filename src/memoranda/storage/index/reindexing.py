@@ -16,7 +16,7 @@ import msgspec
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import Projection, Version
 from memoranda.retrieval.analysis import ANALYSIS
-from memoranda.retrieval.entry import NOTHING, Entry, marks_of
+from memoranda.retrieval.entry import COUNT_LIMIT, LENGTH_LIMIT, NOTHING, Entry, marks_of
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.database import Connection, Database
 from memoranda.storage.engine.snapshot import SqlSnapshot
@@ -191,8 +191,6 @@ class Reindexing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _told(entry: Entry) -> tuple[object, ...]:
-    from memoranda.retrieval.entry import COUNT_LIMIT, LENGTH_LIMIT
-
     _, *facts, indexed = entry
     words = {word: min(times, COUNT_LIMIT) for word, times in indexed.words.items()}
     return (*facts, min(indexed.length, LENGTH_LIMIT), *indexed[2:], words)

@@ -37,9 +37,12 @@ from memoranda.retrieval.analysis import (
     exact_in,
     has_beginning,
     has_phrase,
+    names_in,
     plain,
 )
+from memoranda.retrieval.entry import LASTING_BIT, VISIBILITY_BITS
 from memoranda.retrieval.languages import CODES
+from memoranda.retrieval.weights import LEG_LIMIT
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.database import Connection, Row
@@ -256,8 +259,6 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         """What does not pass of the best of each leg, so far down that enough of it pass; what does becomes known."""
         import numpy as np
 
-        from memoranda.retrieval.weights import LEG_LIMIT
-
         legs = list(ranking.by_words())
         for near, segment in ((each.near, each) for each in segments if each.near is not None):
             is_allowed = segment.allowed[near.places]
@@ -295,8 +296,6 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     def _passing_nearest(self, segments: list[Searched], known: dict[int, str]) -> dict[int, str]:
         """Those that pass of the nearest by meaning, until there are enough: a filter may leave few of the first."""
         import numpy as np
-
-        from memoranda.retrieval.weights import LEG_LIMIT
 
         compared = [
             (each, each.near, each.allowed[each.near.places])
@@ -415,7 +414,6 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     def _question(self, leg: KeywordQuery, distinct: list[Word], held: int) -> Question:
         from zoneinfo import ZoneInfo
 
-        from memoranda.retrieval.analysis import names_in
         from memoranda.retrieval.ranking import Question
         from memoranda.time_words.spans import find_spans
 
@@ -430,7 +428,6 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _scope(self, selection: Selection) -> Scope:
-        from memoranda.retrieval.entry import VISIBILITY_BITS
         from memoranda.retrieval.ranking import Scope
 
         seen, number = selection.visibilities, self._number
@@ -623,8 +620,6 @@ def _mask(
 
 def _lasting(closed: Closed | None, facts: Facts) -> NDArray[np.bool_]:
     """What of a segment is live and never ends by itself."""
-    from memoranda.retrieval.entry import LASTING_BIT
-
     found: NDArray[np.bool_] = (facts.marks & LASTING_BIT) != 0
     return found if closed is None or not len(closed) else found & facts.without(closed[:, 0])
 
