@@ -17,6 +17,7 @@ from memoranda.errors import Conflict, GrainError, MemorandaError, QueryError, T
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, is_true_at
 from memoranda.model.native import NATIVE_KEY
+from memoranda.model.oms_names import ADDRESS_CHARS, DENIED
 from memoranda.service.cal.audit import entry_for
 from memoranda.service.cal.session import CalSession, check_op, refuse
 from memoranda.service.core.authorship import attribute_grain
@@ -44,7 +45,6 @@ from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import policy
 from memoranda.standards.oms.grains import Grain
-from memoranda.standards.oms.names import ADDRESS_CHARS, DENIED
 from memoranda.standards.oms.registry import TAG_SENSITIVITY
 from memoranda.standards.port import RULE_NAMES, port_of
 from memoranda.standards.ump import mapping as ump

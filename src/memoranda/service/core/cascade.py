@@ -19,13 +19,13 @@ from msgspec.structs import replace
 from memoranda.errors import ConsentViolation, GrainError, StoreCorrupt
 from memoranda.model.instant import Instant
 from memoranda.model.memory import OMS, Document, Projection, Version, is_over
+from memoranda.model.oms_names import ADDRESS_PREFIX, check_address
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.lifecycle import Tombstones, erase_version
 from memoranda.service.core.lineage import find_derived_versions, iterate_linked, restore_replaced
 from memoranda.service.core.protection import check_erasure, read_policy_fields
-from memoranda.standards.oms.names import ADDRESS_PREFIX, check_address
 from memoranda.standards.port import rules_inside
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump.record import Record

@@ -27,7 +27,7 @@ from memoranda.model.bounds import is_binding
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.native import NATIVE_KEY
-from memoranda.standards.oms.names import ADDRESS_PREFIX
+from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.standards.port import port_of
 
 Fields = Mapping[str, Any]

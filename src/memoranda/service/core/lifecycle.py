@@ -24,6 +24,7 @@ from memoranda.errors import ConsentViolation, GrainError, StoreCorrupt
 from memoranda.model.bounds import FLAG_PREFIXES, UNBOUND, combine, remaining_bounds
 from memoranda.model.instant import Instant
 from memoranda.model.memory import OMS, Bounds, Document, Projection, Version
+from memoranda.model.oms_names import DENIED
 from memoranda.service.core import compliance
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion, with_bounds
@@ -34,7 +35,6 @@ from memoranda.service.core.protection import (
     refuse_rewriting_archive,
 )
 from memoranda.service.core.views import create_record, project, tombstone_record, view_record
-from memoranda.standards.oms.names import DENIED
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.signature import sign

@@ -20,10 +20,10 @@ from typing import Final, NamedTuple
 from memoranda.encoding.json_text import dump, parse
 from memoranda.model.instant import Instant
 from memoranda.model.memory import OMS, UMP, LinkReason, Version
+from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.service.core.context import Context
 from memoranda.service.core.lifecycle import Tombstones, erase_version, tombstone_version
 from memoranda.service.core.views import is_intact
-from memoranda.standards.oms.names import ADDRESS_PREFIX
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit
 

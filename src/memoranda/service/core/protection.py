@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from memoranda.errors import GrainError, Unsupported
 from memoranda.model.instant import Instant
 from memoranda.model.memory import OMS, Version
-from memoranda.standards.oms.names import DENIED
+from memoranda.model.oms_names import DENIED
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot
 

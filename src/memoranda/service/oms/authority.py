@@ -8,10 +8,10 @@ from typing import Any, Final
 from memoranda.errors import GrainError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, is_over
+from memoranda.model.oms_names import ADDRESS_PREFIX, DENIED
 from memoranda.model.selection import Selection
 from memoranda.service.core.protection import read_policy_fields
 from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.names import ADDRESS_PREFIX, DENIED
 from memoranda.storage.engine.contract import Snapshot
 
 Fields = Mapping[str, Any]

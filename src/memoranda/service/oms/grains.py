@@ -28,6 +28,7 @@ from memoranda.errors import (
 )
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version, is_over
+from memoranda.model.oms_names import check_address
 from memoranda.model.selection import Selection
 from memoranda.service.core import authorship, cascade, compliance, lineage
 from memoranda.service.core.access import Access
@@ -54,7 +55,6 @@ from memoranda.standards.oms import policy, signature
 from memoranda.standards.oms.advice import warnings_for
 from memoranda.standards.oms.fields import INDEX_FIELDS
 from memoranda.standards.oms.grains import Grain
-from memoranda.standards.oms.names import check_address
 from memoranda.standards.oms.port import project_grain
 from memoranda.standards.oms.profile import EXTENDED, SIZE_PROFILES, SizeProfile
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE

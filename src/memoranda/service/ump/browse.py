@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import DERIVED_FROM, OMS, OPENWOP, UMP, Version, has_ended
+from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.model.selection import Selection
 from memoranda.service.core import lineage
 from memoranda.service.core.access import Access
@@ -31,7 +32,6 @@ from memoranda.service.core.views import (
 )
 from memoranda.service.retrieve import reach, sees_everything
 from memoranda.service.ump.recall import recall
-from memoranda.standards.oms.names import ADDRESS_PREFIX
 from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import RecallRequest, ScopeFilter

@@ -19,6 +19,7 @@ import msgspec
 
 from memoranda.errors import GrainError
 from memoranda.model.instant import parse_instant
+from memoranda.model.oms_names import check_address
 from memoranda.standards.oms import canonical, header, schema
 from memoranda.standards.oms.advice import warnings_for
 from memoranda.standards.oms.cbor import decode_value as _decode_cbor
@@ -31,7 +32,6 @@ from memoranda.standards.oms.fields import (
     expand_accepted,
 )
 from memoranda.standards.oms.header import HEADER_BYTES, VERSION, Header, namespace_hash
-from memoranda.standards.oms.names import check_address
 from memoranda.standards.oms.normal import is_normal, normalise, quote_key, refuse_bytes
 from memoranda.standards.oms.profile import EXTENDED, SizeProfile, find_domain_problems
 from memoranda.standards.oms.registry import (

@@ -27,9 +27,9 @@ from memoranda.model.memory import (
     Visibility,
 )
 from memoranda.model.native import NATIVE_KEY
+from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.standards.oms.grains import SIGNIFICANT_PREFIXES, Grain, encode, encode_unchecked
 from memoranda.standards.oms.header import MAX_CREATED_AT_SEC
-from memoranda.standards.oms.names import ADDRESS_PREFIX
 from memoranda.standards.oms.policy import protects_lineage
 from memoranda.standards.oms.profile import SizeProfile
 from memoranda.standards.oms.registry import BY_NAME, DEFAULT_NAMESPACE

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.errors import GrainError
-from memoranda.standards.oms.names import DENIED
+from memoranda.model.oms_names import DENIED
 from memoranda.standards.oms.registry import BY_NAME
 
 Fields = Mapping[str, Any]
