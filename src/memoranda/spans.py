@@ -56,13 +56,14 @@ def exporter_named(name: str, *, is_one_line: bool) -> SpanExporter:
     raise ValueError(f"OTEL_TRACES_EXPORTER: {name[:40]!a} is none of otlp, console, none")
 
 
-class _Request:
+class _RequestSpan:
     """The span of one request."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
 
     def finish(self, method: str, standard: str, operation: str, status: int) -> None:
+        """Name the span by the operation, and add the method and the status code."""
         self._span.update_name(f"{standard} {operation}")
         self._span.set_attributes(
             {
@@ -85,6 +86,7 @@ class _OpenTelemetry:
 
     @contextmanager
     def span(self, name: str, *, may_begin: bool) -> Iterator[None]:
+        """Trace a step; with `may_begin` also outside a request."""
         if may_begin or get_current_span().is_recording():
             with self._start_span(name):
                 yield
@@ -92,7 +94,8 @@ class _OpenTelemetry:
             yield
 
     @contextmanager
-    def request(self, headers: Headers) -> Iterator[_Request]:
+    def request(self, headers: Headers) -> Iterator[_RequestSpan]:
+        """Trace a request, as a part of the caller's trace if its headers name one."""
         # The propagator ignores headers that do not follow the W3C recommendation.
         trace_headers = {
             name.decode("latin-1"): value.decode("latin-1")
@@ -102,7 +105,7 @@ class _OpenTelemetry:
         # From a fresh context: a connection may have been opened while another request was worked on.
         parent = self._propagator.extract(trace_headers, context={}) if trace_headers else None  # type: ignore[arg-type]
         with self._start_span("request", kind=SpanKind.SERVER, context=parent) as span:
-            yield _Request(span)
+            yield _RequestSpan(span)
 
     @contextmanager
     def _start_span(self, name: str, **options: Any) -> Iterator[Span]:
