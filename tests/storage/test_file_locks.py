@@ -163,7 +163,7 @@ engine = memoranda.service.context.engine
 warnings.simplefilter("ignore", DeprecationWarning)
 child = os.fork()
 if child == 0:
-    acts = lambda: memoranda.remember("a pan"), lambda: memoranda.recall("kettle"), engine.flush, engine.change_token
+    acts = lambda: memoranda.remember("a pan"), lambda: memoranda.recall("kettle"), engine.flush, engine.read_change_token
     for act in acts:
         try:
             act()
