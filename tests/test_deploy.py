@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memoranda.cli.supervisor import tell
+from memoranda.cli.serve import notify_supervisor
 from memoranda.encoding.json_text import parse
 from memoranda.measures import FAMILIES
 from memoranda.settings import Settings
@@ -67,7 +67,7 @@ def test_the_service_starts_what_the_command_line_has_and_can_write_its_data_alo
 def heard(address: str) -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(f"\0{address[1:]}" if address.startswith("@") else address)
-        tell("READY=1")
+        notify_supervisor("READY=1")
         return manager.recv(100).decode()
 
 
@@ -82,10 +82,10 @@ def test_a_service_manager_that_is_gone_stops_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
-    tell("READY=1")
+    notify_supervisor("READY=1")
     assert "did not receive 'READY=1'" in caplog.text
     monkeypatch.delenv("NOTIFY_SOCKET")
-    tell("READY=1")
+    notify_supervisor("READY=1")
     assert len(caplog.records) == 1
 
 

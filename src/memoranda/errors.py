@@ -1,31 +1,31 @@
-"""Every error Memoranda raises, as one tree.
+"""The errors of Memoranda, as one class tree.
 
-    MemorandaError                  code, message, and data on attributes
-    ├── InvalidInput                invalid_record      the caller sent something that is not well-formed
-    │   ├── MalformedJson           invalid_record      not JSON, or JSON outside our limits
-    │   ├── GrainError              invalid_record      not a memory grain, with the OMS code that says why
-    │   ├── QueryError              invalid_record      a CAL query refused, with its CAL code, place and suggestion
-    │   ├── WorkflowError           invalid_record      refused to a workflow host, with openwop's code and details
-    │   └── TooLarge                invalid_record      over a stated limit
-    ├── Unauthorized                unauthorized        no credential, or one that does not hold
-    ├── ForbiddenScope              forbidden_scope     a good credential that does not reach this far
-    │   └── CrossNamespace          forbidden_scope     a namespace of someone who did not consent (OAMS -32005)
-    ├── NotFound                    not_found           nothing there, or nothing you may see
-    │   ├── NamespaceNotFound       not_found           a namespace in which nothing was ever stored (OAMS -32001)
+    MemorandaError                  code, message, and data as attributes
+    ├── InvalidInput                invalid_record      the request or document is malformed
+    │   ├── MalformedJson           invalid_record      not JSON, or JSON over a limit
+    │   ├── GrainError              invalid_record      not a valid grain; `oms_code` has the code of OMS
+    │   ├── QueryError              invalid_record      a refused CAL query, with code, position and suggestion
+    │   ├── WorkflowError           invalid_record      a refused request of a workflow host, with openwop's code
+    │   └── TooLarge                invalid_record      over a limit
+    ├── Unauthorized                unauthorized        no credential, or an invalid one
+    ├── ForbiddenScope              forbidden_scope     the credential does not allow this
+    │   └── CrossNamespace          forbidden_scope     the owner of the namespace did not consent (OAMS -32005)
+    ├── NotFound                    not_found           no such memory, or none that the caller may see
+    │   ├── NamespaceNotFound       not_found           the namespace never had memories (OAMS -32001)
     │   └── MemoryNotFound          not_found           no memory under this key (OAMS -32002)
-    ├── ConsentViolation            consent_violation   the memory's own consent forbids it
-    ├── SignatureInvalid            signature_invalid   an integrity block that does not verify
-    ├── Unsupported                 unsupported         a feature this store does not offer
-    ├── RateLimited                 rate_limited        too much, too fast
-    │   └── QuotaExceeded           rate_limited        more than a tenant may keep or do (OAMS -32004)
-    ├── Conflict                    invalid_record      an identity that is already something else
+    ├── ConsentViolation            consent_violation   the memory's consent forbids this
+    ├── SignatureInvalid            signature_invalid   the signature does not verify
+    ├── Unsupported                 unsupported         this store does not support the feature
+    ├── RateLimited                 rate_limited        too many requests
+    │   └── QuotaExceeded           rate_limited        a quota of the owner is exceeded (OAMS -32004)
+    ├── Conflict                    invalid_record      the name belongs to other data
     │   └── VersionMismatch         invalid_record      not the version that the caller expected
     ├── StoreUnavailable            unavailable         the database cannot be opened, is locked, or is full
-    └── StoreCorrupt                corrupt             the database contradicts itself
+    └── StoreCorrupt                corrupt             the database is inconsistent
 
-`code` is stable and is what the bindings put on the wire; the eight codes of UMP section 3.7 are among them.
-A message says what was wrong and where, in one sentence, and never quotes stored content. A client is told the message
-alone. The log and the command line show the error as text, which also names the file of this machine that it is about.
+`code` is stable, and part of every answer; the eight codes of UMP section 3.7 are among them. A message is one sentence
+that never quotes stored content. Clients only get the message. The log and the command line also show the path of the
+file that the error is about.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from typing import Final
 
 
 class MemorandaError(Exception):
-    """Something Memoranda refuses or cannot do."""
+    """An operation that Memoranda refuses or cannot do."""
 
     code = "internal"
 
@@ -61,7 +61,7 @@ class MalformedJson(InvalidInput):
 
 
 class GrainError(InvalidInput):
-    """Not a memory grain."""
+    """The grain is invalid."""
 
     def __init__(self, message: str | None = None, *, oms_code: str) -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ class GrainError(InvalidInput):
 
 
 class QueryError(InvalidInput):
-    """Not a query that can be run."""
+    """The query is invalid."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class QueryError(InvalidInput):
 
 
 class WorkflowError(InvalidInput):
-    """Not what a workflow host may ask."""
+    """The request of the workflow host is refused."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class WorkflowError(InvalidInput):
 
 
 class TooLarge(InvalidInput):
-    """The input is over a stated limit."""
+    """The input is over a limit."""
 
 
 class Unauthorized(MemorandaError):
@@ -131,18 +131,18 @@ class Unauthorized(MemorandaError):
 
 
 class ForbiddenScope(MemorandaError):
-    """The credential does not reach this scope."""
+    """The credential does not allow this."""
 
     code = "forbidden_scope"
 
     def __init__(self, message: str | None = None, *, scope: str | None = None) -> None:
         super().__init__(message)
-        # The scope that the credential would need, where it is one of ours.
+        # The missing scope of the credential, if Memoranda defines it.
         self.scope = scope
 
 
 class CrossNamespace(ForbiddenScope):
-    """The namespace belongs to someone who did not consent."""
+    """The owner of the namespace did not consent."""
 
 
 class NotFound(MemorandaError):
@@ -152,7 +152,7 @@ class NotFound(MemorandaError):
 
 
 class NamespaceNotFound(NotFound):
-    """Nothing was ever stored in this namespace."""
+    """The namespace never had memories."""
 
 
 class MemoryNotFound(NotFound):
@@ -166,13 +166,13 @@ class ConsentViolation(MemorandaError):
 
 
 class SignatureInvalid(MemorandaError):
-    """The integrity block does not verify."""
+    """The signature does not verify."""
 
     code = "signature_invalid"
 
 
 class Unsupported(MemorandaError):
-    """This store does not offer that."""
+    """This store does not support this."""
 
     code = "unsupported"
 
@@ -188,17 +188,17 @@ class RateLimited(MemorandaError):
 
 
 class QuotaExceeded(RateLimited):
-    """More than this tenant may keep or do."""
+    """A quota of the owner is exceeded."""
 
 
 class Conflict(MemorandaError):
-    """The identity already names something else."""
+    """The name belongs to other data."""
 
     code = "invalid_record"
 
 
 class VersionMismatch(Conflict):
-    """Not the version that was expected."""
+    """The version differs from the expected one."""
 
 
 class StoreUnavailable(MemorandaError):
@@ -208,12 +208,12 @@ class StoreUnavailable(MemorandaError):
 
 
 class StoreCorrupt(MemorandaError):
-    """The store contradicts itself."""
+    """The store is inconsistent."""
 
     code = "corrupt"
 
 
-# By the code on the wire; of several errors with one code, the one that the others are kinds of.
+# Errors by code; if several share a code, their common base class.
 BY_CODE: Final[Mapping[str, type[MemorandaError]]] = {
     kind.code: kind
     for kind in (

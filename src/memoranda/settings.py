@@ -20,6 +20,9 @@ SETTINGS_FILE: Final = "memoranda.toml"
 
 Unit = Literal["text", "path", "whole number", "list"]
 
+# Wildcard addresses of a server, mapped to those at which this machine reaches it.
+_LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 -- compared, not listened on
+
 
 def _setting(default: Any, meaning: str, kind: Unit, *, choices: tuple[str, ...] = ()) -> Any:
     metadata = {"meaning": meaning, "kind": kind, "choices": choices}
@@ -280,6 +283,13 @@ class Settings:
 def is_postgres(url: str) -> bool:
     """Return True if a store URL names a PostgreSQL database."""
     return url.startswith(("postgresql://", "postgres://"))
+
+
+def server_url(settings: Settings) -> str:
+    """Return the address at which commands on this machine reach the server with these settings."""
+    scheme = "https" if settings.tls_cert else "http"
+    host = _LOOPBACK.get(settings.host, settings.host)
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{settings.port}"
 
 
 def without_password(url: str) -> str:

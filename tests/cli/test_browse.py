@@ -131,7 +131,7 @@ def test_the_last_change_is_undone_and_that_too(run: Command, home: Path) -> Non
     run("forget", record["id"], "--hard")
     erased = run("undo")
     assert erased.code == 1
-    assert "nothing can bring it back" in erased.err
+    assert "it cannot be undone" in erased.err
 
 
 def test_the_settings_in_force_and_where_they_come_from(

@@ -16,10 +16,9 @@ from tests.cli.conftest import Command
 
 from memoranda.cli.catalogue import SECTIONS, CommandEntry
 from memoranda.cli.command_line import load_command
-from memoranda.cli.commands import Function, WrongUsage
-from memoranda.cli.completion_scripts import script_for
+from memoranda.cli.completion import script_for
 from memoranda.cli.parser import Key, ParameterSlot, parse_call, read_slots
-from memoranda.cli.run import GlobalOptions
+from memoranda.cli.run import Function, GlobalOptions, WrongUsage
 
 RUN = GlobalOptions(owner="did:example:ada")
 # Texts that begin with a hyphen and are no option, and others that are often mistaken.

@@ -16,7 +16,7 @@ from memoranda.bindings.files import exchange
 from memoranda.bindings.files.exporters import EXPORTERS, OutgoingMemory, list_losses
 from memoranda.bindings.files.importers.importer import ImportDraft, build_memory
 from memoranda.bindings.files.importers.registry import IMPORTERS, ImportCodec
-from memoranda.cli.formats import TargetName
+from memoranda.cli.options import TargetName
 from memoranda.model.instant import Instant
 from memoranda.model.memory import KINDS
 from memoranda.service.exchange.report import Report

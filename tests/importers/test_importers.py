@@ -22,7 +22,7 @@ from memoranda.bindings.files.importers.importer import ImportDraft, build_memor
 from memoranda.bindings.files.importers.reference import reference
 from memoranda.bindings.files.importers.registry import IMPORTERS, ImportCodec, recognise_importer
 from memoranda.bindings.files.importers.source import Source
-from memoranda.cli.formats import SystemName
+from memoranda.cli.options import SystemName
 from memoranda.errors import NotFound
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.exchange.importing import numbered

@@ -125,7 +125,7 @@ def test_of_what_a_peer_sees_in_part_so_much_is_read_and_the_best_are_found(monk
         return [each.record["body"]["text"] for each in answers]
 
     assert found()[0] == "zanzibar tea 7"
-    monkeypatch.setattr(recall, "_PARTS_BYTES", 20_000)
+    monkeypatch.setattr(recall, "_REDACTED_BYTES_LIMIT", 20_000)
     assert "zanzibar tea 7" not in found()
     assert len(found()) == 5
     house.service.close()

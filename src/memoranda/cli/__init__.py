@@ -75,7 +75,7 @@ def _run(tokens: list[str]) -> int:
 def _dispatch(tokens: list[str]) -> int:
     """Run the command that the tokens name. A command returns its exit code, or None for success."""
     from memoranda.cli.command_line import run_command
-    from memoranda.cli.commands import WrongUsage
+    from memoranda.cli.run import WrongUsage
 
     try:
         result = run_command(tokens)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Annotated, Literal
 
-from memoranda.cli.commands import Parameter
 from memoranda.cli.inputs import read_duration_ms
-from memoranda.cli.run import GivenRun
+from memoranda.cli.options import split_names, without_none
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, table
-from memoranda.cli.values import split_names, without_none
 from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict, InvalidInput
 from memoranda.model.instant import format_instant

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun
+from memoranda.cli.options import complete_date, without_none
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import audit_entries, counted, line, note, table
-from memoranda.cli.values import complete_date, without_none
 from memoranda.model.instant import parse_instant
 
 

@@ -10,8 +10,7 @@ from typing import Annotated
 from memoranda.backup import back_up
 from memoranda.backup import restore as restore_store
 from memoranda.bindings.files.archive import is_encrypted
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, progress, progress_steps
 from memoranda.errors import InvalidInput
 

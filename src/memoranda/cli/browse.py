@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from memoranda.cli.commands import Parameter
 from memoranda.cli.inputs import read_duration_ms
-from memoranda.cli.options import Kind
-from memoranda.cli.run import GivenRun
+from memoranda.cli.options import Kind, complete_date, without_none
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, one_line, table, when
-from memoranda.cli.values import complete_date, without_none
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import format_instant
 from memoranda.model.memory import Standard

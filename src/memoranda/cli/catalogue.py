@@ -185,7 +185,7 @@ _FILES = Section(
         _command("restore", "backup:restore", "Restore a store from a backup."),
         _command(
             "migrate-store",
-            "migrate_store:migrate_store",
+            "maintenance:migrate_store",
             "Copy the store from SQLite to PostgreSQL, or back.",
         ),
         _command("sync", "folder:sync", "Keep a folder of Markdown files in step with the store."),

@@ -13,9 +13,8 @@ from typing import Final
 
 from memoranda import __version__
 from memoranda.cli.catalogue import SECTIONS, CommandEntry, overview
-from memoranda.cli.commands import Function, WrongUsage
 from memoranda.cli.parser import is_option, parse_call, unknown
-from memoranda.cli.run import GlobalOptions
+from memoranda.cli.run import Function, GlobalOptions, WrongUsage
 from memoranda.cli.show import note
 
 _WITH_VALUE: Final = frozenset(("--data", "--store", "--owner"))

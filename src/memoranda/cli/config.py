@@ -6,10 +6,9 @@ import os
 from dataclasses import fields
 from typing import Annotated, Any
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun
+from memoranda.cli.options import without_none
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, note, table
-from memoranda.cli.values import without_none
 from memoranda.errors import NotFound
 from memoranda.settings import (
     SECRET_SETTINGS,

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, is_confirmed, line, note, table
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, StoreUnavailable
 from memoranda.hosts.plan import (

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.console_link import console_link
-from memoranda.cli.run import GivenRun
-from memoranda.cli.server_address import server_url
+from memoranda.bindings.console.visit import ROOT
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import note
 from memoranda.opening import owner_credential
+from memoranda.service.service import Service
+from memoranda.settings import server_url
+
+
+def console_link(service: Service, credential: Path) -> str:
+    """Return a path that signs a browser in, once, with the rights of the API key in a file."""
+    key = credential.read_text(encoding="utf-8").strip()
+    return f"{ROOT}/enter?link={service.sessions.create_link(key)}"
 
 
 def console(

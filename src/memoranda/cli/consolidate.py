@@ -11,10 +11,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import PLACE_NAMES, GivenRun
+from memoranda.cli.options import split_names
+from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter
 from memoranda.cli.show import counted, is_confirmed, line, note, one_line, progress, table
-from memoranda.cli.values import split_names
 from memoranda.consolidation.strategies.dream import Dream, Options
 from memoranda.errors import InvalidInput
 from memoranda.service.consolidation.results import details_of

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from memoranda.bindings.files.convert import convert_file
 from memoranda.bindings.files.exchange import format_for_target
-from memoranda.cli.commands import Parameter
-from memoranda.cli.formats import FormatName, SystemName, TargetName, is_folder
-from memoranda.cli.run import GivenRun
+from memoranda.cli.importing import COLUMNS_HELP, SurveyLog, importer_of
+from memoranda.cli.options import FormatName, SystemName, TargetName, is_folder
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, note, note_report, progress
-from memoranda.cli.sources import COLUMNS_HELP, SurveyLog, importer_of
 from memoranda.errors import InvalidInput
 from memoranda.opening import system_clock
 

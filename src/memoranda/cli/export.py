@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from memoranda.bindings.files import exchange
 from memoranda.bindings.files.oams import shape_by_name
-from memoranda.cli.commands import Parameter
-from memoranda.cli.formats import FormatName, RecordFormat, TargetName, is_folder
-from memoranda.cli.run import GivenRun
+from memoranda.cli.options import FormatName, RecordFormat, TargetName, is_folder
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, note_report, progress, progress_steps
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.opening import system_clock

@@ -8,9 +8,7 @@ from typing import Annotated, Literal
 
 from memoranda.bindings.files.sync import STATES_FOLDER, FolderSync, SyncReport
 from memoranda.bindings.files.sync import watch as watch_folder
-from memoranda.cli.commands import Parameter
-from memoranda.cli.json_output import print_json
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import GivenRun, Parameter, print_json
 from memoranda.cli.show import line, note
 from memoranda.errors import InvalidInput
 

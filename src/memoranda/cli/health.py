@@ -7,12 +7,10 @@ from typing import Annotated
 from urllib.error import HTTPError
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun
-from memoranda.cli.server_address import server_url
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, note
 from memoranda.errors import InvalidInput
-from memoranda.settings import Settings
+from memoranda.settings import Settings, server_url
 
 
 def health(

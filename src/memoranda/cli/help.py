@@ -16,8 +16,8 @@ import msgspec
 
 from memoranda.cli.catalogue import OPTIONS, SECTIONS, CommandEntry, Section
 from memoranda.cli.command_line import load_command
-from memoranda.cli.commands import Function
 from memoranda.cli.parser import ParameterSlot, read_slots
+from memoranda.cli.run import Function
 
 # Columns of a line of help; longer lines are hard to read on a wide terminal.
 _WIDTH_LIMIT: Final = 100

@@ -11,9 +11,7 @@ import threading
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.json_output import print_json
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import GivenRun, Parameter, print_json
 from memoranda.cli.show import note
 from memoranda.encoding.json_text import parse
 from memoranda.errors import MemorandaError

@@ -1,12 +1,15 @@
-"""purge and reindex: maintenance of the whole store, which a server does without being asked."""
+"""purge, reindex and migrate-store: maintenance of the whole store."""
 
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Annotated
 
-from memoranda.cli.run import GivenRun
-from memoranda.cli.show import counted, line, progress
+from memoranda.cli.run import GivenRun, Parameter
+from memoranda.cli.show import counted, line, progress, progress_steps
 from memoranda.opening import open_service
+from memoranda.settings import without_password
+from memoranda.stores import move_store
 
 
 def purge(*, run: GivenRun) -> int:
@@ -29,3 +32,28 @@ def reindex(*, run: GivenRun) -> int:
         count = service.reindex(progress=done)
     run.answer({"indexed": count}, lambda: line(f"{counted(count, 'version')} indexed"))
     return 0
+
+
+def migrate_store(
+    source: Annotated[
+        str, Parameter(name="FROM", help="The existing store: sqlite:///PATH or postgresql://…")
+    ],
+    target: Annotated[
+        str, Parameter(name="TO", help="The new store: sqlite:///PATH or postgresql://…")
+    ],
+    /,
+    *,
+    run: GivenRun,
+) -> None:
+    """Copy the whole store to another database: memories with their ids, keys, credentials, vectors and audit log.
+
+    Stop its servers first. All rows are compared afterwards, and the existing store stays unchanged; after an
+    interruption the same command continues. The keys in the data directory (--data) work for both.
+    """
+    with progress_steps("copying", "comparing") as (copied, compared):
+        rows = move_store(source, target, copied=copied, compared=compared)
+    document = {"from": without_password(source), "to": without_password(target), "rows": rows}
+    summary = (
+        f"{counted(rows, 'row')} copied and compared; from now on use: --store {document['to']}"
+    )
+    run.answer(document, lambda: line(summary))

@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from memoranda.bindings.mcp.offer import ToolOffer
 from memoranda.bindings.mcp.server import run_stdio
-from memoranda.cli.commands import Parameter
 from memoranda.cli.logs import set_up
-from memoranda.cli.run import GivenRun
+from memoranda.cli.options import split_names
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import note
-from memoranda.cli.values import split_names
 from memoranda.encoding.json_text import dump
 from memoranda.opening import open_service
 from memoranda.telemetry import start

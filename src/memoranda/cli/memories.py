@@ -6,9 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from memoranda.cli.commands import Parameter
 from memoranda.cli.options import MemoryId
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import is_confirmed, line, note, one_line, record_block, safe, when
 
 if TYPE_CHECKING:

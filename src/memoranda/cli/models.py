@@ -6,8 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, progress, table
 from memoranda.embedding.catalogue import CATALOGUE, EMBEDDER, SECOND, find_folder
 from memoranda.errors import InvalidInput, Unsupported

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from memoranda.cli.commands import Parameter
 from memoranda.cli.inputs import read_text
-from memoranda.cli.run import GivenRun
+from memoranda.cli.options import complete_date
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, one_line, table
-from memoranda.cli.values import complete_date
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.standards.openwop.entry import Draft, ListOptions

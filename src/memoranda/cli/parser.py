@@ -29,8 +29,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 import msgspec
 
-from memoranda.cli.commands import Function, Parameter, WrongUsage, type_and_parameter
-from memoranda.cli.run import GlobalOptions
+from memoranda.cli.run import Function, GlobalOptions, Parameter, WrongUsage, type_and_parameter
 
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*(?:=.*)?|--", re.DOTALL)
 # At most 18 digits: a longer number is a mistake, and takes long to parse.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from memoranda.cli.commands import Parameter
 from memoranda.cli.inputs import read_json_object
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, one_line, table
 from memoranda.encoding.json_text import dump_pretty
 from memoranda.errors import InvalidInput

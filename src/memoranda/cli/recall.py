@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.options import ANY_SCOPE, Kind, MemoryScope
-from memoranda.cli.run import GivenRun, GlobalOptions
+from memoranda.cli.options import ANY_SCOPE, Kind, MemoryScope, end_of_date, without_none
+from memoranda.cli.run import GivenRun, GlobalOptions, Parameter
 from memoranda.cli.show import line, no_matches, note, record_block
-from memoranda.cli.values import end_of_date, without_none
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import Standard
 from memoranda.standards.ump.plain import PlainQuestion

@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from memoranda.cli.commands import Parameter
 from memoranda.cli.inputs import read_duration_ms, read_json_object, read_text
-from memoranda.cli.options import ANY_SCOPE, Kind, MemoryId, MemoryScope
-from memoranda.cli.run import GivenRun
+from memoranda.cli.options import (
+    ANY_SCOPE,
+    Kind,
+    MemoryId,
+    MemoryScope,
+    complete_date,
+    without_none,
+)
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import displayed_id, line
-from memoranda.cli.values import complete_date, without_none
 from memoranda.standards.ump.plain import PlainMemory
 
 

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun
+from memoranda.cli.options import without_none
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import table
-from memoranda.cli.values import without_none
 
 Preset = Literal["gdpr", "ccpa", "hipaa"]
 

@@ -1,19 +1,52 @@
-"""One run of a command: the options that all commands share, the open store, and the answer."""
+"""One run of a command: its declared parameters, the options of every command, the open store, and the answer.
+
+A command declares each parameter with a `Parameter` in its annotation. `parser.py` reads the declarations to parse a
+command line, `help.py` to write help, the reference page and completion. The run is passed to the command last.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import msgspec
 
-from memoranda.cli.commands import Parameter
+from memoranda.encoding.json_text import dump
 from memoranda.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
+
+
+Function = Callable[..., Any]
+
+
+class WrongUsage(Exception):
+    """A mistake in the command line, found while parsing `command`, or before any command was recognised."""
+
+    def __init__(self, message: str, command: str = "") -> None:
+        super().__init__(message)
+        self.command = command
+
+
+class Parameter(msgspec.Struct, frozen=True, kw_only=True):
+    """The names and the help of a parameter; its type is the annotation. Each field of a class of options has one."""
+
+    name: str | tuple[str, ...] = ()
+    help: str = ""
+    # The name that sets a flag to False.
+    negative: str = ""
+    # False for the run, which the parser passes and nobody types.
+    is_typed: bool = True
+
+
+def type_and_parameter(annotation: Any) -> tuple[Any, Parameter]:
+    """Return the type of a parameter, and its names and help."""
+    metadata = getattr(annotation, "__metadata__", ())
+    kind = get_args(annotation)[0] if metadata else annotation
+    return kind, next((item for item in metadata if isinstance(item, Parameter)), Parameter())
 
 
 class GlobalOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,8 +78,6 @@ class GlobalOptions(msgspec.Struct, frozen=True, kw_only=True):
     def answer(self, document: object, show: Callable[[], None]) -> None:
         """Print the result: the document with --json, otherwise text by calling `show`."""
         if self.json:
-            from memoranda.cli.json_output import print_json
-
             print_json(document)
         else:
             show()
@@ -56,3 +87,12 @@ class GlobalOptions(msgspec.Struct, frozen=True, kw_only=True):
 PLACE_NAMES = ("--namespace", "--project")
 # The parameter of a command that receives its run; the parser passes it, nobody types it.
 GivenRun = Annotated[GlobalOptions, Parameter(is_typed=False)]
+
+
+def print_json(document: object) -> None:
+    """Print one JSON value, as UTF-8 whatever the terminal's encoding, with control characters escaped."""
+    # Imported here: text needs no module of files.
+    from memoranda.bindings.files.folder import standard_output
+
+    with standard_output() as file:
+        file.write(dump(document) + b"\n")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, one_line, progress, table
 from memoranda.errors import InvalidInput
 

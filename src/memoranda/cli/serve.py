@@ -9,7 +9,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import ipaddress
+import logging
+import os
 import shlex
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -23,16 +26,13 @@ from memoranda.bindings.http.server import base_url, create_server, listen
 from memoranda.bindings.http.workers import Workers, check_workers
 from memoranda.bindings.mcp.lazy import PATH as MCP_PATH
 from memoranda.bindings.mcp.lazy import LazyEndpoint
-from memoranda.cli.commands import Parameter
-from memoranda.cli.console_link import console_link
-from memoranda.cli.json_output import print_json
+from memoranda.cli.console import console_link
 from memoranda.cli.logs import set_up
-from memoranda.cli.run import GivenRun
-from memoranda.cli.server_address import server_url
+from memoranda.cli.run import GivenRun, Parameter, print_json
 from memoranda.cli.show import note
-from memoranda.cli.supervisor import tell
 from memoranda.errors import InvalidInput
 from memoranda.opening import OWNER_CREDENTIAL_FILE, open_service, owner_credential
+from memoranda.settings import server_url
 from memoranda.stores import settle_vectors
 from memoranda.telemetry import start
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from memoranda.service.service import Service
     from memoranda.settings import Settings
 
+_log = logging.getLogger(__name__)
 # Bytes from which an allocation is mapped on its own; smaller ones are too many to ask the system for each.
 LARGE_ALLOCATION_BYTES = 262_144
 
@@ -273,7 +274,7 @@ def _serve_together(settings: Settings, *, seams: bool, as_json: bool) -> None:
 
 def _announce(url: str, settings: Settings, link: str, *, as_json: bool) -> None:
     """Print where the server is and how to sign in. `link` signs a browser in; it is empty unless a person sees it."""
-    tell(f"READY=1\nSTATUS=Serving at {url}")
+    notify_supervisor(f"READY=1\nSTATUS=Serving at {url}")
     credential = settings.home / OWNER_CREDENTIAL_FILE
     if as_json or settings.log_format == "json":
         addresses = {"url": url, "mcp": f"{url}/mcp", "credential": str(credential)}
@@ -317,3 +318,20 @@ def _conformance_seams() -> Seams:
     from memoranda.conformance.openwop import SEAMS
 
     return SEAMS
+
+
+def notify_supervisor(state: str) -> None:
+    """Send a state such as `READY=1` to the service manager, if it set $NOTIFY_SOCKET.
+
+    One datagram has one state: the `sd_notify` protocol of systemd.
+    """
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            # @ stands for the NUL byte of an abstract socket, which has no file.
+            channel.connect(f"\0{address[1:]}" if address.startswith("@") else address)
+            channel.send(state.encode())
+    except OSError as error:
+        _log.warning("the service manager did not receive %r: %s", state.partition("\n")[0], error)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.formats import FormatName
-from memoranda.cli.run import GivenRun
+from memoranda.cli.options import FormatName
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import audit_entries, counted, line, note, note_report, progress
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -78,7 +78,7 @@ class Distill(SuiteRequest):
     """A request to distil texts or the entries of a ref."""
 
     token_budget: Annotated[int, Meta(ge=1)] | None = None
-    sources: Annotated[list[object], Meta(max_length=MAX_SEEDS)] | UnsetType = UNSET
+    sources: Annotated[list[Any], Meta(max_length=MAX_SEEDS)] | UnsetType = UNSET
     index_emitted: bool = True
     include_secret_canary: bool = False
 

@@ -329,7 +329,7 @@ class YamlBlocks:
             if self.parse("".join(remaining)) == expected:
                 return "".join(remaining)
         raise InvalidInput(
-            f"the entry in {slot.path[0]} shares a line with other_entries; remove it by hand"
+            f"the entry in {slot.path[0]} shares a line with other entries; remove it by hand"
         )
 
 

@@ -1,7 +1,8 @@
-"""Calendar arithmetic that is held to the years 1 to 9999 and never raises OverflowError.
+"""Saturating calendar arithmetic: results are clamped to the years 1 to 9999, and never raise OverflowError.
 
-Texts name the last day there is, and lengths that lead beyond it ("in 3 weeks", written on 9999-12-31). A day before
-the first one is the first one, a day after the last one the last; instants are held the same way (`instant.clamp`).
+Texts contain the last day of the calendar, and durations that lead beyond it ("in 3 weeks", written on 9999-12-31). A
+result before the first day becomes the first day, and a result after the last day the last; `instant.clamp` does the
+same for instants.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ CalendarUnit = Literal["day", "week", "month", "year"]
 FIRST_DAY: Final = date.min
 LAST_DAY: Final = date.max
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
-# Days. A time zone moves a local time by less than a day and looks one day further for a change of its rules; so near
-# to the ends of time, the rules of a day that is this far inside are used.
+# Days. An offset moves a local time by less than a day, and a zone looks up its rules one day further. So for days
+# closer to an end of the calendar, the offset of a day this far inside is used.
 _MARGIN: Final = 3
 
 
 def existing_day(year: int, month: int, day: int) -> date | None:
-    """Return a day; None if the calendar has none such, as 30 February or one of the year 0."""
+    """Return a day; None if it does not exist, such as 30 February or a day of the year 0."""
     try:
         return date(year, month, day)
     except (ValueError, OverflowError):
@@ -31,7 +32,7 @@ def existing_day(year: int, month: int, day: int) -> date | None:
 
 
 def days_after(day: date, count: int) -> date:
-    """Return the day that is so many days later, or earlier if the count is negative."""
+    """Return the day `count` days later, or earlier if the count is negative."""
     return date.fromordinal(
         min(max(day.toordinal() + count, FIRST_DAY.toordinal()), LAST_DAY.toordinal())
     )
@@ -46,7 +47,7 @@ def months_after(day: date, count: int) -> date:
 
 
 def units_after(day: date, count: int, unit: CalendarUnit) -> date:
-    """Return the day that is so many days, weeks, months or years later, or earlier if the count is negative."""
+    """Return the day `count` days, weeks, months or years later, or earlier if the count is negative."""
     if unit in ("month", "year"):
         return months_after(day, count * (12 if unit == "year" else 1))
     return days_after(day, count * (7 if unit == "week" else 1))
@@ -63,7 +64,7 @@ def previous_weekday(day: date, weekday: int) -> date:
 
 
 def end_of_period(first: date, months: int) -> date:
-    """Return the last day of a period of so many months that begins on the first of a month."""
+    """Return the last day of a period of `months` months that begins on the first of a month."""
     return end_of_month(months_after(first, months - 1))
 
 
@@ -78,13 +79,13 @@ def utc_day(at: int) -> date:
 
 
 def local_day(at: int, zone: tzinfo | None) -> date:
-    """Return the day of an instant in a time zone; in that of this machine if it is None."""
+    """Return the day of an instant in a time zone; None is the zone of this machine."""
     days, inner = _moved_inside(at)
     return days_after(to_datetime(inner).astimezone(zone).date(), days)
 
 
 def utc_offset_ms(at: int, zone: tzinfo | None) -> int:
-    """Return how far a time zone is ahead of UTC at an instant."""
+    """Return the offset of a time zone from UTC at an instant, in milliseconds."""
     if zone is UTC:
         return 0
     _, inner = _moved_inside(at)
@@ -93,14 +94,14 @@ def utc_offset_ms(at: int, zone: tzinfo | None) -> int:
 
 
 def instant_of(day: date, minute: int, zone: tzinfo | None) -> Instant:
-    """Return the instant of a local time, given in minutes since midnight; 1440 is the midnight at the day's end."""
+    """Return the instant of a local time. `minute` counts from midnight; 1440 is the midnight at the end of the day."""
     inner = min(max(day, days_after(FIRST_DAY, _MARGIN)), days_after(LAST_DAY, -_MARGIN))
     moment = datetime(inner.year, inner.month, inner.day, tzinfo=zone) + timedelta(minutes=minute)
     return clamp(round(moment.timestamp()) * 1_000 + (day - inner).days * DAY_MS)
 
 
 def _moved_inside(at: int) -> tuple[int, int]:
-    """Return how many whole days an instant is too near to an end of time, and the instant that many days inside."""
+    """Return how many days an instant must move away from an end of the calendar, and the moved instant."""
     at = clamp(at)
     first, last = EARLIEST + _MARGIN * DAY_MS, LATEST - _MARGIN * DAY_MS
     days = min(0, (at - first) // DAY_MS) if at < last else -((last - at) // DAY_MS)

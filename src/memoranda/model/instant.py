@@ -38,7 +38,7 @@ _DURATION_UNITS_MS = (365 * DAY_MS, 30 * DAY_MS, 7 * DAY_MS, DAY_MS, 3_600_000, 
 
 
 def clamp(milliseconds: int) -> Instant:
-    """Return an instant, held to the years 0001 to 9999."""
+    """Return the instant, clamped to the years 0001 to 9999."""
     return Instant(min(max(milliseconds, EARLIEST), LATEST))
 
 
@@ -48,13 +48,13 @@ def to_datetime(instant: int) -> datetime:
 
 
 def from_datetime(moment: datetime) -> Instant:
-    """Return the instant of a datetime that has a time zone; what is below a millisecond is cut."""
+    """Return the instant of a datetime that has a time zone; fractions of a millisecond are cut."""
     return clamp((moment - _EPOCH) // _MILLISECOND)
 
 
-@lru_cache(maxsize=4096)  # the times of one record are mostly one and the same
+@lru_cache(maxsize=4096)  # most times of one record are equal
 def parse_instant(text: str) -> Instant:
-    """Read an RFC 3339 date-time; fractions below a millisecond are cut. Raises ValueError."""
+    """Return the instant of an RFC 3339 date-time; fractions of a millisecond are cut. Raises ValueError."""
     if _USUAL.fullmatch(text) is not None:
         since = datetime.fromisoformat(text) - _EPOCH
         return Instant((since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000)
@@ -62,17 +62,16 @@ def parse_instant(text: str) -> Instant:
     if match is None:
         raise ValueError("not an RFC 3339 date-time with an offset")
     year, month, day, hour, minute, second = map(int, match.group(1, 2, 3, 4, 5, 6))
-    # A leap second is a legal RFC 3339 time that datetime cannot hold; it is the same instant as :59.999…
-    leap = second == 60
+    # RFC 3339 allows leap seconds, which a datetime cannot hold; they become the last millisecond before.
+    is_leap = second == 60
     if match[8]:
         zone: timezone = UTC
     else:
         offset = timedelta(hours=int(match[10]), minutes=int(match[11]))
         zone = timezone(-offset if match[9] == "-" else offset)
-    moment = datetime(year, month, day, hour, minute, 59 if leap else second, tzinfo=zone)
-    fraction = match[7]
-    fraction_ms = 999 if leap else 0 if fraction is None else int(fraction.ljust(3, "0")[:3])
-    # An offset leads beyond the calendar: 9999-12-31T23:00:00-05:00.
+    moment = datetime(year, month, day, hour, minute, 59 if is_leap else second, tzinfo=zone)
+    fraction_ms = 999 if is_leap else int((match[7] or "").ljust(3, "0")[:3])
+    # An offset can lead beyond the calendar: 9999-12-31T23:00:00-05:00.
     return clamp((moment - _EPOCH) // _MILLISECOND + fraction_ms)
 
 
@@ -108,7 +107,7 @@ def format_instant(instant: int) -> str:
 
 
 def parse_duration_ms(text: str) -> int:
-    """Read an ISO 8601 duration as milliseconds; none is longer than all of time. Raises ValueError."""
+    """Return the milliseconds of an ISO 8601 duration, at most the length of the calendar. Raises ValueError."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError("not an ISO 8601 duration")

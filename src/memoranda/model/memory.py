@@ -101,7 +101,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     relations: tuple[Relation, ...] = ()
     source: str = ""
     actor: str = ""
-    # The person or thing that it is about; empty where the document names none.
+    # The person or thing that the memory is about; empty if the document names none.
     subject: str = ""
     # Equal in duplicates within a tenant; empty for versions that are never duplicates.
     sameness: str = ""
@@ -177,7 +177,7 @@ class State(NamedTuple):
 
 
 def has_ended(state: State, now: Instant) -> bool:
-    """Return True if a version was erased, or its retention period is over: nobody may read its content."""
+    """Return True if a version was erased or has expired, so that its content must not be read by anyone."""
     return state.erased or (state.expires is not None and state.expires <= now)
 
 
@@ -187,7 +187,7 @@ def is_over(state: State, now: Instant) -> bool:
 
 
 def is_true_at(state: State, moment: Instant) -> bool:
-    """Return True if a moment is in the time in which a version says that it is true, superseded since or not."""
+    """Return True if an instant is in the validity period of a version, whether or not it was superseded since."""
     ends = state.declared_valid_to
     return state.valid_from <= moment and (ends is None or moment < ends)
 

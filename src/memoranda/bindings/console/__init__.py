@@ -1,5 +1,5 @@
 """The console: pages on which a person sees, searches, corrects and governs a memory.
 
-Pages are made here, on the server, from the same verbs that every binding calls; they can be read without a script.
-What moves (searching while one types, what is new) is in `static/console.js`, which asks for the same pages.
+The server renders the pages from the same verbs that every interface calls, so they work without a script. The script
+`static/console.js` searches while a person types and shows new memories; it requests the same pages.
 """

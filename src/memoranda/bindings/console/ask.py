@@ -42,8 +42,9 @@ _READING: Final = frozenset({"read"})
 
 def show_editor(visit: Visit) -> Answer:
     """Show the editor, and the answer to the query in it. Only queries that read are run, so a link changes nothing."""
+    service, access = visit.service, visit.access
     query, namespace = visit.query_value("query"), visit.query_value("namespace")
-    projects = visit.service.projects(visit.access)[:_PROJECTS]
+    projects = service.projects(access)[:_PROJECTS]
     context: dict[str, object] = {
         "query": query,
         "namespace": namespace,
@@ -53,9 +54,9 @@ def show_editor(visit: Visit) -> Answer:
     if not query:
         return TemplatePage(template="ask.html", context=context)
     is_explained = visit.query_value("explain") and not _EXPLAINED.match(query)
-    reader = replace(visit.access, verbs=visit.access.verbs & _READING)
+    reader = replace(access, verbs=access.verbs & _READING)
     try:
-        answer = visit.service.cal.run(
+        answer = service.cal.run(
             reader, f"EXPLAIN {query}" if is_explained else query, namespace=namespace or None
         )
     except QueryError as error:

@@ -42,12 +42,13 @@ def show_keys(visit: Visit) -> Answer:
 
 def _keys_page(visit: Visit, new_key: str = "", new_token: str = "") -> Answer:
     """Return the page of keys, with a new key or token. A key that must not create others sees only itself."""
-    gate = visit.service.gate
-    keys = gate.keys_of(visit.access.default_tenant)
+    service, access = visit.service, visit.access
+    gate = service.gate
+    keys = gate.keys_of(access.default_tenant)
     names = {key.key_id: key.name for key in keys}
-    sessions = visit.service.sessions.open_sessions(visit.access, visit.session)
-    own_key = visit.service.sessions.key_id(visit.session)
-    if not _is_owner(visit.access):
+    sessions = service.sessions.open_sessions(access, visit.session)
+    own_key = service.sessions.key_id(visit.session)
+    if not _is_owner(access):
         keys = [key for key in keys if key.key_id == own_key]
     return TemplatePage(
         template="keys.html",
@@ -65,7 +66,7 @@ def _keys_page(visit: Visit, new_key: str = "", new_token: str = "") -> Answer:
             "made": new_key,
             "token_made": new_token,
             "token_verbs": sorted(TOKEN_VERBS),
-            "is_owner": _is_owner(visit.access),
+            "is_owner": _is_owner(access),
         },
     )
 
@@ -82,14 +83,15 @@ def add_key(visit: Visit) -> Answer:
 
 def revoke_key(visit: Visit) -> Answer:
     """Revoke a key. If that may lock its owner out, the person must have typed the word."""
+    service = visit.service
     _require_owner(visit)
-    gate, name = visit.service.gate, visit.names["id"]
+    gate, name = service.gate, visit.names["id"]
     key = next(
         (key for key in gate.keys_of(visit.access.default_tenant) if key.key_id == name), None
     )
     if key is None:
         raise NotFound(visit.text("wrong.no_key"))
-    in_use, is_confirmed = visit.service.sessions.key_id(visit.session), visit.is_typed(REVOKE_WORD)
+    in_use, is_confirmed = service.sessions.key_id(visit.session), visit.is_typed(REVOKE_WORD)
     if not is_confirmed and gate.lock_out_reason(key, caller_key_id=in_use) is not None:
         raise InvalidInput(visit.text("wrong.not_revoked", name=key.name, word=REVOKE_WORD))
     gate.revoke_key(key.key_id, caller_key_id=in_use, is_confirmed=is_confirmed)
@@ -118,13 +120,14 @@ def mint_token(visit: Visit) -> Answer:
 
 def revoke_token(visit: Visit) -> Answer:
     """Revoke a token for this memory."""
+    service = visit.service
     _require_owner(visit)
     text = visit.require_value("token_text", "wrong.missing_token")
-    claims = visit.service.gate.inspect_token(text)["claims"]
+    claims = service.gate.inspect_token(text)["claims"]
     assert isinstance(claims, dict)
     if claims["scope"].get("owner") != visit.access.default_tenant:
         raise NotFound(visit.text("wrong.no_token"))
-    visit.service.gate.revoke_token(text)
+    service.gate.revoke_token(text)
     return Redirect(f"{ROOT}/keys", visit.text("said.token_revoked"))
 
 
@@ -136,13 +139,14 @@ def end_session(visit: Visit) -> Answer:
 
 def show_audit(visit: Visit) -> Answer:
     """Show the latest entries of the audit log, and on request the result of verifying its chain."""
+    service, access = visit.service, visit.access
     request = AuditRequest(
         op=visit.query_value("op") or None,
         actor=visit.query_value("actor") or None,
         requested_limit=_EVENTS,
     )
-    events = visit.service.audit(visit.access, request)[::-1]
-    report = visit.service.audit_verify(visit.access) if visit.query_value("verify") else None
+    events = service.audit(access, request)[::-1]
+    report = service.audit_verify(access) if visit.query_value("verify") else None
     return TemplatePage(
         template="audit.html",
         context={
@@ -156,21 +160,23 @@ def show_audit(visit: Visit) -> Answer:
 
 def show_overview(visit: Visit) -> Answer:
     """Show counts of memories, and on request the result of a full check."""
-    meaning, vectors = visit.service.context.semantic_search, visit.service.context.engine.vectors
+    service, access = visit.service, visit.access
+    meaning, vectors = service.context.semantic_search, service.context.engine.vectors
     return TemplatePage(
         template="overview.html",
         context={
-            "stats": visit.service.stats(visit.access),
+            "stats": service.stats(access),
             "waiting": vectors.waiting(meaning.model) if meaning.is_enabled else None,
-            "report": visit.service.verify(visit.access) if visit.query_value("verify") else None,
+            "report": service.verify(access) if visit.query_value("verify") else None,
         },
     )
 
 
 def show_rules(visit: Visit) -> Answer:
     """Show the quotas, the compliance presets, and the namespaces."""
-    context, own = visit.service.context, visit.service.rules(visit.access)
-    stats = visit.service.stats(visit.access)
+    service, access = visit.service, visit.access
+    context, own = service.context, service.rules(access)
+    stats = service.stats(access)
     return TemplatePage(
         template="rules.html",
         context={
@@ -183,22 +189,21 @@ def show_rules(visit: Visit) -> Answer:
             "own": msgspec.structs.asdict(own),
             "presets": PRESETS,
             "namespaces": _namespaces(visit),
-            "may_change": _is_owner(visit.access),
+            "may_change": _is_owner(access),
         },
     )
 
 
 def set_rules(visit: Visit) -> Answer:
     """Change the owner's own rules."""
-    if not _is_owner(visit.access):
+    access = visit.access
+    if not _is_owner(access):
         raise ForbiddenScope(visit.text("wrong.no_rules"))
     limits = {
         name: visit.parse_number(visit.form_value(name))
         for name in ("memories", "bytes", "writes_per_minute")
     }
-    visit.service.set_rules(
-        visit.access, OwnRules(presets=tuple(visit.form_values("preset")), **limits)
-    )
+    visit.service.set_rules(access, OwnRules(presets=tuple(visit.form_values("preset")), **limits))
     return Redirect(f"{ROOT}/rules", visit.text("rules.saved"))
 
 
@@ -214,6 +219,7 @@ def _usage(
 
 def _namespaces(visit: Visit) -> list[tuple[str, str]]:
     """Return the OAMS name of each namespace, with its project."""
-    names = visit.service.oams.namespaces(visit.access)
-    tenant = visit.access.default_tenant
+    access = visit.access
+    names = visit.service.oams.namespaces(access)
+    tenant = access.default_tenant
     return [(name, space_of(parse_namespace(name), tenant)) for name in names]

@@ -111,6 +111,7 @@ def parse_moment(visit: Visit, name: str) -> Instant | None:
 
 def show_list(visit: Visit) -> Answer:
     """Show the latest memories, or the results of a search. All filters are in the URL."""
+    service, access = visit.service, visit.access
     filters, question = parse_filters(visit), visit.query_value("q")
     following: int | None = None
     if question:
@@ -122,14 +123,14 @@ def show_list(visit: Visit) -> Answer:
         template="memories.html",
         context={
             "found": results,
-            "short": visit.service.short_ids(visit.access, ids),
+            "short": service.short_ids(access, ids),
             "question": question,
             "narrowed": filters.chips,
             "kinds": filters.kinds or (),
             "all_kinds": KINDS,
             "standard": filters.standard or "",
             "standards": STANDARDS,
-            "projects": visit.service.projects(visit.access)[:_PROJECTS],
+            "projects": service.projects(access)[:_PROJECTS],
             "is_narrowed": filters.is_any,
             "valid_at": visit.query_value("valid_at"),
             "known_at": visit.query_value("known_at"),
@@ -237,8 +238,9 @@ def tags_of(record: Record) -> list[str]:
 
 def show_memory(visit: Visit) -> Answer:
     """Show one memory with its history, its sources, and why a search found it."""
-    record = visit.service.get(visit.access, visit.names["id"])
-    history, following = visit.service.history_page(visit.access, record["id"])
+    service, access = visit.service, visit.access
+    record = service.get(access, visit.names["id"])
+    history, following = service.history_page(access, record["id"])
     versions: list[dict[str, object]] = []
     before = ""
     for version in history:
@@ -259,12 +261,12 @@ def show_memory(visit: Visit) -> Answer:
             "too_large": structured.get(CUT_KEY, {}).get("body.text"),
             "question": question,
             "found": result,
-            "origins": visit.service.origins(visit.access, record["id"]),
+            "origins": service.origins(access, record["id"]),
             "subject": subject if isinstance(subject, str) else record["scope"].get("user", ""),
             "tags": tags_of(record),
             "versions": versions[::-1],
             "is_cut": following is not None,
-            "may_erase": visit.access.may_erase(visit.access.default_tenant),
+            "may_erase": access.may_erase(access.default_tenant),
         },
     )
 
@@ -283,35 +285,34 @@ def show_views(visit: Visit) -> Answer:
 
 def set_hold(visit: Visit) -> Answer:
     """Put a memory on hold, so that nobody can change or erase it, or remove the hold."""
-    views = visit.service.seen_as(visit.access, visit.names["id"])
+    service, access = visit.service, visit.access
+    views = service.seen_as(access, visit.names["id"])
     if "OMS" not in views:
         raise InvalidInput(visit.text("wrong.no_grain"))
     is_held = bool(visit.form_value("held"))
-    visit.service.grains.set_hold(
-        visit.access, views["OMS"]["address"], held=is_held, reason=REASON
-    )
+    service.grains.set_hold(access, views["OMS"]["address"], held=is_held, reason=REASON)
     notice = visit.text("said.held" if is_held else "said.released")
     return Redirect(f"{ROOT}/memory/{visit.names['id']}/views", notice)
 
 
 def show_readers(visit: Visit) -> Answer:
     """Show who read, wrote or changed the memory."""
-    record = visit.service.get(visit.access, visit.names["id"])
-    events = visit.service.audit(
-        visit.access, AuditRequest(target=record["id"], requested_limit=_READERS)
-    )
+    service, access = visit.service, visit.access
+    record = service.get(access, visit.names["id"])
+    events = service.audit(access, AuditRequest(target=record["id"], requested_limit=_READERS))
     return TemplatePage(template="readers.html", context={"record": record, "events": events[::-1]})
 
 
 def revise_memory(visit: Visit) -> Answer:
     """Write a new version of the memory on the page, with another text."""
+    service, access = visit.service, visit.access
     name = visit.names["id"]
     text = visit.require_value("text", "wrong.missing_text").replace("\r\n", "\n")
-    current = visit.service.get(visit.access, name)
+    current = service.get(access, name)
     if current["id"] != visit.form_value("seen") and visit.form_value("seen"):
         raise InvalidInput(visit.text("wrong.changed_since"))
     rules.require_complete(current, ("body",))
-    revised = visit.service.change(visit.access, current["id"], text)
+    revised = service.change(access, current["id"], text)
     return Redirect(f"{ROOT}/memory/{revised.id}", visit.text("said.changed"))
 
 
@@ -349,13 +350,16 @@ def undo_last(visit: Visit) -> Answer:
 
 def remember_memory(visit: Visit) -> Answer:
     """Write a new memory."""
+    service, access = visit.service, visit.access
+    text = visit.require_value("text", "wrong.missing_memory").replace("\r\n", "\n")
+    project = visit.form_value("project").strip()
     draft = {
         "kind": visit.form_value("kind") or "semantic",
-        "body": {"text": visit.require_value("text", "wrong.missing_memory").replace("\r\n", "\n")},
-        "scope": {"project": project} if (project := visit.form_value("project").strip()) else {},
+        "body": {"text": text},
+        "scope": {"project": project} if project else {},
     }
-    complete = visit.service.with_defaults(visit.access, draft, method="console")
-    remembered = visit.service.remember(visit.access, complete)
+    complete = service.with_defaults(access, draft, method="console")
+    remembered = service.remember(access, complete)
     return Redirect(f"{ROOT}/memory/{remembered.id}", visit.text("said.remembered"))
 
 

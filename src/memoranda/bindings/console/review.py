@@ -26,7 +26,8 @@ ORDERED_STRATEGIES: Final = ("validate", *(name for name in STRATEGIES if name !
 
 def show_review(visit: Visit) -> Answer:
     """Show everything that waits for a decision. Checks that read all memories run only on request."""
-    proposals = visit.service.openwop.proposals(visit.access)
+    service, access = visit.service, visit.access
+    proposals = service.openwop.proposals(access)
     project, strategy = visit.query_value("project"), visit.query_value("strategy")
     outputs = _run(visit, project, strategy, is_dry=True).outputs if strategy else ()
     suggested = [output for output in outputs if output.result in ("created", "updated")]
@@ -34,10 +35,10 @@ def show_review(visit: Visit) -> Answer:
     secrets = orders = None
     # These searches return a page at a time, because a full search of a large memory takes long.
     if visit.query_value("secrets"):
-        secrets = visit.service.suspects_page(visit.access, after=after)
+        secrets = service.suspects_page(access, after=after)
     if visit.query_value("orders"):
-        orders = visit.service.orders_page(visit.access, after=after)
-    runs = visit.service.oams.dream_runs(visit.access)
+        orders = service.orders_page(access, after=after)
+    runs = service.oams.dream_runs(access)
     suggestions = [output.document() for output in suggested[:_SUGGESTIONS]] if strategy else None
     return TemplatePage(
         template="review.html",
@@ -46,7 +47,7 @@ def show_review(visit: Visit) -> Answer:
             "secrets": secrets,
             "orders": orders,
             "after": after,
-            "projects": visit.service.projects(visit.access),
+            "projects": service.projects(access),
             "project": project,
             "strategy": strategy,
             "strategies": ORDERED_STRATEGIES,
@@ -66,12 +67,11 @@ def _run(
     only: Collection[str] | None = None,
 ) -> DreamRun:
     """Run a consolidation of a project. `only` limits it to the suggestions with these keys."""
+    service, access = visit.service, visit.access
     if strategy not in STRATEGIES:
         raise InvalidInput(visit.text("wrong.no_strategy"))
-    namespace = visit.service.oams.namespace(visit.access, project or None)
-    return visit.service.oams.consolidate(
-        visit.access, namespace, strategy, is_dry=is_dry, only=only
-    )
+    namespace = service.oams.namespace(access, project or None)
+    return service.oams.consolidate(access, namespace, strategy, is_dry=is_dry, only=only)
 
 
 def _back_to_suggestions(visit: Visit, notice: str) -> Answer:
@@ -114,21 +114,21 @@ def undo_run(visit: Visit) -> Answer:
 
 def refuse_suggestion(visit: Visit) -> Answer:
     """Refuse a suggestion, so that it is not made again with the same text."""
-    namespace = visit.service.oams.namespace(visit.access, visit.form_value("project") or None)
-    visit.service.oams.refuse(
-        visit.access, namespace, visit.form_value("strategy"), [visit.form_value("key")]
-    )
+    service, access = visit.service, visit.access
+    namespace = service.oams.namespace(access, visit.form_value("project") or None)
+    service.oams.refuse(access, namespace, visit.form_value("strategy"), [visit.form_value("key")])
     return _back_to_suggestions(visit, visit.text("said.refused"))
 
 
 def keep_one_statement(visit: Visit) -> Answer:
     """Keep one of several contradicting memories, and forget the others."""
-    namespace = visit.service.oams.namespace(visit.access, visit.form_value("project") or None)
+    service, access = visit.service, visit.access
+    namespace = service.oams.namespace(access, visit.form_value("project") or None)
     for key in visit.form_values("wrong"):
         if key.startswith("urn:ump:"):
-            visit.service.forget(visit.access, ForgetRequest(id=key, reason=REASON))
+            service.forget(access, ForgetRequest(id=key, reason=REASON))
         else:
-            visit.service.oams.forget(visit.access, namespace, key)
+            service.oams.forget(access, namespace, key)
     return _back_to_suggestions(visit, visit.text("said.kept_right"))
 
 
@@ -170,7 +170,8 @@ def revise_proposal(visit: Visit) -> Answer:
 
 def approve_proposal(visit: Visit) -> Answer:
     """Approve a proposal of an agent, and apply it."""
+    service, access = visit.service, visit.access
     name = visit.names["id"]
-    approval = visit.service.openwop.approve_proposal(visit.access, name)
-    visit.service.openwop.apply_proposal(visit.access, name, approval_id=approval)
+    approval = service.openwop.approve_proposal(access, name)
+    service.openwop.apply_proposal(access, name, approval_id=approval)
     return Redirect(f"{ROOT}/review", visit.text("said.accepted"))

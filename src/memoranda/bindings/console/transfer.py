@@ -128,6 +128,7 @@ def _run_import(
     visit: Visit, file: Upload, is_dry: bool, steps: queue.SimpleQueue[ImportProgress]
 ) -> None:
     """Import a file, and put the progress into a queue. This is the body of a thread."""
+    access = visit.access
     total: int | None = None
     systems: list[tuple[str, int]] = []
 
@@ -150,8 +151,8 @@ def _run_import(
             with path.open("wb") as target, file.body:
                 shutil.copyfileobj(file.body, target)
             report = exchange.import_files(
-                partial(visit.service.import_items, visit.access),
-                visit.access.default_tenant,
+                partial(visit.service.import_items, access),
+                access.default_tenant,
                 [str(path)],
                 is_dry=is_dry,
                 progress=progress,

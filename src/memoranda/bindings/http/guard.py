@@ -141,9 +141,10 @@ class UnreadAnswers:
         drop = scope["state"].get("drop", _keep)
         caller = scope["state"].get("caller")
         self._answers.put(drop, caller.digest if caller else scope.get("client"), len(body))
-        while self._answers.total > UNREAD_BYTES_LIMIT and (
-            drop_other := self._answers.evict(lambda candidate: candidate != drop)
-        ):
+        while self._answers.total > UNREAD_BYTES_LIMIT:
+            drop_other = self._answers.evict(lambda candidate: candidate != drop)
+            if drop_other is None:
+                break
             drop_other()
         try:
             for at in range(0, len(body), wire.CHUNK_BYTES):
@@ -347,7 +348,8 @@ class Guard:
         except Unauthorized:
             self._requests.forget(caller.digest)
             # Only invalid credentials wait: a valid one from the same address is admitted, even if it is new.
-            if wait := self._failures.take(caller.address):
+            wait = self._failures.take(caller.address)
+            if wait:
                 raise RateLimited(retry_after_seconds=wait) from None
             raise
         if caller.access is not None and caller.digest not in self._requests:
@@ -359,8 +361,10 @@ class Guard:
         caller = Caller(
             self._gate, _bearer(scope), client[0] if client else "", self._admit_stranger
         )
-        if caller.digest in self._requests and (wait := self._requests.take(caller.digest)):
-            raise RateLimited(retry_after_seconds=wait)
+        if caller.digest in self._requests:
+            wait = self._requests.take(caller.digest)
+            if wait:
+                raise RateLimited(retry_after_seconds=wait)
         return caller
 
     def _admit_stranger(self, address: str) -> None:

@@ -188,10 +188,11 @@ def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str
 
 def consents_in_header(call: HttpCall) -> list[str]:
     """Return the capability tokens in X-OAMS-Consent, a header that may occur more than once."""
-    lines = [
-        value.decode("latin-1") for name, value in call.scope["headers"] if name == CONSENT_HEADER
-    ]
-    return [token for line in lines for part in line.split(",") if (token := part.strip())]
+    tokens: list[str] = []
+    for name, value in call.scope["headers"]:
+        if name == CONSENT_HEADER:
+            tokens += (part.strip() for part in value.decode("latin-1").split(","))
+    return [token for token in tokens if token]
 
 
 def _consents(service: Service, tokens: Sequence[str]) -> list[Access]:

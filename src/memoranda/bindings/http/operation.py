@@ -96,17 +96,17 @@ class Standard:
         """Return the operations of rows: served by their verbs, by functions of their own, or (None) by streams."""
         table = {row.name: row for row in rows}
         assert {*serve, *parsers} <= table.keys(), "a function is for no row"
-        return tuple(
-            Operation(
+        operations = []
+        for row in table.values():
+            function = serve[row.name] if row.name in serve else ServedVerb(row, self)
+            operation = Operation(
                 **{field.name: getattr(row, field.name) for field in fields(Row)},
                 standard=self,
-                serve=_limit_scans(
-                    row, serve[row.name] if row.name in serve else ServedVerb(row, self)
-                ),
+                serve=_limit_scans(row, function),
                 parser=parsers.get(row.name),
             )
-            for row in table.values()
-        )
+            operations.append(operation)
+        return tuple(operations)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -148,16 +148,20 @@ class Operation(Row):
         if self.asks is None or not self.query_fields:
             return frozenset()
         properties = schema(self.asks, nulls=False).get("properties", {})
-        present = [name for name in self.query_fields if name in properties]
-        forms = {name: [properties[name], *properties[name].get("anyOf", ())] for name in present}
-        return frozenset(
-            name for name in present if any(form.get("type") == "array" for form in forms[name])
-        )
+        repeatable = []
+        for name in self.query_fields:
+            field_schema = properties.get(name, {})
+            forms = (field_schema, *field_schema.get("anyOf", ()))
+            if any(form.get("type") == "array" for form in forms):
+                repeatable.append(name)
+        return frozenset(repeatable)
 
     @cached_property
     def path_fields(self) -> tuple[str, ...]:
         """Names of the fields of the request that stand in the path."""
-        return () if self.asks is None else tuple(set(self.path_names) & set(fields_of(self.asks)))
+        if self.asks is None:
+            return ()
+        return tuple(set(self.path_names) & set(fields_of(self.asks)))
 
 
 def _limit_scans(row: Row, serve: Serve | None) -> Serve | None:
@@ -182,10 +186,10 @@ class ServedVerb:
             plan = self._plan = plan_of(self._row, self._row.asks)
         arguments = plan.arguments(request)
         for parameter, name in plan.path:
-            is_lenient = name in self._standard.lenient
-            arguments[parameter] = (
-                (call.readable_path_name(name) or "") if is_lenient else call.path_name(name)
-            )
+            if name in self._standard.lenient:
+                arguments[parameter] = call.readable_path_name(name) or ""
+            else:
+                arguments[parameter] = call.path_name(name)
         for parameter, header in plan.headers:
             arguments[parameter] = call.header(header.lower().encode("ascii"))
         return self._row.perform(service, call.access, arguments)

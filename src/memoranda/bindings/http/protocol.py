@@ -70,7 +70,7 @@ class _JoinedWrites:
         return getattr(self._transport, name)
 
 
-class Connections(FairShares["BoundedHttpProtocol"]):
+class ConnectionRegistry(FairShares["BoundedHttpProtocol"]):
     """The connections of a server, by address or credential."""
 
     def __init__(self, limit: int) -> None:
@@ -80,17 +80,16 @@ class Connections(FairShares["BoundedHttpProtocol"]):
     def admit(self, connection: BoundedHttpProtocol, holder: Hashable) -> None:
         """Add a connection; if there are too many, drop another one."""
         self.put(connection, holder)
-        if (
-            len(self) > self._limit
-            and (victim := self.evict(BoundedHttpProtocol.may_be_dropped)) is not None
-        ):
-            victim.drop()
+        if len(self) > self._limit:
+            victim = self.evict(BoundedHttpProtocol.may_be_dropped)
+            if victim is not None:
+                victim.drop()
 
 
-def bounded_protocol(crowd: Connections) -> type[asyncio.Protocol]:
+def bounded_protocol(registry: ConnectionRegistry) -> type[asyncio.Protocol]:
     """Return the protocol class for the connections of one server."""
     # uvicorn only calls it, so a partial is enough.
-    return cast("type[asyncio.Protocol]", partial(BoundedHttpProtocol, crowd=crowd))
+    return cast("type[asyncio.Protocol]", partial(BoundedHttpProtocol, registry=registry))
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -103,21 +102,21 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
     _send_timer: asyncio.TimerHandle | None = None
 
-    def __init__(self, *args: Any, crowd: Connections, **options: Any) -> None:
+    def __init__(self, *args: Any, registry: ConnectionRegistry, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._crowd = crowd
+        self._registry = registry
 
     # --- connections ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Admit the connection, and start the timer of its first head."""
         super().connection_made(_JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
-        self._crowd.admit(self, self._address)
+        self._registry.admit(self, self._address)
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove the connection from the counts."""
-        self._crowd.remove(self)
+        self._registry.remove(self)
         self._stop_timers()
         super().connection_lost(exc)
 
@@ -134,7 +133,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Abort the connection, with its unread data."""
         # Removed from the counts now, because uvicorn reports the loss later.
         self.connections.discard(self)
-        self._crowd.remove(self)
+        self._registry.remove(self)
         self.transport.abort()
 
     # --- reading -------------------------------------------------------------------------------------
@@ -183,7 +182,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         access = self.cycle.scope["state"].get("access") if not self.pipeline else None
         if access is not None:
             # The connection is authenticated, and idle from now on.
-            self._crowd.put(self, (self._address, access.credential))
+            self._registry.put(self, (self._address, access.credential))
         super().on_response_complete()
         if self._unparsed and not self.transport.is_closing():
             self._parse_received()

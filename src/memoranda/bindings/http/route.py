@@ -165,12 +165,12 @@ class BodyMemory:
         stated = wire.stated_length(scope)
         drop = scope["state"].get("drop")
         if drop is not None and not wire.is_small(scope):
-            self._bodies.put(
-                drop, scope["state"]["caller"].digest, limit if stated is None else stated
-            )
-            while self._bodies.total > BODIES_BYTES_LIMIT and (
-                drop_other := self._bodies.evict(self._receiving.__contains__)
-            ):
+            digest = scope["state"]["caller"].digest
+            self._bodies.put(drop, digest, limit if stated is None else stated)
+            while self._bodies.total > BODIES_BYTES_LIMIT:
+                drop_other = self._bodies.evict(self._receiving.__contains__)
+                if drop_other is None:
+                    break
                 drop_other()
         try:
             if self._bodies.total > BODIES_BYTES_LIMIT:

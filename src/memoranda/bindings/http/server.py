@@ -147,10 +147,10 @@ def create_server(
 def _protocol() -> type[asyncio.Protocol] | Literal["h11"]:
     """Return our bounded protocol, or the name of uvicorn's own if httptools is missing."""
     try:
-        from memoranda.bindings.http.protocol import Connections, bounded_protocol
+        from memoranda.bindings.http.protocol import ConnectionRegistry, bounded_protocol
     except ImportError:
         return "h11"
-    return bounded_protocol(Connections(CONNECTIONS_LIMIT))
+    return bounded_protocol(ConnectionRegistry(CONNECTIONS_LIMIT))
 
 
 def base_url(listener: socket.socket, *, is_tls: bool = False) -> str:

@@ -93,14 +93,12 @@ def _selects(word: str, tool: MemoryTool) -> bool:
 @lru_cache(maxsize=64)
 def list_tools(offer: ToolOffer) -> tuple[types.Tool, ...]:
     """Return the tools as this client sees them."""
-    selected = (
-        tool
-        for name, tool in OPERATIONS.items()
-        if name in DEFAULT_TOOLS
-        or ALL in offer.tools
-        or any(_selects(word, tool) for word in offer.tools)
-    )
-    return tuple(_list_tool(offer, tool) for tool in selected)
+    tools = []
+    for name, tool in OPERATIONS.items():
+        is_selected = ALL in offer.tools or any(_selects(word, tool) for word in offer.tools)
+        if name in DEFAULT_TOOLS or is_selected:
+            tools.append(_list_tool(offer, tool))
+    return tuple(tools)
 
 
 def _list_tool(offer: ToolOffer, memory_tool: MemoryTool) -> types.Tool:

@@ -186,7 +186,8 @@ def as_document(value: object) -> object:
     if isinstance(value, list | tuple):
         return [as_document(item) for item in value]
     if isinstance(value, Struct):
-        if (document := getattr(value, "document", None)) is not None:
+        document = getattr(value, "document", None)
+        if document is not None:
             return document()
         return {name: as_document(getattr(value, name)) for name in value.__struct_fields__}
     return value

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memoranda.cli.cal.show import show, show_effects, show_error
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import PLACE_NAMES, GlobalOptions
+from memoranda.cli.run import PLACE_NAMES, GlobalOptions, Parameter
 from memoranda.cli.show import is_confirmed, note, one_line
 from memoranda.encoding.json_text import parse as parse_json
 from memoranda.errors import InvalidInput, MemorandaError, QueryError

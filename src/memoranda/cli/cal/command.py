@@ -8,8 +8,7 @@ from typing import Annotated
 
 from memoranda.cli.cal.ask import Query, QueryOptions, ask, refuse, text_of
 from memoranda.cli.cal.show import show_error, write_text
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun, GlobalOptions
+from memoranda.cli.run import GivenRun, GlobalOptions, Parameter
 from memoranda.cli.show import line, note
 from memoranda.errors import InvalidInput, NotFound, QueryError, TooLarge
 from memoranda.service.cal.cal import Cal

@@ -6,8 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 from memoranda.bindings.files import oams
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note_report, progress_steps
 from memoranda.errors import InvalidInput
 

@@ -7,11 +7,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from memoranda.cli.commands import Parameter
 from memoranda.cli.inputs import read_json_object, read_text
-from memoranda.cli.run import PLACE_NAMES, GivenRun
+from memoranda.cli.options import complete_date, without_none
+from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter
 from memoranda.cli.show import line, note, one_line, table
-from memoranda.cli.values import complete_date, without_none
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES, Memory
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 

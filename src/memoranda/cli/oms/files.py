@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memoranda.bindings.files import mg, mg_report
 from memoranda.bindings.files.folder import STANDARD_STREAM
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, note_report, one_line, progress
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memoranda.bindings.files import mg
 from memoranda.bindings.files.folder import STANDARD_STREAM, create, replace_file
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import GivenRun
+from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, note
 from memoranda.encoding.bases import base64_encode
 from memoranda.encoding.json_text import dump_pretty

@@ -6,10 +6,9 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from memoranda.cli.commands import Parameter
-from memoranda.cli.run import PLACE_NAMES, GivenRun
+from memoranda.cli.options import without_none
+from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter
 from memoranda.cli.show import counted, is_confirmed, line, note, one_line, table
-from memoranda.cli.values import without_none
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput
 from memoranda.standards.oms.mapping import text_of

@@ -105,7 +105,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         except InvalidInput:
             return mine
         limited = {**whole, "scope": self.access.narrow_scope(scope_of(whole))}
-        screened = remember.screened(self.context, cast("Draft", limited))
+        screened = remember.screen_parts(self.context, cast("Draft", limited))
         told = authorship.attribute_draft(self.access, screened, is_from_file=True)
         return {**signature.seal(cast("Record", told), self.context.operator)}
 

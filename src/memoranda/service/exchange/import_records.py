@@ -18,7 +18,7 @@ from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import UMP
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.ump.revise import take_back
+from memoranda.service.ump.revise import revert
 from memoranda.storage.engine.contract import Unit
 
 _IMPORTS: Final = "import"
@@ -155,7 +155,7 @@ class _Undoing:
             if version.state.erased or not version.state.is_head:
                 continue
             try:
-                name, before = take_back(self._context, self._access, version, self._ranges[0][0])
+                name, before = revert(self._context, self._access, version, self._ranges[0][0])
             except MemorandaError:
                 # Held, or under a policy that does not let it go.
                 self.counts["left"] += 1

@@ -46,6 +46,7 @@ from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit
 from memoranda.storage.engine.database import PendingWrite
+from memoranda.storage.index.word_index import load_builder
 
 # Written in one unit: large enough to be fast, small enough that others get their turn.
 BATCH_LIMIT: Final = 500
@@ -406,6 +407,7 @@ class _Import:
         """Write a batch after the one before it; what is not waited for is its commit."""
         self._settle()
         seen, before = self._foreseen(batch)
+        load_builder(len(batch))
         begun = self._context.engine.start_write(
             batch[0][1].tenant, lambda unit: self._unit(unit, seen, before)
         )

@@ -162,7 +162,7 @@ def _with_index(ready: Ready, index: IndexState) -> Ready:
 
 
 def _record(
-    context: Context, accepted: remember.Accepted, foreseen: remember.Merged | None = None
+    context: Context, accepted: remember.Accepted, foreseen: remember.PreparedMerge | None = None
 ) -> Ready:
     def write(unit: Unit, prior: Version | None, now: Instant, new: News) -> Outcome:
         done = remember.put(
@@ -171,7 +171,7 @@ def _record(
             accepted,
             now,
             prior=prior,
-            foreseen=foreseen,
+            merge=foreseen,
             is_new=new.fact,
             is_free=new.name,
         )
@@ -488,9 +488,9 @@ def _foreseen_record(
 ) -> Ready:
     try:
         if accepted.is_own:
-            known = remember.is_repeated(context, snapshot, accepted, now)
+            known = remember.find_repeated(context, snapshot, accepted, now)
             return ready if known is None else replace(ready, settled=(known.memory_id, "merged"))
-        merged = remember.foresee(context, snapshot, accepted, now)
+        merged = remember.prepare_merge(context, snapshot, accepted, now)
     except MemorandaError:
         # Refused when it is written, if it still is to be.
         return ready

@@ -66,6 +66,7 @@ from memoranda.standards.oams.namespace import (
 )
 from memoranda.standards.oams.port import original_of, project_memory, rules_of_memory
 from memoranda.storage.engine.contract import Snapshot, Unit
+from memoranda.storage.index.word_index import load_builder
 
 # Fields with free text, which may hold a secret.
 _SCREENED_FIELDS: Final[tuple[str, ...]] = ("value", "tags", "metadata", "source_id")
@@ -213,9 +214,10 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
         )
         return results
 
-    stored = context.engine.write(accepted[0].location.tenant, work)
+    load_builder(len(accepted))
+    results = context.engine.write(accepted[0].location.tenant, work)
     finish_withdrawals(context, accepted)
-    return stored
+    return results
 
 
 def _find_unchanged(
@@ -695,7 +697,7 @@ def forget(
         check_supersession(unit, version, {}, now=now)
         for protected in unit.iterate_protecting(version.memory_id):
             refuse_on_hold(protected)
-        tombstone(unit, version, now, whole=True)
+        tombstone(unit, version, now, all_versions=True)
         unit.announce("tombstoned", version, now=now)
         remove_derived_of(unit, version.memory_id, now=now)
         unit.record_audit(

@@ -375,7 +375,7 @@ def forget_version(access: Access, version_id: int, now: Instant, unit: Unit) ->
 def forget_entry(access: Access, unit: Unit, *, version: Version, now: Instant) -> None:
     """Forget an entry in a unit of work, and with it the results that consolidation runs derived from it."""
     check_supersession(unit, version, {}, now=now)
-    tombstone(unit, version, now, whole=True)
+    tombstone(unit, version, now, all_versions=True)
     unit.announce("tombstoned", version, now=now)
     remove_derived_of(unit, version.memory_id, now=now)
     name = id_of(unit, version)

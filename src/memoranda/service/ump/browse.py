@@ -39,7 +39,7 @@ from memoranda.storage.engine.contract import Snapshot
 
 # The modules of OAMS, OMS and openwop are imported where they are needed: recall and remember do without them.
 
-# Projects that are listed, the largest first: more than a person can take in.
+# Names of projects in the statistics, the largest projects first: more than a person reads.
 PROJECTS_LIMIT: Final = 100
 # Memories shown in each direction.
 SHOWN_LIMIT: Final = 50
@@ -144,7 +144,7 @@ def seen_as(context: Context, access: Access, name: str) -> dict[str, Any]:
     context.audit_read(version.tenant, entry)
     return {
         "UMP": redact_for_caller(context, access, record),
-        **{standard: shown for standard, shown in views.items() if shown is not None},
+        **{standard: view for standard, view in views.items() if view is not None},
     }
 
 
@@ -158,10 +158,10 @@ def _views_elsewhere(
     from memoranda.standards.oams.namespace import namespace_of
 
     space = version.state.space
-    place = oams_views.Location(
+    location = oams_views.Location(
         namespace=namespace_of(space, version.tenant), tenant=version.tenant, space=space
     )
-    memory = oams_views.render_visible(context, access, snapshot, version, place)
+    memory = oams_views.render_visible(context, access, snapshot, version, location)
     is_grain = oms_views.is_visible(context, access, snapshot, version)
     return {
         "OMS": oms_views.to_stored_grain(context, version).document() if is_grain else None,
@@ -192,7 +192,7 @@ def origins(context: Context, access: Access, name: str) -> Origins:
             made=_show_visible(context, access, snapshot, heads, now),
             going=len(lineage.find_memories_going_with(snapshot, version.memory_id)),
         )
-    targets = tuple(shown["id"] for shown in (record, *result.sources, *result.made))
+    targets = tuple(item["id"] for item in (record, *result.sources, *result.made))
     entry = audit_entry(
         access, "get", now=now, targets=targets, scope=scope_of(record), result="ok"
     )
@@ -233,9 +233,9 @@ def _find_source(
         return snapshot.find_by_name(OMS, reference.removeprefix(ADDRESS_PREFIX))
     space = version.state.space
     namespace, key = oams.parse_reference(reference, namespace_of(space, version.tenant))
-    place = views.Location(namespace=namespace, tenant=version.tenant, space=space)
+    location = views.Location(namespace=namespace, tenant=version.tenant, space=space)
     is_same_namespace = namespace == namespace_of(space, version.tenant)
-    memory = memories.find_head(context, snapshot, place, key) if is_same_namespace else None
+    memory = memories.find_head(context, snapshot, location, key) if is_same_namespace else None
     return memory or snapshot.find_by_name(OPENWOP, reference)
 
 

@@ -1,4 +1,9 @@
-"""Recall: filter, find candidates, rank, verify, redact. In that order (UMP §5.3; DESIGN decision 4)."""
+"""Recall: filter, find candidates, rank, verify, redact, in that order (UMP §5.3).
+
+The index answers for the memories that the caller sees completely. A memory that the caller sees redacted is not
+searched in the index, which contains the removed parts: such memories are read, and the part that is shown is rated.
+Both lists are ranked together. Signatures are verified last, only for records that will be returned.
+"""
 
 from __future__ import annotations
 
@@ -49,103 +54,112 @@ from memoranda.storage.engine.contract import Snapshot
 if TYPE_CHECKING:
     from memoranda.standards.ump.rehydrate import RehydratedBlock
 
-# Ranking sees a little more than is asked for, because recency and salience may reorder near-equal answers.
+# Candidates per result, and the least number: ranking may reorder results of nearly equal relevance.
 _CANDIDATES_FACTOR, _CANDIDATES_LEAST = 2, 16
 _NEVER_RECALLED = "tombstoned"
-# Of what the caller sees in part, as much is read, the last updated first.
-_PARTS_BYTES = 32 * 1_048_576
-# As many are read once more where that is asked for.
+# Bytes of the documents that are read if the caller sees them redacted, the last updated first.
+_REDACTED_BYTES_LIMIT = 32 * 1_048_576
+# Hits that a reranking model reads.
 _RERANKED = 20
 
 
 def recall(context: Context, access: Access, request: RecallRequest) -> list[RankedRecord]:
-    """The best memories for a query, each with its signals."""
+    """Return the best memories for a query, each with the signals of its ranking."""
     now = context.clock()
-    asked_scope = access.narrow_scope(request.scope)
-    tenant = access.tenant_for(asked_scope.get("owner"))
-    scope = {**asked_scope, "owner": tenant}
+    narrowed = access.narrow_scope(request.scope)
+    tenant = access.tenant_for(narrowed.get("owner"))
+    scope = {**narrowed, "owner": tenant}
     access.require_scope(scope)
-    asked = _selection(request, asked_scope, now)
-    wanted = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
-    legs = _legs(context, request)
+    requested = _build_selection(request, narrowed, now)
+    count = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
+    retrievers = _build_retrievers(context, request)
     with context.engine.read(tenant) as snapshot:
-        where = reach(context, access, snapshot, asked)
-        versions, matches = candidates(snapshot, where, legs, limit=wanted, now=now)
-        known = snapshot.read_audit_head()[0] > 0
-        question = RankingQuery(
+        visible = reach(context, access, snapshot, requested)
+        versions, matches = candidates(snapshot, visible, retrievers, limit=count, now=now)
+        is_tenant_known = snapshot.read_audit_head()[0] > 0
+        query = RankingQuery(
             weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now
         )
         if request.hints.rerank:
-            matches = _reranked(context, request.query, matches, versions)
-        rated = list(_rated(context, versions, question, matches))
-        if where.redacted is not None:
-            parts = _rated_parts(
-                _redacted(context, snapshot, asked, where, now), question, exact_in(request.query)
+            matches = _rerank(context, request.query, matches, versions)
+        rated = list(_rate(context, versions, query, matches))
+        if visible.redacted is not None:
+            redacted = _rate_redacted(
+                _find_redacted(context, snapshot, requested, visible, now),
+                query,
+                exact_in(request.query),
             )
-            while some := list(islice(parts, wanted)):
-                # However many there are, few are held.
-                rated = sort_by_score([*rated, *some])[: 2 * wanted]
-        ranked = apply_preferences(sort_by_score(rated), request.prefer, question)
-        fit = (
-            found
-            for found, version in place_below_sources(ranked, lambda pair: pair[1].document)
-            # UMP §5.3: drop what does not verify. Only what will be shown is verified: it costs more than ranking.
+            # In parts, so that few records are in memory at a time.
+            while part := list(islice(redacted, count)):
+                rated = sort_by_score([*rated, *part])[: 2 * count]
+        ranked = apply_preferences(sort_by_score(rated), request.prefer, query)
+        permitted = (
+            result
+            for result, version in place_below_sources(ranked, lambda pair: pair[1].document)
+            # UMP §5.3: drop what does not verify. Verifying costs more than ranking, so it comes last.
             if is_intact(version) and may_read_personal(context, access, snapshot, version)
         )
-        best = list(islice(fit, request.limit))
-    for chain in _chains(access, tenant, known, best):
-        _audit(context, access, chain, request, scope, best, now)
-    return [_shown(context, access, found) for found in best]
+        best = list(islice(permitted, request.limit))
+    for chain_tenant in _audit_tenants(access, tenant, is_tenant_known, best):
+        _audit(context, access, chain_tenant, request, scope, best, now)
+    return [_redact_result(context, access, result) for result in best]
 
 
 def recall_bare(context: Context, access: Access, request: RecallRequest) -> list[RankedRecord]:
-    """The same without the documents of other standards that records carry, for who has no use for their bytes."""
+    """Return the results of `recall` without the documents of other standards that records carry."""
     return [
-        replace(found, record=_bare(context, found.record))
-        for found in recall(context, access, request)
+        replace(result, record=_without_original(context, result.record))
+        for result in recall(context, access, request)
     ]
 
 
-def _bare(context: Context, record: Record) -> Record:
+def _without_original(context: Context, record: Record) -> Record:
+    """Return a record without the document that it carries, signed again if it had one."""
     plain = rules.drop_original(record)
     return record if plain is record else signature.sign(plain, context.operator)
 
 
 def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> RehydratedBlock:
-    """Recalled memories as one framed, neutralised block for a model's context (UMP §5.3)."""
+    """Return recalled memories as one framed, neutralised block for a model's context (UMP §5.3)."""
     from memoranda.standards.ump.rehydrate import rehydrate
 
-    # What the owner has shared is the owner's own all the same; what others share is asked for by name.
+    # Owners see all of their own memories, even public ones; from other owners a caller gets only private memories,
+    # unless the request names a visibility.
     is_own = access.sees_unredacted(access.tenant_for(request.scope.get("owner")))
-    found = recall(context, access, request)
+    results = recall(context, access, request)
+    records = [result.record for result in results]
     return rehydrate(
-        [each.document() for each in found],
+        [result.document() for result in results],
         limit=request.limit,
         max_chars=request.max_chars,
         budget_chars=request.budget_chars,
         max_visibility=request.max_visibility or ("public" if is_own else "private"),
         require_signature=True,
-        names=_short(context, access, [each.record for each in found]) if request.ids else None,
+        names=_shorten_ids(context, access, records) if request.ids else None,
     )
 
 
 def framed(
     context: Context, access: Access, records: Sequence[Record], *, max_chars: int = 500
 ) -> RehydratedBlock:
-    """Records that were listed, in their order, as such a block with short ids."""
-    from memoranda.standards.ump.rehydrate import frame_records as in_order
+    """Return records in their order as a framed block with short ids."""
+    from memoranda.standards.ump.rehydrate import frame_records
 
-    return in_order(records, _short(context, access, records), max_chars=max_chars)
+    return frame_records(records, _shorten_ids(context, access, records), max_chars=max_chars)
 
 
-def _short(context: Context, access: Access, records: Sequence[Record]) -> dict[str, str]:
+def _shorten_ids(context: Context, access: Access, records: Sequence[Record]) -> dict[str, str]:
     return shorten_ids(context, access, [record["id"] for record in records])
 
 
-def _selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -> Selection:
+# --- the query -----------------------------------------------------------------------------------------------
+
+
+def _build_selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -> Selection:
+    """Return the filter of a request, before it is narrowed to what the caller may see."""
     visibility = cast("Visibility | None", scope.get("visibility"))
     statuses = request.statuses or ("active", "candidate")
-    asked = Selection(
+    selection = Selection(
         at=Instant(now if request.valid_at is None else request.valid_at),
         known_at=None if request.known_at is None else Instant(request.known_at),
         space=scope.get("project"),
@@ -153,160 +167,183 @@ def _selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -
         kinds=request.kinds,
         tags=request.tags,
         standard=request.standard,
-        statuses=tuple(s for s in statuses if s != _NEVER_RECALLED),
+        statuses=tuple(status for status in statuses if status != _NEVER_RECALLED),
     )
     user = scope.get("user")
     if request.is_strict:
-        return replace(asked, user=user, agent=scope.get("agent"), session=scope.get("session"))
-    # UMP §2.2: scope is a matter of relevance. What belongs to no project or is about nobody in particular answers
-    # too, as does what another agent or another session learned; another project's and another person's do not.
+        return replace(selection, user=user, agent=scope.get("agent"), session=scope.get("session"))
+    # UMP §2.2: scope is a matter of relevance. Memories without a project or a user match too, and so do those of
+    # another agent or session. Memories of another project or user do not match.
     tests = () if user is None else (IsOneOf(name="user", texts=(user,), or_missing=True),)
-    return replace(asked, or_no_space=bool(asked.space), tests=tests)
+    return replace(selection, or_no_space=bool(selection.space), tests=tests)
 
 
-def _legs(context: Context, request: RecallRequest) -> Sequence[RetrieverQuery]:
-    hints = request.hints
-    if hints.words_only:
+def _build_retrievers(context: Context, request: RecallRequest) -> Sequence[RetrieverQuery]:
+    """Return the queries of the retrievers: keyword search, and semantic search unless it is off."""
+    if request.hints.words_only:
         return (asked_for(context, request.words),)
-    legs = ask(context, request.words)
-    return (
-        legs
-        if hints.floor
-        else [
-            replace(leg, floor=-1.0, line=0.0) if isinstance(leg, VectorQuery) else leg
-            for leg in legs
-        ]
-    )
+    retrievers = ask(context, request.words)
+    if request.hints.floor:
+        return retrievers
+    return [
+        # Without a relevance threshold.
+        replace(retriever, floor=-1.0, line=0.0)
+        if isinstance(retriever, VectorQuery)
+        else retriever
+        for retriever in retrievers
+    ]
 
 
-def _reranked(context: Context, query: str, matches: Matches, versions: list[Version]) -> Matches:
-    """The same after the best were read once more, each together with the question; of copies the first alone."""
-    best = {each.version_id for each in matches.hits[:_RERANKED]}
-    read: dict[int, str] = {}
+# --- rating --------------------------------------------------------------------------------------------------
+
+
+def _rerank(context: Context, query: str, matches: Matches, versions: list[Version]) -> Matches:
+    """Return the matches after a model read the best of them together with the query; of equal texts only the first."""
+    best_hits = matches.hits[:_RERANKED]
+    best_ids = {hit.version_id for hit in best_hits}
+    texts: dict[int, str] = {}
     for version in versions:
-        if version.version_id in best and not version.state.erased:
-            found = run_unless_damaged(version, partial(project, context, version))
-            if found is not None:
-                read[version.version_id] = found.text
-    texts: dict[str, tuple[int, str]] = {}
-    for each in matches.hits[:_RERANKED]:
-        if each.version_id in read:
-            text = read[each.version_id]
-            texts.setdefault(said(text), (each.version_id, text))
-    more = context.semantic_search.rerank(query, dict(texts.values()))
-    rated = (
-        each._replace(lexical=each.lexical + more.get(each.version_id, 0.0))
-        for each in matches.hits
-    )
-    return replace(matches, hits=tuple(sorted(rated, key=lambda each: -each.lexical)))
+        if version.version_id in best_ids and not version.state.erased:
+            projection = run_unless_damaged(version, partial(project, context, version))
+            if projection is not None:
+                texts[version.version_id] = projection.text
+    distinct_texts: dict[str, tuple[int, str]] = {}
+    for hit in best_hits:
+        if hit.version_id in texts:
+            text = texts[hit.version_id]
+            distinct_texts.setdefault(said(text), (hit.version_id, text))
+    scores = context.semantic_search.rerank(query, dict(distinct_texts.values()))
+    reranked = [
+        hit._replace(lexical=hit.lexical + scores.get(hit.version_id, 0.0)) for hit in matches.hits
+    ]
+    reranked.sort(key=lambda hit: -hit.lexical)
+    return replace(matches, hits=tuple(reranked))
 
 
-def _rated(
-    context: Context, versions: list[Version], question: RankingQuery, matches: Matches
+def _rate(
+    context: Context, versions: list[Version], query: RankingQuery, matches: Matches
 ) -> Iterator[tuple[RankedRecord, Version]]:
-    most = max((each.lexical for each in matches.hits), default=1.0) or 1.0
-    relevance = {each.version_id: each.lexical / most for each in matches.hits}
+    """Yield the records of the candidates with their scores; relevance is relative to the best hit."""
+    highest = max((hit.lexical for hit in matches.hits), default=1.0) or 1.0
+    relevance = {hit.version_id: hit.lexical / highest for hit in matches.hits}
     for version in versions:
 
-        def work(version: Version = version) -> RankedRecord:
+        def rate(version: Version = version) -> RankedRecord:
             version_id = version.version_id
-            found, nearness = relevance.get(version_id, 0.0), matches.nearness.get(version_id, 0.0)
-            record = view_record(context, version, question.now)
-            rated = rate_record(record, version.state, question, found, nearness, version.opened)
-            return replace(rated, reasons=matches.reasons.get(version_id))
+            record = view_record(context, version, query.now)
+            result = rate_record(
+                record,
+                version.state,
+                query,
+                relevance.get(version_id, 0.0),
+                matches.nearness.get(version_id, 0.0),
+                version.opened,
+            )
+            return replace(result, reasons=matches.reasons.get(version_id))
 
-        # A key that was destroyed erases also what the index does not know of yet.
-        rated = None if version.state.erased else run_unless_damaged(version, work)
-        if rated is not None:
-            yield rated, version
+        # Destroying a key erases versions at once, even those that are still in the index.
+        result = None if version.state.erased else run_unless_damaged(version, rate)
+        if result is not None:
+            yield result, version
 
 
-class _Part(msgspec.Struct, frozen=True):
-    """A record of which the caller sees a part."""
+# --- records that the caller sees redacted -------------------------------------------------------------------
 
-    whole: Record
-    shown: Record
+
+class _RedactedRecord(msgspec.Struct, frozen=True):
+    """A record of which the caller sees a part only."""
+
+    original: Record
+    redacted: Record
     version: Version
 
 
-def _rated_parts(
-    parts: Iterable[_Part], question: RankingQuery, exact: Exact
+def _rate_redacted(
+    items: Iterable[_RedactedRecord], query: RankingQuery, exact: Exact
 ) -> Iterator[tuple[RankedRecord, Version]]:
-    for part in parts:
-        if exact.refuses(part.shown["body"]["text"]):
+    """Yield redacted records with the scores of their visible part; drop those that share no word with the query."""
+    for item in items:
+        if exact.refuses(item.redacted["body"]["text"]):
             continue
-        state = part.version.state._replace(observed=mapping.project(part.shown).observed)
-        rated = rate_record(part.shown, state, question)
-        # As of everything else: what shares no word with a question that has some does not answer it.
-        if rated.signals["similarity"] or not question.weights:
-            yield replace(rated, record=part.whole), part.version
+        state = item.version.state._replace(observed=mapping.project(item.redacted).observed)
+        result = rate_record(item.redacted, state, query)
+        if result.signals["similarity"] or not query.weights:
+            yield replace(result, record=item.original), item.version
 
 
-def _redacted(
-    context: Context, snapshot: Snapshot, asked: Selection, where: Selection, now: Instant
-) -> Iterator[_Part]:
-    """What the caller may see in part, and is asked for by what is shown of it.
+def _find_redacted(
+    context: Context, snapshot: Snapshot, requested: Selection, visible: Selection, now: Instant
+) -> Iterator[_RedactedRecord]:
+    """Yield the records that the caller sees redacted and whose visible part matches the request.
 
-    Whatever was taken out is in the index. So none of this is asked of the index: it is read, and the part that is
-    shown is compared, or a right guess could be told from a wrong one.
+    The index contains the removed parts. Were it asked, the caller could guess them: a right guess would have a result.
+    So the records are read, and the filter is applied to the visible part.
     """
-    tests = tuple(each for each in where.tests if each not in asked.tests)
-    everything = Selection(
-        status_filter="unforgotten", redacted=True, visibilities=where.visibilities, tests=tests
+    tests = tuple(test for test in visible.tests if test not in requested.tests)
+    redacted = Selection(
+        status_filter="unforgotten", redacted=True, visibilities=visible.visibilities, tests=tests
     )
-    left = _PARTS_BYTES
-    for version, _ in walk(snapshot, everything, UPDATED, now=now):
-        left -= len(version.document.native)
-        if left < 0:
+    remaining_bytes = _REDACTED_BYTES_LIMIT
+    for version, _ in walk(snapshot, redacted, UPDATED, now=now):
+        remaining_bytes -= len(version.document.native)
+        if remaining_bytes < 0:
             return
 
-        def work(version: Version = version) -> _Part:
-            whole = view_record(context, version, now)
-            return _Part(whole, rules.redact(whole)[0], version)
+        def redact(version: Version = version) -> _RedactedRecord:
+            original = view_record(context, version, now)
+            return _RedactedRecord(original, rules.redact(original)[0], version)
 
-        part = None if version.state.erased else run_unless_damaged(version, work)
-        if part is not None and _answers(part, asked, where):
-            yield part
+        item = None if version.state.erased else run_unless_damaged(version, redact)
+        if item is not None and _matches_request(item, requested, visible):
+            yield item
 
 
-def _answers(part: _Part, asked: Selection, where: Selection) -> bool:
-    shown, state = mapping.project(part.shown), part.version.state
-    assert asked.at is not None
-    ends = [
-        end
-        for end in (shown.valid_to, state.valid_to if state.superseded_by else None)
-        if end is not None
-    ]
-    scope, open_to = (
-        shown.scope,
-        {"", *(text for each in asked.tests if isinstance(each, IsOneOf) for text in each.texts)},
-    )
-    named = ((where.user, scope.user), (where.agent, scope.agent), (where.session, scope.session))
+def _matches_request(item: _RedactedRecord, requested: Selection, visible: Selection) -> bool:
+    """Return True if the visible part of a record passes the filter of the request and the limits of the caller."""
+    projection, state = mapping.project(item.redacted), item.version.state
+    scope = projection.scope
+    assert requested.at is not None
+    ends = [projection.valid_to]
+    if state.superseded_by:
+        ends.append(state.valid_to)
+    # The users of a request that is not strict; a memory without a user matches as well.
+    users = {""}
+    for test in requested.tests:
+        if isinstance(test, IsOneOf):
+            users.update(test.texts)
+    is_in_space = visible.space in (None, scope.space) or (visible.or_no_space and not scope.space)
     return (
-        all(wanted in (None, has) for wanted, has in named)
-        and (where.space in (None, scope.space) or (where.or_no_space and not scope.space))
-        and (not asked.tests or scope.user in open_to)
-        and (asked.kinds is None or shown.kind in asked.kinds)
-        and {tag.lower() for tag in shown.tags}.issuperset(asked.tags)
-        and asked.standard in (None, part.version.document.standard)
-        and (asked.statuses is None or shown.status in asked.statuses)
-        and (asked.known_at is None or state.recorded <= asked.known_at)
-        and shown.valid_from <= asked.at
-        and all(asked.at < end for end in ends)
+        visible.user in (None, scope.user)
+        and visible.agent in (None, scope.agent)
+        and visible.session in (None, scope.session)
+        and is_in_space
+        and (not requested.tests or scope.user in users)
+        and (requested.kinds is None or projection.kind in requested.kinds)
+        and {tag.lower() for tag in projection.tags}.issuperset(requested.tags)
+        and requested.standard in (None, item.version.document.standard)
+        and (requested.statuses is None or projection.status in requested.statuses)
+        and (requested.known_at is None or state.recorded <= requested.known_at)
+        and projection.valid_from <= requested.at
+        and all(end is None or requested.at < end for end in ends)
     )
 
 
-def _shown(context: Context, access: Access, found: RankedRecord) -> RankedRecord:
-    record = redact_for_caller(context, access, found.record)
-    return found if record is found.record else replace(found, record=record)
+# --- results -------------------------------------------------------------------------------------------------
 
 
-def _chains(access: Access, tenant: str, known: bool, best: list[RankedRecord]) -> tuple[str, ...]:
-    """Whose audit chains this recall goes into."""
+def _redact_result(context: Context, access: Access, result: RankedRecord) -> RankedRecord:
+    record = redact_for_caller(context, access, result.record)
+    return result if record is result.record else replace(result, record=record)
+
+
+def _audit_tenants(
+    access: Access, tenant: str, is_tenant_known: bool, best: list[RankedRecord]
+) -> tuple[str, ...]:
+    """Return the tenants in whose audit logs a recall is recorded."""
     if access.reaches(tenant):
-        return (tenant if known else access.default_tenant,)
-    # Always the caller's own, or its absence there would tell that such an owner exists; the owner's only when
-    # something of theirs was read.
+        return (tenant if is_tenant_known else access.default_tenant,)
+    # Always in the caller's own: a missing entry there would disclose that the owner exists. In the owner's only if one
+    # of their memories was read.
     return (access.default_tenant, tenant) if best else (access.default_tenant,)
 
 
@@ -323,10 +360,10 @@ def _audit(
         access,
         "recall",
         now=now,
-        targets=tuple(found.record["id"] for found in best),
+        targets=tuple(result.record["id"] for result in best),
         scope=scope,
         result=f"{len(best)} hits",
-        # The question may quote what is later erased, so only its fingerprint is kept.
+        # The query may quote a text that is erased later, so only its fingerprint is stored.
         meta={"query": context.engine.fingerprint(tenant, request.query), "count": len(best)},
         claimed=request.actor,
     )

@@ -1,4 +1,13 @@
-"""Remember: check, complete, sign, and either join what is known or write something new."""
+"""Remember: check a draft, complete and sign it, and write it as a new memory or merge it into an equal one.
+
+The work is divided so that the single writer has little to do. `accept` does all that needs no store: checks, default
+values, secrets, signature, index terms. A draft without a name of its own may equal a stored memory (by kind, scope and
+normalised text, `Projection.sameness`). Such a merge is prepared and signed outside of the writer's turn too, and
+`write` uses it if the stored memory is still the same.
+
+A record with an id or a signature of its own is never merged. A second record with its id is a repetition, a later
+edition by the same signer, or an error.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +41,13 @@ from memoranda.standards.ump.record import Draft, Record
 from memoranda.storage.engine.contract import Snapshot, Unit
 
 Result = Literal["created", "merged"]
-Said = TypeVar("Said", bound=Mapping[str, Any])
-# The parts of a record in which there may be anything at all.
-SAID: Final[tuple[str, ...]] = ("body", "provenance")
+Parts = TypeVar("Parts", bound=Mapping[str, Any])
+# The parts of a record with free content, in which a secret may occur.
+FREE_PARTS: Final[tuple[str, ...]] = ("body", "provenance")
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a draft: written as a new memory, or merged into one that already said it."""
+    """The result of a draft: written as a new memory, or merged into one with the same content."""
 
     id: str
     result: Result
@@ -50,44 +59,51 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     draft: Draft
     record: Record
     new: NewVersion
-    # A record with a name or a signature of its own is kept as it is, never merged into another.
+    # True for a record with an id or a signature of its own, which is stored as it is and never merged.
     is_own: bool
 
     @property
     def projection(self) -> Projection:
+        """The standard-free reading of the record."""
         return self.new.projection
 
 
 def with_defaults(
     _: Context, access: Access, draft: object, *, method: str, actor_kind: str | None = None
 ) -> object:
-    """Fill in what a caller need not say, because its credential does: the owner and where it comes from."""
+    """Return a draft with the defaults of the caller's credential: owner, project, and provenance.
+
+    A signed record gets the owner only. A draft that is no JSON object is returned as it is, for the checks to refuse.
+    """
     if not isinstance(draft, dict):
         return draft
     filled: dict[str, Any] = dict(draft)
+    is_signed = "integrity" in filled
     scope = filled.get("scope", {})
     if isinstance(scope, dict):
-        # A signed record says all it has to say.
-        is_free = access.default_project is not None and "integrity" not in filled
-        project = {"project": access.default_project} if is_free else {}
-        filled["scope"] = {"owner": access.default_tenant, **project, **scope}
-    said = filled.get("provenance", {})
-    if isinstance(said, dict) and "actor" not in said and "integrity" not in filled:
+        defaults = {"owner": access.default_tenant}
+        if access.default_project is not None and not is_signed:
+            defaults["project"] = access.default_project
+        filled["scope"] = {**defaults, **scope}
+    provenance = filled.get("provenance", {})
+    if isinstance(provenance, dict) and "actor" not in provenance and not is_signed:
         kind = actor_kind or access.actor_kind
-        known = {"actor": access.actor, "actor_kind": kind, "method": method}
-        # UMP §2.6: an import carries its provider. A record without provenance is known to be from a file only.
-        filled["provenance"] = {
-            **known,
-            **({"source": {"provider": "file"}} if kind == "import" else {}),
-            **said,
-        }
+        origin: dict[str, Any] = {"actor": access.actor, "actor_kind": kind, "method": method}
+        if kind == "import":
+            # UMP §2.6: an import carries its provider. Of a record without provenance, only the file is known.
+            origin["source"] = {"provider": "file"}
+        filled["provenance"] = {**origin, **provenance}
     return filled
 
 
 def accept(
     context: Context, access: Access, draft: object, now: Instant, *, is_from_file: bool = False
 ) -> Accepted:
-    """Everything that can be decided without the store. UMP §3.3: reject, never silently store."""
+    """Check, complete and sign a draft, without the store. UMP §3.3: reject, never silently store.
+
+    Raises an error for a malformed draft, a scope outside of the caller's, a bad signature, a secret in a signed
+    record, and a violation of consent or of the owner's compliance presets.
+    """
     version = context.ump_version
     checked = records.check(draft, version=version)
     if access.is_narrowed and "integrity" not in checked:
@@ -97,16 +113,16 @@ def accept(
     access.require_scope(scope)
     if "integrity" in checked:
         record = records.check_complete(checked, version=version)
-        # Verified as it came: a default filled in now would break a signature that is good.
+        # Verified as received: a default that is filled in would break a valid signature.
         if not signature.verify(record):
             raise SignatureInvalid("integrity: the signature does not match the record")
         authorship.refuse_forged_author(
             access, record.get("provenance", {}).get("actor"), record["integrity"]["signer"]
         )
-        refuse_secrets(context, said(record))
+        refuse_secrets(context, free_parts(record))
     else:
         checked = authorship.attribute_draft(
-            access, screened(context, checked), is_from_file=is_from_file
+            access, screen_parts(context, checked), is_from_file=is_from_file
         )
         record = signature.seal(
             records.fill_defaults(checked, now=now, version=version), context.operator
@@ -117,66 +133,62 @@ def accept(
             context.encrypts_all or bool(record["scope"].get("user"))
         )
         compliance.check_write(presets, rules_of_record(record), is_encrypted=is_encrypted)
-    # What a peer says does not become part of what the owner said.
+    # The statement of a peer is not merged into one of the owner.
     is_own = "id" in checked or "integrity" in checked or access.is_peer
     return Accepted(draft=checked, record=record, new=new_record(context, record), is_own=is_own)
 
 
 def new_record(context: Context, record: Record, indexed: Indexed | None = None) -> NewVersion:
-    """A signed record as it is written; `indexed` is what its text is found by, where that is known."""
+    """Return the version of a signed record; `indexed` are the index terms of its text, if they are known."""
     projection = mapping.project(record)
-    if is_view(record):
+    if NATIVE_KEY in (record["body"].get("structured") or {}):
+        # The record carries a document of another standard.
         projection = cascade.with_consent_links(projection, record)
     return prepare(context, document_of(record), projection, indexed=indexed)
 
 
-def is_view(record: Record) -> bool:
-    """Whether a record carries a document of another standard."""
-    return NATIVE_KEY in (record["body"].get("structured") or {})
+def screen_parts(context: Context, fields: Parts) -> Parts:
+    """Return a draft or a patch after the policy for likely secrets was applied to its free parts."""
+    return cast("Parts", {**fields, **screen_fields(context, free_parts(fields))})
 
 
-def screened(context: Context, fields: Said) -> Said:
-    """A draft, or a patch, with what it says as the policy for secrets lets it pass."""
-    return cast("Said", {**fields, **screen_fields(context, said(fields))})
-
-
-def said(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a record, a draft or a patch may say anything at all."""
-    return {name: fields[name] for name in SAID if name in fields}
+def free_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a record, draft or patch that have free content."""
+    return {name: fields[name] for name in FREE_PARTS if name in fields}
 
 
 def remember(context: Context, access: Access, draft: object) -> Remembered:
-    """Write one memory."""
+    """Write a draft as a new memory, or merge it into one with the same content."""
     now = context.clock()
     accepted = accept(context, access, draft, now)
     tenant = accepted.projection.scope.tenant
     if accepted.is_own and access.tenant is None:
-        _refuse_name_of_another(context, accepted.record["id"], tenant)
-    remembered = context.engine.write(
+        _refuse_foreign_name(context, accepted.record["id"], tenant)
+    outcome = context.engine.write(
         tenant, lambda unit: _write_if_new(context, access, unit, accepted, now)
     )
-    if isinstance(remembered, Version):
-        # Joined and signed outside the writer's turn; few facts are told twice.
-        foreseen = Merged(remembered, _joined(context, remembered, accepted, now))
-        remembered = context.engine.write(
-            tenant, lambda unit: write(context, access, unit, accepted, now, foreseen)
+    if isinstance(outcome, Version):
+        # Most drafts are new. So the merge is prepared only now, and a second unit of work writes it.
+        merge = PreparedMerge(outcome, _merge_records(context, outcome, accepted, now))
+        outcome = context.engine.write(
+            tenant, lambda unit: write(context, access, unit, accepted, now, merge)
         )
     if accepted.projection.withdraws:
         cascade.erase_withdrawn(context, tenant)
-    return remembered
+    return outcome
 
 
 def _write_if_new(
     context: Context, access: Access, unit: Unit, accepted: Accepted, now: Instant
 ) -> Remembered | Version:
-    """Write an accepted draft, unless the same fact is there: then nothing is written, and that is returned."""
+    """Write an accepted draft; if there is a duplicate, write nothing and return the duplicate."""
     if accepted.is_own:
         return write(context, access, unit, accepted, now)
     name = mapping.STANDARD, accepted.record["id"]
-    known, named = unit.find_duplicate_or_named(accepted.projection.sameness, name, now)
-    if known is not None:
-        return known
-    return write(context, access, unit, accepted, now, is_new=True, is_free=named is None)
+    duplicate, namesake = unit.find_duplicate_or_named(accepted.projection.sameness, name, now)
+    if duplicate is not None:
+        return duplicate
+    return write(context, access, unit, accepted, now, is_new=True, is_free=namesake is None)
 
 
 def write(
@@ -185,18 +197,13 @@ def write(
     unit: Unit,
     accepted: Accepted,
     now: Instant,
-    foreseen: Merged | None = None,
+    merge: PreparedMerge | None = None,
     *,
     is_new: bool = False,
     is_free: bool = False,
 ) -> Remembered:
-    """Write an accepted draft in a unit of work and put it on record; `foreseen` is what it may be merged to.
-
-    `is_new` says that the same fact is known not to be there, `is_free` that its name is known to stand for nothing.
-    """
-    remembered = put(
-        context, unit, accepted, now, foreseen=foreseen, is_new=is_new, is_free=is_free
-    )
+    """Write an accepted draft as `put` does, and record it in the audit log."""
+    remembered = put(context, unit, accepted, now, merge=merge, is_new=is_new, is_free=is_free)
     scope, targets = scope_of(accepted.record), (remembered.id,)
     unit.record_audit(
         audit_entry(
@@ -213,117 +220,121 @@ def put(
     now: Instant,
     *,
     prior: Version | None = None,
-    foreseen: Merged | None = None,
+    merge: PreparedMerge | None = None,
     is_new: bool = False,
     is_free: bool = False,
 ) -> Remembered:
-    """Write an accepted draft: as a new memory, or as the next version of one.
+    """Write an accepted draft as a new memory, as the next version of `prior`, or by merging it into a duplicate.
 
-    `is_new` says that the same fact is known not to be there, `is_free` that its name is known to stand for nothing.
+    `is_new`: the caller knows that there is no duplicate. `is_free`: it knows that no record has the draft's name.
     """
     cascade.note_withdrawal(unit, accepted.projection)
     cascade.check_basis(context, unit, accepted.new.document, accepted.projection, now)
     if accepted.is_own:
         remembered = None if is_free else _repeat(context, unit, accepted, now)
     else:
-        remembered = None if is_new else _merge(context, unit, accepted, now, foreseen)
+        remembered = None if is_new else _merge(context, unit, accepted, now, merge)
     if remembered is None:
-        fresh = (
-            accepted
-            if accepted.is_own or is_free
-            else _with_free_name(context, unit, accepted, now)
-        )
-        version = _append(context, unit, fresh, now, prior)
+        if not accepted.is_own and not is_free:
+            accepted = _with_free_name(context, unit, accepted, now)
+        version = _append(context, unit, accepted, now, prior)
         unit.announce("created", version, now=now)
         remembered = Remembered(id=version.document.name, result="created")
     return remembered
 
 
 def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Remembered | None:
-    """A name stands for one record only; the same record again is no news, unless it was forgotten."""
+    """Handle a record whose id names a stored record: write a later edition, or nothing for a repetition.
+
+    Return None if the id names nothing, or only a forgotten record. Raises Conflict if it names another record.
+    """
     record = accepted.record
-    known = unit.find_by_name(mapping.STANDARD, record["id"])
-    if known is None or known.state.is_forgotten:
+    stored = unit.find_by_name(mapping.STANDARD, record["id"])
+    if stored is None or stored.state.is_forgotten:
         return None
-    if not _is_same(context, known, record, now):
-        if not _is_later_edition(known, accepted):
+    if not _is_same_record(context, stored, record, now):
+        if not _is_later_edition(stored, accepted):
             raise Conflict(
                 f"id: {record['id']} already names another record; revise it, or leave the id out"
             )
-        version = append_next(context, unit, known, accepted.new, now=now)
-        unit.retire(known, now=now)
+        version = append_next(context, unit, stored, accepted.new, now=now)
+        unit.retire(stored, now=now)
         unit.announce("merged", version, now=now)
     return Remembered(id=record["id"], result="merged")
 
 
-def _is_same(context: Context, known: Version, record: Record, now: Instant) -> bool:
-    """Whether a record is the version that is here; also as this store gave it away, closed since or redacted."""
-    stated, document = record["integrity"]["content_hash"], known.document
-    if (
-        mapping.owns(document)
-        and load_record(document.native)["integrity"]["content_hash"] == stated
-    ):
-        return True
-    shown = view_record(context, known, now)
-    return stated in (
-        shown["integrity"]["content_hash"],
-        redact_record(shown, context.operator)["integrity"]["content_hash"],
+def _is_same_record(context: Context, stored: Version, record: Record, now: Instant) -> bool:
+    """Return True if a record is the stored document, or the view of it that this store exports, even redacted."""
+    content_hash, document = record["integrity"]["content_hash"], stored.document
+    if mapping.owns(document):
+        original = load_record(document.native)
+        if original["integrity"]["content_hash"] == content_hash:
+            return True
+    exported = view_record(context, stored, now)
+    return content_hash in (
+        exported["integrity"]["content_hash"],
+        redact_record(exported, context.operator)["integrity"]["content_hash"],
     )
 
 
-def is_repeated(
+def find_repeated(
     context: Context, snapshot: Snapshot, accepted: Accepted, now: Instant
 ) -> Version | None:
-    """The version that a record with a name of its own only repeats: nothing is to be written while it is unchanged."""
+    """Return the stored version that a record with its own id repeats; while it is unchanged, nothing is to write."""
     if not accepted.is_own or accepted.projection.basis or accepted.projection.withdraws:
         return None
-    known = snapshot.find_by_name(mapping.STANDARD, accepted.record["id"])
-    if (
-        known is None
-        or known.state.is_forgotten
-        or not _is_same(context, known, accepted.record, now)
-    ):
+    stored = snapshot.find_by_name(mapping.STANDARD, accepted.record["id"])
+    if stored is None or stored.state.is_forgotten:
         return None
-    return known
+    return stored if _is_same_record(context, stored, accepted.record, now) else None
 
 
-def foresee(
+def prepare_merge(
     context: Context, snapshot: Snapshot, accepted: Accepted, now: Instant
-) -> Merged | None:
-    """What a draft and the same fact come to, if that is there now: joined and signed outside the writer's turn."""
-    known = None if accepted.is_own else snapshot.find_duplicate(accepted.projection.sameness, now)
-    return None if known is None else Merged(known, _joined(context, known, accepted, now))
+) -> PreparedMerge | None:
+    """Merge a draft with its duplicate, outside of the writer's turn; None if there is no duplicate now."""
+    if accepted.is_own:
+        return None
+    duplicate = snapshot.find_duplicate(accepted.projection.sameness, now)
+    if duplicate is None:
+        return None
+    return PreparedMerge(duplicate, _merge_records(context, duplicate, accepted, now))
 
 
-def _is_later_edition(known: Version, accepted: Accepted) -> bool:
-    """Whether its own signer says more about the same record: closed, forgotten or confirmed since.
+def _is_later_edition(stored: Version, accepted: Accepted) -> bool:
+    """Return True if the signer of a stored record sends the same record with a later state.
 
-    UMP keeps a record's id through all that, so this is how a memory that lives elsewhere too is brought up to date.
-    What was closed here stays so.
+    UMP keeps the id of a record that is closed, forgotten or confirmed. This is how a memory that another server owns
+    is brought up to date. A record that was closed here is no head any more, and stays closed.
     """
     record = accepted.record
-    if not mapping.owns(known.document) or "integrity" not in accepted.draft:
+    if not mapping.owns(stored.document) or "integrity" not in accepted.draft:
         return False
-    ours = load_record(known.document.native)
+    ours = load_record(stored.document.native)
     return (
-        known.state.is_head
+        stored.state.is_head
         and record["integrity"]["signer"] == ours["integrity"]["signer"]
         and all(record.get(name) == ours.get(name) for name in ("kind", "scope", "supersedes"))
         and record["body"]["text"] == ours["body"]["text"]
         and record["time"]["created"] == ours["time"]["created"]
-        and accepted.projection.observed >= known.state.observed
+        and accepted.projection.observed >= stored.state.observed
     )
 
 
 def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> Accepted:
-    """Said again in the same millisecond after it was closed: the same content would get the same name."""
+    """Return a draft under a name that no record has.
+
+    The name is derived from content and time. It is in use only if the same content was written in this millisecond
+    and closed again.
+    """
     record = accepted.record
     if unit.find_by_name(mapping.STANDARD, record["id"]) is None:
         return accepted
     while unit.find_by_name(mapping.STANDARD, record["id"]) is not None:
         now = Instant(now + 1)
         completed = records.fill_defaults(accepted.draft, now=now, version=context.ump_version)
-        if completed["time"] == record["time"]:  # the draft fixes every time itself
+        if completed["time"] == record["time"]:
+            # The draft states every time itself, so a later clock changes nothing.
             completed["id"] = encode_random_id(secrets.token_bytes(16))
         record = signature.seal(completed, context.operator)
     return replace(accepted, record=record, new=new_record(context, record, accepted.new.indexed))
@@ -332,7 +343,7 @@ def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Insta
 def _append(
     context: Context, unit: Unit, accepted: Accepted, now: Instant, follows: Version | None
 ) -> Version:
-    """Write a new memory, or the next version of one whose last version names this record as its successor."""
+    """Write the version after the one that names this record as its successor, after `follows`, or of a new memory."""
     record, new = accepted.record, accepted.new
     for predecessor_id in record.get("supersedes", ())[:1]:
         prior = unit.find_by_name(mapping.STANDARD, predecessor_id)
@@ -340,80 +351,77 @@ def _append(
             version = append_next(context, unit, prior, new, now=now)
             unit.close_version(prior, successor=version, valid_to=prior.state.valid_to, now=now)
             return version
-    return (
-        new.append(unit, now=now)
-        if follows is None
-        else append_next(context, unit, follows, new, now=now)
-    )
+    if follows is None:
+        return new.append(unit, now=now)
+    return append_next(context, unit, follows, new, now=now)
 
 
 def _names_successor(prior: Version, successor_id: str) -> bool:
-    """Return True if a document says itself that it was superseded by this record."""
+    """Return True if a document states that this record superseded it."""
     port = port_of(prior.document.standard)
     return port.names_successor(prior.document, mapping.STANDARD, successor_id)
 
 
-class Merged(msgspec.Struct, frozen=True):
-    """What a newcomer and the same fact, as it was found, come to."""
+class PreparedMerge(msgspec.Struct, frozen=True):
+    """A draft merged with a stored duplicate, valid as long as the duplicate is unchanged."""
 
-    known: Version
-    # None when something of the newcomer would be lost by it.
+    duplicate: Version
+    # None if the merge would lose a part of the draft; then the draft becomes a memory of its own.
     new: NewVersion | None
 
 
-def _joined(
-    context: Context, known: Version, accepted: Accepted, now: Instant
+def _merge_records(
+    context: Context, duplicate: Version, accepted: Accepted, now: Instant
 ) -> NewVersion | None:
-    if not mapping.owns(known.document):
+    """Return the next version of a duplicate, with the draft merged in and signed; None if that would lose anything."""
+    if not mapping.owns(duplicate.document):
         return None
-    record = load_record(known.document.native)
-    # Someone else's signature is worth more than one record less.
+    record = load_record(duplicate.document.native)
     if record["integrity"]["signer"] != context.operator.did:
+        # The merged record would lose the signature of somebody else.
         return None
     merged = rules.merge(record, accepted.draft, now=now)
     if merged is None:
         return None
-    # The same fact in other capitals may have other words: `parseInstant` has parts, `PARSEINSTANT` has none.
+    # Equal texts may differ in capitals, and then in index terms: `parseInstant` has parts, `PARSEINSTANT` has none.
     is_same_text = merged["body"]["text"] == accepted.record["body"]["text"]
     indexed = accepted.new.indexed if is_same_text else None
-    return inherit_bounds(
-        context, known, new_record(context, signature.sign(merged, context.operator), indexed)
-    )
+    new = new_record(context, signature.sign(merged, context.operator), indexed)
+    return inherit_bounds(context, duplicate, new)
 
 
 def _merge(
-    context: Context, unit: Unit, accepted: Accepted, now: Instant, foreseen: Merged | None
+    context: Context, unit: Unit, accepted: Accepted, now: Instant, merge: PreparedMerge | None
 ) -> Remembered | None:
-    """Join the same fact if nothing of the newcomer is lost by it; the draft itself is kept as the cause."""
-    known = unit.find_duplicate(accepted.projection.sameness, now)
-    if known is None:
+    """Write a draft merged with its duplicate, and store the draft as the cause; None if there is no merge."""
+    duplicate = unit.find_duplicate(accepted.projection.sameness, now)
+    if duplicate is None:
         return None
-    # Made before the writer's turn, unless it changed since or was written in this very unit.
-    is_foreseen = foreseen is not None and foreseen.known == known
-    new = (
-        foreseen.new
-        if foreseen is not None and is_foreseen
-        else _joined(context, known, accepted, now)
-    )
+    if merge is not None and merge.duplicate == duplicate:
+        new = merge.new
+    else:
+        # The duplicate changed meanwhile, or was written in this unit of work.
+        new = _merge_records(context, duplicate, accepted, now)
     if new is None:
         return None
-    version = append_next(context, unit, known, new, now=now, cause=dump(accepted.draft))
-    unit.retire(known, now=now)
+    version = append_next(context, unit, duplicate, new, now=now, cause=dump(accepted.draft))
+    unit.retire(duplicate, now=now)
     unit.announce("merged", version, now=now)
     return Remembered(id=version.document.name, result="merged")
 
 
-def _refuse_name_of_another(context: Context, name: str, tenant: str) -> None:
-    # Only for a credential that reaches all owners, who may know; others cannot tell whether a name is taken.
-    if any(
-        other != tenant
-        for other in context.engine.system.find_tenants_with_name(mapping.STANDARD, name)
-    ):
+def _refuse_foreign_name(context: Context, name: str, tenant: str) -> None:
+    """Raise Conflict if a record of another owner has a name.
+
+    Only for a credential that reaches all owners: to others, the error would disclose which names are in use.
+    """
+    tenants = context.engine.system.find_tenants_with_name(mapping.STANDARD, name)
+    if any(other != tenant for other in tenants):
         raise Conflict(f"id: {name} already names a record of another owner")
 
 
 def _check_consent(record: Record) -> None:
-    # What may not leave cannot be for everyone.
+    """Raise ConsentViolation for a public record that must not be exported."""
     if (
         record["scope"].get("visibility") == "public"
         and record.get("consent", {}).get("exportable") is False

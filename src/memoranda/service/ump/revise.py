@@ -29,7 +29,7 @@ from memoranda.service.core.lineage import ErasurePlan, plan_erasure, remove_der
 from memoranda.service.core.lookup import find_own, resolve_name, shorten_ids
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import is_intact, outline_record, scope_of, view_record
-from memoranda.service.ump.remember import new_record, screened
+from memoranda.service.ump.remember import new_record, screen_parts
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Actor
@@ -44,36 +44,39 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 
 
 class Revised(msgspec.Struct, frozen=True, kw_only=True):
-    """The successor's id, and what it supersedes."""
+    """The id of a successor, and the ids of the records that it supersedes."""
 
     id: str
     supersedes: tuple[str, ...]
 
 
 class UndoneChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What the last change was, of which memory, the id of what is there now, and all that in a sentence."""
+    """The result of an undo."""
 
+    # The type of the change that was undone.
     change: str
+    # The id of the memory before the undo, and its id now.
     id: str
     now: str
+    # The result as a sentence.
     said: str
 
 
 Forgotten = Literal["tombstoned", "erased"]
 Act = TypeVar("Act", bound=ActRequest)
-# Makes an unsigned successor of a record, now, by an actor.
-Make = Callable[[Record, Instant, Actor | None], Record]
+# A function that returns the unsigned successor of a record, at an instant, by an actor.
+BuildSuccessor = Callable[[Record, Instant, Actor | None], Record]
 
 
 def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
-    """Write a successor; the prior stays true for the time before (UMP §3.5)."""
-    patch = screened(context, cast("Patch", request.patch))
+    """Write a successor of a memory with a patch; the prior stays valid for the time before (UMP §3.5)."""
+    patch = screen_parts(context, cast("Patch", request.patch))
 
-    def succeed(prior: Record, now: Instant, actor: Actor | None) -> Record:
+    def build(prior: Record, now: Instant, actor: Actor | None) -> Record:
         rules.require_complete(prior, rules.inherited_parts(prior, patch))
         return rules.make_successor(rules.drop_original(prior), patch, now=now, actor=actor)
 
-    return _supersede(context, access, request, succeed)
+    return _supersede(context, access, request, build)
 
 
 def change(
@@ -84,9 +87,9 @@ def change(
     structured: Mapping[str, Any] | None = None,
     patch: Mapping[str, Any] | None = None,
 ) -> Revised:
-    """Write a successor with another text or other data; the rest of its body stays.
+    """Write a successor with a new text or new structured data, and keep the other parts of its body.
 
-    UMP §3.5 replaces a body as a whole, so that a new wording alone would lose the data.
+    A patch of UMP §3.5 replaces the body as a whole: with a new text alone, it would delete the data.
     """
     now, name, changes = context.clock(), resolve_name(context, access, name), dict(patch or {})
     if text is not None or structured is not None:
@@ -95,52 +98,58 @@ def change(
                 "body"
             ]
         )
-        said = {"text": text, "structured": None if structured is None else dict(structured)}
-        changes["body"] = {
-            **body,
-            **{part: value for part, value in said.items() if value is not None},
-        }
+        if text is not None:
+            body["text"] = text
+        if structured is not None:
+            body["structured"] = dict(structured)
+        changes["body"] = body
     return revise(context, access, ReviseRequest.parse({"id": name, "patch": changes}))
 
 
 def restore(context: Context, access: Access, name: str, earlier: Version) -> Revised:
     """Write a successor with the content of an earlier version of the same memory."""
-    # As it was written: the state of a version says that it was superseded since.
+    # Without the state of the version, which says that it was superseded.
     record = outline_record(context, earlier)
     rules.require_complete(record, ("body", "relations"))
-    content = screened(context, cast("Patch", rules.drop_original(record)))
+    content = screen_parts(context, cast("Patch", rules.drop_original(record)))
 
-    def succeed(prior: Record, now: Instant, actor: Actor | None) -> Record:
+    def build(prior: Record, now: Instant, actor: Actor | None) -> Record:
         rules.require_complete(prior, ("scope",))
         return rules.restore(prior, cast("Record", content), now=now, actor=actor)
 
-    return _supersede(context, access, ActRequest.parse({"id": name}), succeed)
+    return _supersede(context, access, ActRequest.parse({"id": name}), build)
 
 
-def _supersede(context: Context, access: Access, request: ActRequest, make: Make) -> Revised:
-    """Write the successor that `make` makes of the current record, signed, in place of that."""
-    now, request = context.clock(), _named(context, access, request)
-    found = find_own(context, access, request.id, now)
+def _supersede(
+    context: Context, access: Access, request: ActRequest, build: BuildSuccessor
+) -> Revised:
+    """Write the successor that `build` returns for the current record, signed, and close the current version.
+
+    Raises Conflict if the record is superseded, and InvalidInput if it is forgotten.
+    """
+    now, request = context.clock(), _with_full_id(context, access, request)
+    current = find_own(context, access, request.id, now)
     actor, claimed = authorship.resolve_corrector(access, request.actor)
 
-    def succeed(record: Record) -> tuple[Record, NewVersion]:
-        # What supported the owner's word does not support another's.
-        plain = without_evidence(record) if access.is_peer else record
-        successor = authorship.with_claim(make(plain, now, actor), claimed)
+    def seal_successor(record: Record) -> tuple[Record, NewVersion]:
+        # The evidence supports the statement of the owner, and not that of a peer who revises it.
+        source = without_evidence(record) if access.is_peer else record
+        successor = authorship.with_claim(build(source, now, actor), claimed)
         _check_times(successor)
         sealed = signature.seal(successor, context.operator)
         return sealed, new_record(context, sealed)
 
-    # Made before the writer's turn: what cannot be revised is told there, and what changed until then is made anew.
-    foreseen = None
-    if found.state.is_head and found.state.tombstoned is None:
-        sealed, new = succeed(view_record(context, found, now))
-        foreseen = sealed, inherit_bounds(context, found, new)
+    # Prepared outside of the writer's turn, and built again there if the record has changed in between.
+    prepared = None
+    if current.state.is_head and current.state.tombstoned is None:
+        sealed, new = seal_successor(view_record(context, current, now))
+        prepared = sealed, inherit_bounds(context, current, new)
 
     def work(unit: Unit) -> Revised:
-        prior, record = _current(context, access, unit, request.id, now)
+        prior, record = _load_current(context, access, unit, request.id, now)
         _check_revisable(unit, prior, record, now)
-        sealed, new = foreseen if foreseen is not None and prior == found else succeed(record)
+        is_prepared = prepared is not None and prior == current
+        sealed, new = prepared if prepared is not None and is_prepared else seal_successor(record)
         version = append_next(context, unit, prior, new, now=now)
         unit.close_version(
             prior,
@@ -162,37 +171,38 @@ def _supersede(context: Context, access: Access, request: ActRequest, make: Make
         unit.record_audit(entry)
         return Revised(id=sealed["id"], supersedes=tuple(sealed["supersedes"]))
 
-    return context.engine.write(found.tenant, work)
+    return context.engine.write(current.tenant, work)
 
 
 def _check_revisable(unit: Unit, prior: Version, record: Record, now: Instant) -> None:
+    """Raise an error if a version is superseded, forgotten, damaged, or protected from revision."""
     if prior.state.superseded_by:
-        known = prior.state.successor_names.get(mapping.STANDARD, prior.state.superseded_by)
-        raise Conflict(f"id: already superseded by {known}; revise that one")
+        successor = prior.state.successor_names.get(mapping.STANDARD, prior.state.superseded_by)
+        raise Conflict(f"id: already superseded by {successor}; revise that one")
     if record.get("lifecycle", {}).get("status") == "tombstoned":
-        raise InvalidInput("id: a forgotten memory cannot be revised; remember it anew")
+        raise InvalidInput("id: a forgotten memory cannot be revised; remember it again")
     if not is_intact(prior):
         raise SignatureInvalid(
             "the stored record does not match its signature; run 'memoranda verify'"
         )
-    # What another standard protects, this one may not change (OMS §23).
+    # UMP must not change a memory that another standard protects (OMS §23).
     check_supersession(unit, prior, {}, now=now)
 
 
 def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotten:
-    """Tombstone, or erase for good (UMP §3.6)."""
-    now, request = context.clock(), _named(context, access, request)
-    found = find_own(context, access, request.id, now)
-    tenant, gone = found.tenant, None
+    """Tombstone a memory, or erase it permanently with `hard` (UMP §3.6)."""
+    now, request = context.clock(), _with_full_id(context, access, request)
+    target = find_own(context, access, request.id, now)
+    tenant, plan = target.tenant, None
     if request.hard:
         access.require_erase(tenant)
-        gone = plan_erasure(context, found, request.reason or "", now)
+        plan = plan_erasure(context, target, request.reason or "", now)
 
     def work(unit: Unit) -> Forgotten:
-        version, record = _current(context, access, unit, request.id, now)
+        version, record = _load_current(context, access, unit, request.id, now)
         result: Forgotten = "erased" if request.hard or version.state.erased else "tombstoned"
-        if gone is not None:
-            _erase(unit, version, gone, now)
+        if plan is not None:
+            _erase_versions(unit, version, plan, now)
         elif version.state.tombstoned is None:
             check_supersession(unit, version, {}, now=now)
             remove_derived_of(unit, version.memory_id, now=now)
@@ -219,12 +229,12 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
 
 
 def feedback(context: Context, access: Access, request: FeedbackRequest) -> None:
-    """Record what became of a memory that was used (UMP §3.8)."""
-    now, request = context.clock(), _named(context, access, request)
+    """Record the outcome of using a memory (UMP §3.8)."""
+    now, request = context.clock(), _with_full_id(context, access, request)
     tenant = find_own(context, access, request.id, now).tenant
 
     def work(unit: Unit) -> None:
-        version, record = _current(context, access, unit, request.id, now)
+        version, record = _load_current(context, access, unit, request.id, now)
         unit.add_feedback(version, request.outcome, request.session or "", now=now)
         unit.record_audit(
             audit_entry(
@@ -242,16 +252,16 @@ def feedback(context: Context, access: Access, request: FeedbackRequest) -> None
     context.engine.write(tenant, work)
 
 
-def _named(context: Context, access: Access, request: Act) -> Act:
-    """The request with the whole id."""
+def _with_full_id(context: Context, access: Access, request: Act) -> Act:
+    """Return a request with the full id of its memory."""
     name = resolve_name(context, access, request.id)
     return request if name == request.id else request.replace_fields(id=name)
 
 
-def _current(
+def _load_current(
     context: Context, access: Access, unit: Unit, name: str, now: Instant
 ) -> tuple[Version, Record]:
-    """Look again inside the transaction: what was found before may have changed."""
+    """Load a memory inside of the transaction, as it may have changed, and check its scope. Raises NotFound."""
     version = unit.find_by_name(mapping.STANDARD, name)
     if version is None:
         raise NotFound(f"no memory {name}")
@@ -260,32 +270,34 @@ def _current(
     return version, record
 
 
-def tombstone(unit: Unit, version: Version, now: Instant, *, whole: bool = False) -> None:
-    """Tombstone every document of this id: those before a merge must not come back when asked what was known then.
+def tombstone(unit: Unit, version: Version, now: Instant, *, all_versions: bool = False) -> None:
+    """Tombstone all versions up to this one that have its id, or all versions of the memory.
 
-    `whole`: everything that its memory ever said.
+    Merges give several versions one id. Those before a merge must not show in a recall of an earlier time either.
     """
-    for each in unit.iterate_history(version.memory_id):
-        is_meant = (
-            each.document.name == version.document.name and each.version_id <= version.version_id
+    for candidate in unit.iterate_history(version.memory_id):
+        state = candidate.state
+        has_id = (
+            candidate.document.name == version.document.name
+            and candidate.version_id <= version.version_id
         )
-        is_ended = each.state.expires is not None and each.state.expires <= now
-        if (whole or is_meant) and each.state.tombstoned is None and not is_ended:
-            tombstone_version(unit, each, valid_to=_ended(each, now), now=now)
+        has_expired = state.expires is not None and state.expires <= now
+        if (all_versions or has_id) and state.tombstoned is None and not has_expired:
+            tombstone_version(unit, candidate, valid_to=_end_of_validity(candidate, now), now=now)
 
 
-def _erase(unit: Unit, version: Version, gone: ErasurePlan, now: Instant) -> None:
-    """Erase this version and every earlier one of its memory: an old wording gives away the new one."""
-    remove_derived_of(unit, version.memory_id, tombstones=gone.derived, now=now)
+def _erase_versions(unit: Unit, version: Version, plan: ErasurePlan, now: Instant) -> None:
+    """Erase a version, all earlier ones of its memory, which would disclose its text, and its derivatives."""
+    remove_derived_of(unit, version.memory_id, tombstones=plan.derived, now=now)
     for earlier in unit.iterate_history(version.memory_id):
         if earlier.version_id > version.version_id or earlier.state.erased:
             continue
-        erase_version(unit, earlier, gone.own)
+        erase_version(unit, earlier, plan.own)
     unit.announce("tombstoned", version, now=now)
 
 
 def without_evidence(record: Record) -> Record:
-    """A record without what supports it."""
+    """Return a record without its evidence."""
     provenance = record.get("provenance")
     if provenance is None or "evidence" not in provenance:
         return record
@@ -295,16 +307,18 @@ def without_evidence(record: Record) -> Record:
 
 
 def handover(prior: Version, starts: Instant) -> Instant:
-    """The prior is true until its successor is, and never longer than it said itself."""
+    """Return the end of validity of a version whose successor is valid from an instant; an earlier end stays."""
     ends = max(prior.state.valid_from, starts)
     return ends if prior.state.valid_to is None else min(prior.state.valid_to, ends)
 
 
-def _ended(version: Version, now: Instant) -> Instant:
+def _end_of_validity(version: Version, now: Instant) -> Instant:
+    """Return the instant until which a forgotten version was valid: now, or its own earlier end."""
     return now if version.state.valid_to is None else min(version.state.valid_to, now)
 
 
 def _check_times(record: Record) -> None:
+    """Raise InvalidInput if a record ends before it starts."""
     time = record["time"]
     if time["valid_to"] is not None and parse_instant(time["valid_to"]) < parse_instant(
         time["valid_from"]
@@ -316,62 +330,69 @@ def _check_times(record: Record) -> None:
 
 
 def undo_last(context: Context, access: Access) -> UndoneChange:
-    """Take back the last change: forget what was remembered, bring back what was revised or forgotten."""
+    """Undo the last change: forget a new memory, or restore one that was revised or forgotten.
+
+    Raises NotFound if there are no changes, and Conflict for a change that cannot be undone.
+    """
     with context.engine.read(access.default_tenant) as snapshot:
-        change = _last(snapshot)
-        name = _name_of(snapshot, change.version)
+        change = _load_last_change(snapshot)
+        name = _record_id(snapshot, change.version)
     short = shorten_ids(context, access, [name])[name]
     if change.type in ("created", "revised"):
-        now, _ = take_back(context, access, change.version, change.version.version_id - 1)
-        said = "removed" if change.type == "created" else "restored to its previous version"
-        return UndoneChange(change=change.type, id=name, now=now, said=f"{short} {said}")
+        now, _ = revert(context, access, change.version, change.version.version_id - 1)
+        result = "removed" if change.type == "created" else "restored to its previous version"
+        return UndoneChange(change=change.type, id=name, now=now, said=f"{short} {result}")
     if change.type == "tombstoned":
-        _bring_back(context, access, change.version)
+        _restore_forgotten(context, access, change.version)
         return UndoneChange(change="tombstoned", id=name, now=name, said=f"{short} restored")
     raise Conflict(
         f"the last change merged something into {short}, which says the same; there is nothing to undo"
     )
 
 
-def take_back(context: Context, access: Access, version: Version, start: int) -> tuple[str, int]:
-    """Let a memory say what it said when the version `start` was the last of all, or forget it if it was not there.
+def revert(context: Context, access: Access, version: Version, start: int) -> tuple[str, int]:
+    """Restore a memory to its content at the time when `start` was the last version of the store.
 
-    The id of what is there now, and the version that it says again, or 0.
+    A memory that did not exist then is forgotten. Return the id of the memory now, and the restored version, or 0.
     """
     now = context.clock()
     with context.engine.read(access.default_tenant) as snapshot:
-        name = _name_of(snapshot, version)
-        chain = snapshot.iterate_history(version.memory_id, newest_first=True)
-        earlier = next(
-            (each for each in chain if each.version_id <= start and not has_ended(each.state, now)),
-            None,
+        name = _record_id(snapshot, version)
+        candidates = (
+            candidate
+            for candidate in snapshot.iterate_history(version.memory_id, newest_first=True)
+            if candidate.version_id <= start and not has_ended(candidate.state, now)
         )
+        earlier = next(candidates, None)
     if version.memory_id > start:
         forget(context, access, ForgetRequest.parse({"id": name, "reason": "undone"}))
         return name, 0
     if earlier is None:
-        raise Conflict("what it said before was erased; there is nothing to go back to")
+        raise Conflict("the earlier versions were erased; there is nothing to restore")
     return restore(context, access, name, earlier).id, earlier.version_id
 
 
-def _name_of(snapshot: Snapshot, version: Version) -> str:
+def _record_id(snapshot: Snapshot, version: Version) -> str:
+    """Return the id of a version as a UMP record."""
     return snapshot.load_names(version.version_id).get(mapping.STANDARD, version.document.name)
 
 
-def _last(snapshot: Snapshot) -> Change:
+def _load_last_change(snapshot: Snapshot) -> Change:
+    """Return the last change of the feed. Raises NotFound if there is none."""
     changes = snapshot.list_changes(snapshot.find_last_change() - 1, 1)
     if not changes:
         raise NotFound("nothing was changed yet")
     return changes[0]
 
 
-def _bring_back(context: Context, access: Access, version: Version) -> None:
+def _restore_forgotten(context: Context, access: Access, version: Version) -> None:
+    """Import the document of a tombstoned version again. Raises Conflict if that is impossible or refused."""
     if version.state.erased:
-        raise Conflict("the last change erased a memory for good; nothing can bring it back")
+        raise Conflict("the last change erased a memory permanently; it cannot be undone")
     port = port_of(version.document.standard)
     if not port.has_file_form:
         raise Conflict(
-            "the last change forgot an entry of openwop, which cannot be brought back; write it anew"
+            "the last change forgot an entry of openwop, which cannot be restored; write it again"
         )
     # The exchange knows every standard; few commands need it.
     from memoranda.service.exchange.importing import import_items, numbered
@@ -380,4 +401,4 @@ def _bring_back(context: Context, access: Access, version: Version) -> None:
     value = port.file_value(document)
     report = import_items(context, access, numbered(document.standard, [value]), restore=True)  # type: ignore[arg-type]
     if report.refused:
-        raise Conflict(f"it cannot be brought back: {report.refusals[0].message}")
+        raise Conflict(f"the memory cannot be restored: {report.refusals[0].message}")

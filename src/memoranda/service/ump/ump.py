@@ -56,7 +56,11 @@ def export(
     carry: bool = True,
     report: Report | None = None,
 ) -> Iterator[Record]:
-    """Every record that may leave, redacted, in the order written; or those of the given ids."""
+    """Yield the records that may be exported, redacted, in the order of writing; or only those of the given ids.
+
+    `history` includes superseded records, and `carry` the documents of other standards inside of records. `report`
+    counts the records that are left out.
+    """
     from memoranda.service.exchange.exporting import export_records
 
     return export_records(
@@ -81,7 +85,7 @@ def export_page(
     carry: bool = True,
     after: int = 0,
 ) -> tuple[list[Record], int | None, Report]:
-    """A page of what may leave, after which version the next begins, and what of it stays behind."""
+    """Return a page of an export, the version after which the next page starts, and a report of what is left out."""
     from memoranda.service.exchange import exporting
 
     return exporting.export_page(
@@ -103,7 +107,7 @@ def import_items(
     report: Report | None = None,
     label: str | None = None,
 ) -> Report:
-    """Take memories in, in any form, reporting what was refused; with a `label`, what can be taken back."""
+    """Import memories in any form, and report those that are refused. A `label` makes the import undoable."""
     from memoranda.service.exchange import importing
 
     return importing.import_items(
@@ -133,7 +137,7 @@ def import_part(
     restore: bool = False,
     is_dry: bool = False,
 ) -> Part:
-    """Take in a part of what is brought from elsewhere; `name` is what the part before it was put on record as."""
+    """Import one part of a larger import; `name` is the name under which the parts before it are recorded."""
     from memoranda.service.exchange import importing
 
     return importing.import_part(
@@ -150,10 +154,10 @@ def import_part(
 
 
 def imports(context: Context, access: Access) -> list[dict[str, Any]]:
-    """The imports that can be taken back, the last first."""
-    from memoranda.service.exchange import import_records as on_record
+    """Return the imports that can be undone, latest first."""
+    from memoranda.service.exchange import import_records
 
-    return on_record.imports(context, access)
+    return import_records.imports(context, access)
 
 
 def undo_import(
@@ -163,10 +167,10 @@ def undo_import(
     *,
     progress: Callable[[int], None] | None = None,
 ) -> UndoneImport:
-    """Take back an import, the last unless it is named."""
-    from memoranda.service.exchange import import_records as on_record
+    """Undo an import: the named one, or the last."""
+    from memoranda.service.exchange import import_records
 
-    return on_record.undo_import(context, access, name, progress=progress)
+    return import_records.undo_import(context, access, name, progress=progress)
 
 
 # --- the table -----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import accumulate, count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -132,6 +133,12 @@ class _Latest(NamedTuple):
 
     names: tuple[SegmentName, ...]
     made: Any
+
+
+def load_builder(entry_count: int) -> None:
+    """Load numpy now if adding so many entries will need it: it takes 40 ms, too long for a unit of work."""
+    if entry_count > _FEW:
+        import_module("memoranda.retrieval.segment")
 
 
 class WordIndex:
