@@ -17,7 +17,7 @@ from memoranda.storage.engine.database import Database
 from memoranda.storage.sqlite.database import SqliteDatabase
 
 if TYPE_CHECKING:
-    from memoranda.storage.engine.moving import Tables
+    from memoranda.storage.engine.moving import TableStore
 
 MASTER_KEY_FILE = "master.key"
 KEY_RING_FILE = "memoranda.keys"
@@ -121,7 +121,7 @@ def copy_to_file(
         raise StoreUnavailable("the master key was rotated during the backup; start it again")
 
 
-def _tables(url: str, *, is_target: bool = False) -> Tables:
+def _tables(url: str, *, is_target: bool = False) -> TableStore:
     if is_postgres(url):
         from memoranda.storage.postgres.moving import PostgresTables
 
