@@ -33,7 +33,7 @@ from bench.served import Served, server
 from bench.writers import Door, draft, writers
 from memoranda import Memoranda, __version__
 from memoranda.opening import owner_credential
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.settings import load_settings
 
 
@@ -41,7 +41,7 @@ def fill(home: Path, corpus: Corpus) -> float:
     """Write the corpus; records a second."""
     with Memoranda.open(home) as m:
         start = time.perf_counter()
-        report = m.service.import_items(m.access, numbered("ump", corpus.drafts()))
+        report = m.service.import_items(m.access, number_items("ump", corpus.drafts()))
         elapsed = time.perf_counter() - start
         if report.created != corpus.size:
             raise SystemExit(f"only {report.created} of {corpus.size} were written: {report.refusals[:1]}")

@@ -14,7 +14,7 @@ from bench.homes import home_for
 from memoranda import Memoranda
 from memoranda.model.instant import DAY_MS
 from memoranda.opening import system_clock
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.oms.grains import encode
 from memoranda.standards.oms.requests import FindRequest
@@ -68,7 +68,7 @@ def measure_cal(*, quick: bool, large: bool = False) -> Figures:
         if not home.is_filled:
             say(f"cal: writing {size} grains")
             blobs = (encode(fields).blob for fields in grains(corpus, now))
-            report = m.service.import_items(m.access, numbered("oms", blobs))
+            report = m.service.import_items(m.access, number_items("oms", blobs))
             if report.created != size:
                 raise SystemExit(f"only {report.created} of {size} were written: {report.refusals[:1]}")
             home.set_filled()

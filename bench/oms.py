@@ -13,7 +13,7 @@ from typing import Any
 from bench.corpus import Corpus
 from bench.figures import Figures, percentile, say
 from memoranda import Memoranda
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.standards.oms.container import ContainerWriter
 from memoranda.standards.oms.container_reader import ContainerReader
 from memoranda.standards.oms.grains import Grain, decode, encode
@@ -142,7 +142,7 @@ def measure_exchange(folder: Path, grains: Iterable[Grain]) -> Figures:
         with source.open("rb") as file:
             reader = ContainerReader(file)
             start = time.perf_counter()
-            report = m.service.import_items(m.access, numbered("oms", reader.deliveries()))
+            report = m.service.import_items(m.access, number_items("oms", reader.deliveries()))
             import_s = time.perf_counter() - start
         assert report.created == count, report.refusals[:1]
         start = time.perf_counter()

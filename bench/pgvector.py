@@ -25,7 +25,7 @@ from bench.served import processor_seconds
 from bench.store import Store, add_weight
 from memoranda.embedding.embedder import of_callable
 from memoranda.opening import open_service
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 from memoranda.standards.ump.requests import RecallRequest
@@ -65,7 +65,7 @@ def _measure_owner(store: Store, label: str, size: int, others: int, rounds: int
     corpus = Corpus(size)
     with closing(_opened(store, "pgvector")) as service:
         me = service.gate.local()
-        report = service.import_items(me, numbered("ump", corpus.drafts()))
+        report = service.import_items(me, number_items("ump", corpus.drafts()))
         if report.created != size:
             raise SystemExit(f"only {report.created} of {size} were written: {report.refusals[:1]}")
         began = time.perf_counter()
@@ -119,7 +119,7 @@ def _asked(store: Store, service: Service, corpus: Corpus, rounds: int) -> Itera
 def _legs() -> Iterator[list[float]]:
     """How long each comparison of vectors takes, in milliseconds."""
     taken: list[float] = []
-    compared = Search._compared
+    compared = Search._compare
 
     def timed(search: Search, *given: Any) -> Any:
         began = time.perf_counter()
@@ -128,11 +128,11 @@ def _legs() -> Iterator[list[float]]:
         finally:
             taken.append(1000 * (time.perf_counter() - began))
 
-    type.__setattr__(Search, "_compared", timed)
+    type.__setattr__(Search, "_compare", timed)
     try:
         yield taken
     finally:
-        type.__setattr__(Search, "_compared", compared)
+        type.__setattr__(Search, "_compare", compared)
 
 
 def _database_seconds(store: Store) -> float:

@@ -30,7 +30,7 @@ from bench.served import Served
 from bench.store import Store, add_weight
 from bench.writers import Door, draft, writers
 from memoranda.opening import open_service
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.service.exchange.report import Form
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
@@ -78,7 +78,7 @@ class _Owner:
         self.bearer = service.gate.add_key(f"owner {number}", tenant=self.name, scopes=("read", "write"))
 
     def fill(self, service: Service) -> None:
-        report = service.import_items(service.gate.authenticate(self.bearer), numbered("ump", self.corpus.drafts()))
+        report = service.import_items(service.gate.authenticate(self.bearer), number_items("ump", self.corpus.drafts()))
         if report.created != self.corpus.size:
             raise SystemExit(f"only {report.created} of {self.corpus.size} were written: {report.refusals[:1]}")
 
@@ -174,7 +174,7 @@ def measure_moving(cluster: Server, size: int) -> Figures:
             "oams": memories(size - size // 2 - size // 4, "m"),
             "oms": blobs,
         }
-        created = sum(service.import_items(me, numbered(form, each)).created for form, each in made.items())
+        created = sum(service.import_items(me, number_items(form, each)).created for form, each in made.items())
         if created != size:
             raise SystemExit(f"only {created} of {size} were written")
         service.close()

@@ -126,6 +126,16 @@ def test_every_module_that_a_page_names_exists() -> None:
     assert missing == []
 
 
+def test_a_name_with_its_module_behind_it_is_in_that_module() -> None:
+    missing = []
+    for page in PAGES:
+        for name, module in re.findall(r"`(\w+)` \(`([\w/]+\.py)`\)", page.read_text(encoding="utf-8")):
+            path = ROOT / "src" / "memoranda" / module
+            if "adr" not in page.parts and path.exists() and not re.search(rf"\b{name}\b", path.read_text("utf-8")):
+                missing.append(f"{page.relative_to(ROOT)}: {name} in {module}")
+    assert missing == []
+
+
 def test_no_page_names_a_machine_path() -> None:
     assert [p for p in PAGES if re.search(r"/(root|work|home/[a-z]+)/", p.read_text(encoding="utf-8"))] == []
 

@@ -25,7 +25,7 @@ from memoranda.library.remote_ump import RemoteUmp
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import SCOPES
 from memoranda.service.core.limits import OwnRules
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.service.exchange.report import Report
 from memoranda.service.oams.oams import Oams
 from memoranda.service.openwop.distill import TokenBudgetExceededError
@@ -451,9 +451,9 @@ def _sources(folder: Path) -> dict[str, Path]:
 
 def test_an_import_that_was_taken_back_meanwhile_does_not_go_on(both: tuple[Memoranda, Memoranda]) -> None:
     for m in both:
-        begun = m.ump.import_part(numbered("ump", [{"kind": "semantic", "body": {"text": "one"}}]), label="notes")
+        begun = m.ump.import_part(number_items("ump", [{"kind": "semantic", "body": {"text": "one"}}]), label="notes")
         assert begun.name is not None
-        more = numbered("ump", [{"kind": "semantic", "body": {"text": "two"}}], first=2)
+        more = number_items("ump", [{"kind": "semantic", "body": {"text": "two"}}], first=2)
         assert m.ump.import_part(more, label="notes", name=begun.name).name == begun.name
         assert m.undo_import(begun.name).forgotten == 2
         with pytest.raises(NotFound, match="no import"):

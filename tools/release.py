@@ -1,7 +1,7 @@
-"""Make a release: python tools/release.py VERSION. Everything is checked first, and nothing is uploaded.
+"""Make a release: python tools/release.py VERSION. It checks everything first, and uploads nothing.
 
-In `dist/` there are then wheel, sdist, the bill of materials (CycloneDX) and their checksums, and the commit has its
-tag. What to do with them is printed.
+It writes wheel, sdist, the bill of materials (CycloneDX) and their checksums to `dist/`, and tags the commit. Then it
+prints the commands that publish them.
 """
 
 from __future__ import annotations
@@ -17,68 +17,69 @@ import tempfile
 from pathlib import Path
 
 VERSION = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")
-# Everything the container holds: what the library alone needs is a part of it.
+# The packages of the container image, which include those of the library.
 LOCK = "requirements-server.lock"
 
 
 class Refused(Exception):
-    """What stands in the way of a release."""
+    """The reason that prevents a release."""
 
 
-def main(given: list[str]) -> int:
-    """Release, or say why not."""
+def main(arguments: list[str]) -> int:
+    """Make a release, or print the reason that prevents it."""
     parser = argparse.ArgumentParser(prog="release", description=__doc__)
     parser.add_argument("version")
     parser.add_argument("--dry-run", action="store_true", help="build and check, but do not test and set no tag")
     parser.add_argument("--tests", default="make test test-packages", help="the command that must succeed first")
     parser.add_argument(
-        "--tools", type=Path, default=Path(".venv/release/bin"), help="where twine and cyclonedx-py are"
+        "--tools", type=Path, default=Path(".venv/release/bin"), help="the folder of twine and cyclonedx-py"
     )
-    asked = parser.parse_args(given)
+    options = parser.parse_args(arguments)
     try:
-        check(asked.version)
-        if not asked.dry_run:
-            _run(*shlex.split(asked.tests))
-            check_clean("the tests left something behind")
-        files = build(asked.version, asked.tools)
-        if not asked.dry_run:
-            _run("git", "tag", "--annotate", f"v{asked.version}", "--message", f"Memoranda {asked.version}")
+        check(options.version)
+        if not options.dry_run:
+            _run(*shlex.split(options.tests))
+            check_clean("the tests left files")
+        files = build(options.version, options.tools)
+        if not options.dry_run:
+            _run("git", "tag", "--annotate", f"v{options.version}", "--message", f"Memoranda {options.version}")
     except Refused as error:
         print(f"no release: {error}", file=sys.stderr)
         return 1
     for path in files:
         print(path)
-    if not asked.dry_run:
-        print(f"To publish: git push origin v{asked.version}; twine upload dist/*.whl dist/*.tar.gz")
+    if not options.dry_run:
+        print(f"To publish: git push origin v{options.version}; twine upload dist/*.whl dist/*.tar.gz")
     return 0
 
 
 def check(version: str) -> None:
-    """Raise Refused unless this very commit can be that version."""
+    """Raise Refused unless the commit can be released under the version."""
     if VERSION.fullmatch(version) is None:
-        raise Refused(f"{version!r} is no version such as 1.2.3 or 1.2.3rc1")
+        raise Refused(f"{version!r} is not a version; versions have the form 1.2.3 or 1.2.3rc1")
     check_clean("commit first")
     source = Path("src/memoranda/__init__.py").read_text(encoding="utf-8")
     if f'__version__ = "{version}"' not in source:
-        raise Refused(f"src/memoranda/__init__.py does not say {version}")
+        raise Refused(f"src/memoranda/__init__.py has another __version__ than {version}")
     changes = re.search(
         rf"^## {re.escape(version)} - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |\Z)",
         Path("CHANGELOG.md").read_text(encoding="utf-8"),
         flags=re.MULTILINE | re.DOTALL,
     )
     if changes is None or not changes[1].strip():
-        raise Refused(f"CHANGELOG.md has no section '## {version} - YEAR-MONTH-DAY' that says what changed")
+        raise Refused(f"CHANGELOG.md has no section '## {version} - YEAR-MONTH-DAY' with changes")
     if _output("git", "tag", "--list", f"v{version}"):
-        raise Refused(f"there is a tag v{version} already")
+        raise Refused(f"the tag v{version} exists already")
 
 
-def check_clean(otherwise: str) -> None:
+def check_clean(advice: str) -> None:
+    """Raise Refused if the working tree has changes."""
     if changed := _output("git", "status", "--porcelain"):
-        raise Refused(f"the tree is not clean ({changed.splitlines()[0].strip()} …): {otherwise}")
+        raise Refused(f"the tree is not clean ({changed.splitlines()[0].strip()} …): {advice}")
 
 
 def build(version: str, tools: Path) -> list[Path]:
-    """Wheel, sdist, bill of materials and checksums; the same from the same commit."""
+    """Build wheel, sdist, bill of materials and checksums, reproducibly."""
     moment = {"SOURCE_DATE_EPOCH": _output("git", "log", "-1", "--format=%ct")}
     folder = Path("dist")
     for old in folder.glob("*"):
@@ -86,7 +87,7 @@ def build(version: str, tools: Path) -> list[Path]:
     _run(sys.executable, "-m", "hatchling", "build", "-d", str(folder), more=moment)
     packages = sorted(folder.glob("memoranda-*"))
     if [path.name for path in packages] != [f"memoranda-{version}-py3-none-any.whl", f"memoranda-{version}.tar.gz"]:
-        raise Refused(f"something else was built: {', '.join(path.name for path in packages)}")
+        raise Refused(f"the build wrote unexpected files: {', '.join(path.name for path in packages)}")
     _run(str(tools / "twine"), "check", "--strict", *map(str, packages))
     bill = folder / f"memoranda-{version}.cdx.json"
     with tempfile.TemporaryDirectory() as scratch:
@@ -106,7 +107,7 @@ def _run(*command: str, more: dict[str, str] | None = None) -> None:
     try:
         subprocess.run(command, check=True, env={**os.environ, **(more or {})})  # noqa: S603 -- our own commands
     except (OSError, subprocess.CalledProcessError) as error:
-        raise Refused(f"{command[0]} did not succeed: {error}") from None
+        raise Refused(f"{command[0]} failed: {error}") from None
 
 
 def _output(*command: str) -> str:

@@ -24,7 +24,7 @@ from bench.retrieval.scores import Taken, Watch, times
 from memoranda import Memoranda
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.selection import KeywordQuery, Selection
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.standards.oms.requests import FindRequest
 
 LIMIT: Final = 10
@@ -153,7 +153,9 @@ class Measured:
 
     def fill(self) -> Figures:
         start = time.perf_counter()
-        report = self._m.service.import_items(self._m.access, numbered("ump", (each.draft() for each in self._made)))
+        report = self._m.service.import_items(
+            self._m.access, number_items("ump", (each.draft() for each in self._made))
+        )
         if report.created != self.corpus.size:
             raise SystemExit(f"only {report.created} of {self.corpus.size} were written: {report.refusals[:1]}")
         return {f"sizes.{self._label}.import.per_s": round(self.corpus.size / (time.perf_counter() - start))}

@@ -456,9 +456,9 @@ class Memoranda:
 
     def import_records(self, records: Iterable[object], *, restore: bool = False) -> Report:
         """Import records; with `restore` also those that were forgotten here."""
-        from memoranda.service.exchange.importing import numbered
+        from memoranda.service.exchange.importing import number_items
 
-        return self.ump.import_items(numbered("ump", records), restore=restore)
+        return self.ump.import_items(number_items("ump", records), restore=restore)
 
     def import_files(
         self,

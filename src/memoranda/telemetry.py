@@ -23,7 +23,7 @@ from memoranda.tracing import Headers, trace_with
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
-    from opentelemetry.trace import Span
+    from opentelemetry.trace import Span, Status
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _log = logging.getLogger(__name__)
@@ -99,15 +99,15 @@ def _exporter(name: str, *, is_one_line: bool) -> SpanExporter:
     raise ValueError(f"OTEL_TRACES_EXPORTER: {name[:40]!a} is none of otlp, console, none")
 
 
-class _Request:
+class _RequestSpan:
     """The span of one request."""
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: Span, failed: Status) -> None:
         self._span = span
+        self._failed = failed
 
     def finish(self, method: str, standard: str, operation: str, status: int) -> None:
-        from opentelemetry.trace import Status, StatusCode
-
+        """Name the span by the operation, and add the method and the status code."""
         self._span.update_name(f"{standard} {operation}")
         self._span.set_attributes(
             {
@@ -118,32 +118,34 @@ class _Request:
             }
         )
         if status >= 500:
-            self._span.set_status(Status(StatusCode.ERROR))
+            self._span.set_status(self._failed)
 
 
 class _OpenTelemetry:
     """A tracer that makes spans of OpenTelemetry."""
 
     def __init__(self, provider: TracerProvider) -> None:
+        # OpenTelemetry is optional, and loaded with the first tracer.
+        from opentelemetry import trace
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+        self._api = trace
+        self._failed = trace.Status(trace.StatusCode.ERROR)
         self._tracer = provider.get_tracer("memoranda", __version__)
         self._propagator = TraceContextTextMapPropagator()
 
     @contextmanager
     def span(self, name: str, *, may_begin: bool) -> Iterator[None]:
-        from opentelemetry.trace import get_current_span
-
-        if may_begin or get_current_span().is_recording():
+        """Trace a step; with `may_begin` also outside a request."""
+        if may_begin or self._api.get_current_span().is_recording():
             with self._start_span(name):
                 yield
         else:
             yield
 
     @contextmanager
-    def request(self, headers: Headers) -> Iterator[_Request]:
-        from opentelemetry.trace import SpanKind
-
+    def request(self, headers: Headers) -> Iterator[_RequestSpan]:
+        """Trace a request, as a part of the caller's trace if its headers name one."""
         # The propagator ignores headers that do not follow the W3C recommendation.
         trace_headers = {
             name.decode("latin-1"): value.decode("latin-1")
@@ -152,13 +154,12 @@ class _OpenTelemetry:
         }
         # From a fresh context: a connection may have been opened while another request was worked on.
         parent = self._propagator.extract(trace_headers, context={}) if trace_headers else None  # type: ignore[arg-type]
-        with self._start_span("request", kind=SpanKind.SERVER, context=parent) as span:
-            yield _Request(span)
+        kind = self._api.SpanKind.SERVER
+        with self._start_span("request", kind=kind, context=parent) as span:
+            yield _RequestSpan(span, self._failed)
 
     @contextmanager
     def _start_span(self, name: str, **options: Any) -> Iterator[Span]:
-        from opentelemetry.trace import Status, StatusCode
-
         # The message of an error may quote a memory, so only its code or type is recorded.
         with self._tracer.start_as_current_span(
             name, record_exception=False, set_status_on_exception=False, **options
@@ -170,5 +171,5 @@ class _OpenTelemetry:
                 raise
             except Exception as error:
                 span.set_attribute("error.type", type(error).__name__)
-                span.set_status(Status(StatusCode.ERROR))
+                span.set_status(self._failed)
                 raise

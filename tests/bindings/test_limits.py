@@ -16,7 +16,7 @@ from tests.bindings.http.running import OWNER, Running, running
 from tests.waiting import HANG_SECONDS
 
 from memoranda.bindings.mcp.http import McpEndpoint
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.service.openwop.openwop import MAX_RUNS
 from memoranda.service.service import Service
 from memoranda.standards.oams.namespace import namespace_of
@@ -91,7 +91,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, st
             {"kind": "semantic", "body": {"text": f"apple {number}"}, "scope": {"owner": OWNER}, "provenance": said}
             for number in range(MAX_ENTRIES + 1)
         ]
-        assert service.import_items(access, numbered("ump", drafts)).created == len(drafts)
+        assert service.import_items(access, number_items("ump", drafts)).created == len(drafts)
         for _ in range(MAX_RUNS + 1):
             service.openwop.begin_run(access, "tests.limits")
         asked = RecallRequest.parse({"query": "nothing", "limit": 1})

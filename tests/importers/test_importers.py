@@ -25,7 +25,7 @@ from memoranda.bindings.files.importers.source import Source
 from memoranda.cli.options import SystemName
 from memoranda.errors import NotFound
 from memoranda.model.instant import Instant, format_instant, parse_instant
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.standards.oams.memory import check
 from memoranda.standards.ump.rules import retention_end
 from tests.importers.conftest import SAMPLES, Import
@@ -212,7 +212,7 @@ def test_when_it_was_true_and_where_it_was_said_hold_through_other_standards(sto
         valid_from=parse_instant("2020-01-01T00:00:00Z"),
         valid_to=parse_instant("2024-01-01T00:00:00Z"),
     )
-    store.service.import_items(store.access, numbered("oams", [build_memory(draft, "zep", "ada")]))
+    store.service.import_items(store.access, number_items("oams", [build_memory(draft, "zep", "ada")]))
     assert not store.recall("Hamburg")
     (hit,) = store.recall("Hamburg", valid_at="2022-06-01T00:00:00Z")
     assert hit.record["scope"]["session"] == "s1"

@@ -21,7 +21,7 @@ from tests.standards.oms.published import ADDRESS, BY_ID, CREATED_AT, TYPE_NAMES
 
 from memoranda import Memoranda
 from memoranda.errors import GrainError
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.standards.oms import grains
 from memoranda.standards.oms.container import ContainerWriter
 from memoranda.standards.oms.container_reader import ContainerReader
@@ -201,7 +201,7 @@ def test_a_memory_of_its_goes_through_our_store_and_an_mg_file_and_back(other: O
         memory.add(type_name, json.dumps(given), given.pop("namespace", "shared"))
     theirs = dict(other.handed_over(memory))
     with Memoranda.open(tmp_path / "home") as m:
-        report = m.service.import_items(m.access, numbered("oms", theirs.values()))
+        report = m.service.import_items(m.access, number_items("oms", theirs.values()))
         assert (report.created, report.refusals) == (len(theirs), [])
         assert all(m.service.grains.get(m.access, address).delivery == blob for address, blob in theirs.items())
         file = io.BytesIO()

@@ -17,7 +17,7 @@ from memoranda.model.memory import Version
 from memoranda.model.native import NATIVE_KEY
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
-from memoranda.service.exchange.importing import Item, numbered
+from memoranda.service.exchange.importing import Item, number_items
 from memoranda.service.oms.views import to_json_value, to_stored_grain
 from memoranda.service.openwop.memory import id_of
 from memoranda.standards.oams.mapping import EXPIRES_KEY
@@ -98,16 +98,16 @@ def _in_run(house: House, text: str) -> None:
 
 WRITES: Final[Mapping[str, Write]] = {
     "ump remember": lambda house, text: house.service.remember(house.owner, _record(house, text)),
-    "ump file": lambda house, text: _imported(house, numbered("ump", [_record(house, text)])),
+    "ump file": lambda house, text: _imported(house, number_items("ump", [_record(house, text)])),
     "oams store": lambda house, text: house.oams.store(key(text), text),
     "oams batch": lambda house, text: house.oams.batch([house.oams.memory(key(text), text)]),
-    "oams file": lambda house, text: _imported(house, numbered("oams", [house.oams.complete(key(text), text)])),
+    "oams file": lambda house, text: _imported(house, number_items("oams", [house.oams.complete(key(text), text)])),
     "oms put": lambda house, text: house.service.grains.put(house.owner, _fields(house, text)),
     "oms put bytes": lambda house, text: house.service.grains.put(house.owner, codec.encode(_fields(house, text)).blob),
     "oms put signed": lambda house, text: house.service.grains.put(
         house.owner, signature.sign(_fields(house, text), PEER, issued_at=1_780_000_000)
     ),
-    "oms file": lambda house, text: _imported(house, numbered("oms", [codec.encode(_fields(house, text)).blob])),
+    "oms file": lambda house, text: _imported(house, number_items("oms", [codec.encode(_fields(house, text)).blob])),
     "cal add": lambda house, text: house.cal(
         'ADD belief SET subject = "house" SET relation = "says" SET object = $said REASON "matrix"', said=text
     ),

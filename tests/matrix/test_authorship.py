@@ -10,7 +10,7 @@ from memoranda.errors import ForbiddenScope
 from memoranda.model.instant import format_instant
 from memoranda.model.native import CLAIMED_KEY
 from memoranda.service.core.access import Access
-from memoranda.service.exchange.importing import Item, numbered
+from memoranda.service.exchange.importing import Item, number_items
 from memoranda.service.exchange.report import Report
 from memoranda.standards.oams.mapping import ACTOR_KEY, VISIBILITY_KEY
 from memoranda.standards.oms import grains as codec
@@ -42,7 +42,9 @@ def fields(house: House, **more: object) -> dict[str, object]:
 # What a peer writes, claiming to be the owner where there is a word for it.
 PEERS: Mapping[str, Callable[[House, Access], object]] = {
     "ump remember": lambda house, who: house.service.remember(who, house.draft(TEXT, scope=SHARED)),
-    "ump file": lambda house, who: house.service.import_items(who, numbered("ump", [house.draft(TEXT, scope=SHARED)])),
+    "ump file": lambda house, who: house.service.import_items(
+        who, number_items("ump", [house.draft(TEXT, scope=SHARED)])
+    ),
     "oams store": lambda house, who: Oams(house, house.oams.namespace, who).store(
         key(TEXT), TEXT, metadata={VISIBILITY_KEY: "shared", ACTOR_KEY: house.tenant}
     ),
@@ -144,7 +146,7 @@ def test_an_owners_own_key_is_the_author_of_what_it_writes_whomever_it_names(hou
 def test_a_signed_record_keeps_its_author_and_who_names_himself_claims_nothing(house: House) -> None:
     agent = house.key(house.tenant, "read", "write")
     signed = ump_signature.seal(fill_defaults(house.draft(TEXT, scope=SHARED), now=house.now, version="0.1"), OPERATOR)
-    house.service.import_items(agent, numbered("ump", [signed]))
+    house.service.import_items(agent, number_items("ump", [signed]))
     assert house.get(signed["id"])["provenance"] == signed["provenance"]
     mine = {"actor": agent.actor, "actor_kind": "agent", "method": "agent_inference"}
     name = house.service.remember(agent, house.draft("another", provenance=mine)).id
@@ -175,9 +177,9 @@ def unsigned(house: House) -> object:
 
 
 FILES: Mapping[str, Callable[[House], Item]] = {
-    "ump": lambda house: next(iter(numbered("ump", [unsigned(house)]))),
-    "oams": lambda house: next(iter(numbered("oams", [as_bundle(house)]))),
-    "oms": lambda house: next(iter(numbered("oms", [codec.encode(fields(house, author_did=BOB)).blob]))),
+    "ump": lambda house: next(iter(number_items("ump", [unsigned(house)]))),
+    "oams": lambda house: next(iter(number_items("oams", [as_bundle(house)]))),
+    "oms": lambda house: next(iter(number_items("oms", [codec.encode(fields(house, author_did=BOB)).blob]))),
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 from memoranda.errors import MemorandaError, QueryError
 from memoranda.model.instant import Instant, format_instant
 from memoranda.service.core.access import Access
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.service.oms.views import to_stored_grain
 from memoranda.standards.oams.mapping import EXPIRES_KEY
 from memoranda.standards.oms import signature
@@ -41,7 +41,7 @@ def _revised(house: House, names: Mapping[str, str], by: str | None) -> Mapping[
 
 
 def _report(house: House, form: Any, value: object) -> None:
-    report = house.service.import_items(house.owner, numbered(form, [value]))
+    report = house.service.import_items(house.owner, number_items(form, [value]))
     assert report.refused == 0, report.refusals
 
 

@@ -19,7 +19,7 @@ from memoranda.model.selection import Selection
 from memoranda.service.cal.cal import Cal
 from memoranda.service.core.access import ALL_VERBS, Access
 from memoranda.service.core.verbs import Verb
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.service.oams.oams import Oams
 from memoranda.service.oms.oms import Grains
 from memoranda.service.openwop.openwop import Openwop
@@ -109,10 +109,10 @@ UMP: Mapping[str, Call] = {
     "export": lambda house, who, names: list(house.service.export(who, owner=house.tenant)),
     "export_page": lambda house, who, names: house.service.export_page(who, owner=house.tenant),
     "import_items": lambda house, who, names: house.service.import_items(
-        who, numbered("ump", [house.draft("x", scope=_claimed(house))])
+        who, number_items("ump", [house.draft("x", scope=_claimed(house))])
     ),
     "import_part": lambda house, who, names: house.service.import_part(
-        who, numbered("ump", [house.draft("x", scope=_claimed(house))]), label=None
+        who, number_items("ump", [house.draft("x", scope=_claimed(house))]), label=None
     ),
     "verify": lambda house, who, names: house.service.verify(who, owner=house.tenant),
 }

@@ -7,7 +7,7 @@ import pytest
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.standards.ump import token
 from tests.matrix.doors import EXPORTS, READS, SPACE, House, left, told
 from tests.service.oams_verbs import Oams, namespace
@@ -85,7 +85,7 @@ def test_a_path_that_cannot_be_read_is_refused_at_every_door(house: House) -> No
     draft = house.draft("zanzibar", consent={"redact": ["$.body[?@.token]"]})
     with pytest.raises(InvalidInput, match="redact"):
         house.service.remember(house.owner, draft)
-    report = house.service.import_items(house.owner, numbered("ump", [draft]))
+    report = house.service.import_items(house.owner, number_items("ump", [draft]))
     assert (report.created, report.refused) == (0, 1)
     assert "consent.redact.0" in report.refusals[0].message
     assert house.texts("zanzibar") == []

@@ -12,7 +12,7 @@ from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import KINDS, VISIBILITIES, Projection, Version
 from memoranda.model.native import CUT_KEY, NATIVE_KEY
 from memoranda.service.core.views import project
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.record import MAX_RELATIONS, MAX_TEXT_BYTES
@@ -365,7 +365,7 @@ def test_a_cut_view_comes_back_as_its_original_also_from_before_it_was_marked(
         bare: Any = {**record, "body": {**record["body"], "structured": structured}}
         record = signature.sign(bare, OPERATOR)
     other = House()
-    assert other.service.import_items(other.owner, numbered("ump", [record])).created == 1
+    assert other.service.import_items(other.owner, number_items("ump", [record])).created == 1
     assert only(other).document.native == only(house).document.native
     other.service.close()
 

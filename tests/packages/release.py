@@ -83,14 +83,14 @@ def test_a_release_has_its_tag_and_is_made_once(copy: Path) -> None:
     assert git(copy, "tag", "--list") == f"v{VERSION}\n"
     again = release(copy, "--tests", "true")
     assert again.returncode == 1
-    assert f"there is a tag v{VERSION} already" in again.stderr
+    assert f"the tag v{VERSION} exists already" in again.stderr
     git(copy, "tag", "--delete", f"v{VERSION}")
 
 
 def test_what_stands_in_the_way_is_said(copy: Path) -> None:
-    assert "make did not succeed" in release(copy, "--tests", "make no-such-rule").stderr
-    assert "is no version" in release(copy, "--dry-run", version="7.8").stderr
-    assert "__init__.py does not say 7.8.10" in release(copy, "--dry-run", version="7.8.10").stderr
+    assert "make failed" in release(copy, "--tests", "make no-such-rule").stderr
+    assert "is not a version" in release(copy, "--dry-run", version="7.8").stderr
+    assert "__init__.py has another __version__ than 7.8.10" in release(copy, "--dry-run", version="7.8.10").stderr
     (copy / "left").touch()
     assert "the tree is not clean (?? left …): commit first" in release(copy, "--dry-run").stderr
     (copy / "left").unlink()

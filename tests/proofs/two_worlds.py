@@ -18,7 +18,7 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant, format_instant
 from memoranda.service.core.access import KEY_PREFIX, Access
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.service.service import Service
 from memoranda.standards.oams.namespace import namespace_of, parse_namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
@@ -125,7 +125,7 @@ def oams_call(op: str, step: dict[str, Any], owners: dict[str, str]) -> Callable
     if op == "batch":
         return lambda service, access: service.oams.batch_store(access, [memory, {**memory, "key": "batched"}])
     whole = {**memory, "created_at": format_instant(START), "updated_at": format_instant(START)}
-    return lambda service, access: service.import_items(access, numbered("oams", [whole]))
+    return lambda service, access: service.import_items(access, number_items("oams", [whole]))
 
 
 def _namespace(place: tuple[str, str], owners: dict[str, str]) -> str:

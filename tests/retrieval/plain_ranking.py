@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.retrieval import ranking
-from memoranda.retrieval.ranking import Question
-from memoranda.retrieval.retrievers import Searched
+from memoranda.retrieval.ranking import RankingQuery
+from memoranda.retrieval.retrievers import SearchedSegment
 from memoranda.retrieval.weights import (
-    GATE,
+    COVERAGE_GATE,
     K1,
     LENGTH_LIMIT,
-    TOPIC_DATE,
-    TOPIC_PERSON,
-    TYPICAL,
+    SESSION_DATE_WEIGHT,
+    SESSION_PERSON_WEIGHT,
+    TYPICAL_SHARE,
     WINDOW_B,
     WITH_MEANING,
     WORDS_ONLY,
@@ -28,7 +28,7 @@ Column = NDArray[Any]
 
 
 def plain_order(
-    question: Question, segments: Sequence[Searched], leg_limit: int, fold_limit: int
+    question: RankingQuery, segments: Sequence[SearchedSegment], leg_limit: int, fold_limit: int
 ) -> list[tuple[int, float]]:
     """Versions and their scores, best first."""
     raw, most = _bm25(question, segments, B, is_window=False)
@@ -36,8 +36,8 @@ def plain_order(
     held = [(each > 0) & segment.allowed for each, segment in zip(raw, segments, strict=True)]
     best = max((float(each[some].max()) for each, some in zip(raw, held, strict=True) if some.any()), default=0.0)
     covered = min(1.0, best / most) if most else 0.0
-    has_meaning = any(each.near is not None for each in segments)
-    gate = min(1.0, (covered / GATE) ** 2) if has_meaning else 1.0
+    has_meaning = any(each.similarities is not None for each in segments)
+    gate = min(1.0, (covered / COVERAGE_GATE) ** 2) if has_meaning else 1.0
     columns = [_normalised(raw, held, leg_limit), _normalised(around, held, leg_limit)]
     if has_meaning:
         columns += [_meaning(segments, columns[0], gate, name, leg_limit) for name in ("own", "context")]
@@ -47,21 +47,23 @@ def plain_order(
     chosen = WITH_MEANING if has_meaning else WORDS_ONLY
     if question.spans and not any(each.any() for each in held):
         # It says only when, or nobody says its words: then what is of then.
-        held = [(ranking._by_date(question, each.facts.times) > 0) & each.allowed for each in segments]
+        held = [(ranking._date_scores(question, each.columns.times) > 0) & each.allowed for each in segments]
     everything = np.concatenate(held)
     scores = (1e-4 / (best or 1.0)) * np.concatenate(raw)[everything].astype(np.float64)
     parts["session"] = _best_of_sessions(parts["session"], segments, everything)
     for name, column in parts.items():
         scores += getattr(chosen, name) * column[everything]
-    versions = np.concatenate([each.facts.versions for each in segments])[everything]
-    said = np.concatenate([each.facts.said for each in segments])[everything]
+    versions = np.concatenate([each.columns.versions for each in segments])[everything]
+    said = np.concatenate([each.columns.text_hashes for each in segments])[everything]
     return _folded(versions, scores, said, fold_limit)
 
 
-def _bm25(question: Question, segments: Sequence[Searched], b: float, *, is_window: bool) -> tuple[list[Column], float]:
+def _bm25(
+    question: RankingQuery, segments: Sequence[SearchedSegment], b: float, *, is_window: bool
+) -> tuple[list[Column], float]:
     texts = [_texts(segment, is_window=is_window) for segment in segments]
-    docs = sum(int(segment.mask.sum()) for segment in segments)
-    length = sum(float(lengths[s.mask].sum()) for (lengths, _), s in zip(texts, segments, strict=True))
+    docs = sum(int(segment.visible.sum()) for segment in segments)
+    length = sum(float(lengths[s.visible].sum()) for (lengths, _), s in zip(texts, segments, strict=True))
     mean = max(1.0, length / max(1, docs))
     made = [np.zeros(len(lengths), np.float32) for lengths, _ in texts]
     total = 0.0
@@ -75,21 +77,21 @@ def _bm25(question: Question, segments: Sequence[Searched], b: float, *, is_wind
     return made, (K1 + 1.0) * total
 
 
-def _texts(segment: Searched, *, is_window: bool) -> tuple[Column, list[Column]]:
+def _texts(segment: SearchedSegment, *, is_window: bool) -> tuple[Column, list[Column]]:
     """Lengths, and how often each holds each word: by itself, or with those beside it that may be seen."""
-    facts, counts = segment.facts, []
+    facts, counts = segment.columns, []
     for postings in segment.postings:
         column = np.zeros(len(facts), np.float32)
         if postings is not None:
             column[postings[0]] = postings[1]
-        counts.append(column * segment.mask)
+        counts.append(column * segment.visible)
     lengths = facts.lengths.astype(np.float32)
     if not is_window:
         return lengths, counts
-    before, after = facts.links(segment.mask)
-    beside = [np.append(each * segment.mask, np.float32(0)) for each in (lengths, *counts)]
+    before, after = facts.visible_links(segment.visible)
+    beside = [np.append(each * segment.visible, np.float32(0)) for each in (lengths, *counts)]
     found = [each[:-1] + each[before] + each[after] for each in beside]
-    return lengths + (found[0] - beside[0][:-1]), [each * segment.mask for each in found[1:]]
+    return lengths + (found[0] - beside[0][:-1]), [each * segment.visible for each in found[1:]]
 
 
 def _normalised(
@@ -107,14 +109,16 @@ def _normalised(
     return [np.clip((each - least) / (most - least), 0, 1) for each in scores]
 
 
-def _meaning(segments: Sequence[Searched], text: list[Column], gate: float, name: str, leg_limit: int) -> list[Column]:
-    typical = np.float32(TYPICAL * (1.0 - gate) ** 2)
+def _meaning(
+    segments: Sequence[SearchedSegment], text: list[Column], gate: float, name: str, leg_limit: int
+) -> list[Column]:
+    typical = np.float32(TYPICAL_SHARE * (1.0 - gate) ** 2)
     found, known = [], []
     for segment in segments:
-        column, is_known = np.zeros(len(segment.facts), np.float32), np.zeros(len(segment.facts), np.bool_)
-        if (near := segment.near) is not None:
-            is_known[near.places] = True
-            column[near.places] = getattr(near, name) - typical * getattr(near, f"typical_{name}")
+        column, is_known = np.zeros(len(segment.columns), np.float32), np.zeros(len(segment.columns), np.bool_)
+        if (near := segment.similarities) is not None:
+            is_known[near.rows] = True
+            column[near.rows] = getattr(near, name) - typical * getattr(near, f"typical_{name}")
         found.append(column)
         known.append(is_known)
     held = [each & segment.allowed for each, segment in zip(known, segments, strict=True)]
@@ -122,17 +126,19 @@ def _meaning(segments: Sequence[Searched], text: list[Column], gate: float, name
     return [np.where(each, score, own) for each, score, own in zip(known, scores, text, strict=True)]
 
 
-def _is_near(segment: Searched, own: Column, context: Column) -> Column:
-    found = np.zeros(len(segment.facts), np.bool_)
-    if (near := segment.near) is not None:
-        found[near.places] = np.maximum(near.own, near.context) >= near.floor
+def _is_near(segment: SearchedSegment, own: Column, context: Column) -> Column:
+    found = np.zeros(len(segment.columns), np.bool_)
+    if (near := segment.similarities) is not None:
+        found[near.rows] = np.maximum(near.own, near.context) >= near.threshold
     return found & segment.allowed & ((own > 0) | (context > 0))
 
 
-def _parts(question: Question, segments: Sequence[Searched], columns: list[list[Column]]) -> dict[str, Column]:
+def _parts(
+    question: RankingQuery, segments: Sequence[SearchedSegment], columns: list[list[Column]]
+) -> dict[str, Column]:
     found: dict[str, Column] = {
-        name: np.concatenate([each * s.mask for each, s in zip(leg, segments, strict=True)])
-        for name, leg in zip(ranking.LEGS, columns, strict=False)
+        name: np.concatenate([each * s.visible for each, s in zip(leg, segments, strict=True)])
+        for name, leg in zip(ranking.RETRIEVERS, columns, strict=False)
     }
     topic = np.zeros(len(found["text"]))
     for each in found.values():
@@ -140,7 +146,7 @@ def _parts(question: Question, segments: Sequence[Searched], columns: list[list[
     for name, way, leg in (("before", 0, columns[1]), ("after", 1, columns[2] if len(columns) > 2 else columns[1])):
         found[name] = np.concatenate(
             [
-                np.append(each * s.mask, np.float32(0))[s.facts.links(s.mask)[way]]
+                np.append(each * s.visible, np.float32(0))[s.columns.visible_links(s.visible)[way]]
                 for each, s in zip(leg, segments, strict=True)
             ]
         )
@@ -151,21 +157,21 @@ def _parts(question: Question, segments: Sequence[Searched], columns: list[list[
     persons = ranking._named_persons(question, segments)
     for_all = range(len(segments))
     if persons:
-        whole = [np.arange(len(each.facts)) for each in segments]
-        is_of = np.concatenate([ranking._is_of(persons[0], segments[n].facts, whole[n]) for n in for_all])
+        whole = [np.arange(len(each.columns)) for each in segments]
+        is_of = np.concatenate([ranking._person_matches(persons[0], segments[n].columns, whole[n]) for n in for_all])
         found["person" if len(persons) == 1 else "first_named"] = is_of
-        topic = topic + TOPIC_PERSON * is_of if len(persons) == 1 else topic
+        topic = topic + SESSION_PERSON_WEIGHT * is_of if len(persons) == 1 else topic
     if question.spans:
-        found["date"] = np.concatenate([ranking._by_date(question, each.facts.times) for each in segments])
-        topic = topic + TOPIC_DATE * found["date"]
+        found["date"] = np.concatenate([ranking._date_scores(question, each.columns.times) for each in segments])
+        topic = topic + SESSION_DATE_WEIGHT * found["date"]
     found["session"] = topic
-    lengths = np.concatenate([each.facts.lengths for each in segments])
+    lengths = np.concatenate([each.columns.lengths for each in segments])
     found["length"] = np.log1p(np.arange(LENGTH_LIMIT + 1, dtype=np.float32))[np.minimum(lengths, LENGTH_LIMIT)]
     return found
 
 
-def _best_of_sessions(topic: Column, segments: Sequence[Searched], held: Column) -> Column:
-    sessions = np.concatenate([each.facts.sessions for each in segments]).tolist()
+def _best_of_sessions(topic: Column, segments: Sequence[SearchedSegment], held: Column) -> Column:
+    sessions = np.concatenate([each.columns.sessions for each in segments]).tolist()
     best: dict[int, float] = {}
     for session, value, is_held in zip(sessions, topic.tolist(), held.tolist(), strict=True):
         if is_held and session:

@@ -6,30 +6,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.retrieval.analysis import Exact, exact_in, plain
+from memoranda.retrieval.analysis import ExactTerms, exact_terms, searchable_text
 
 
 @pytest.mark.parametrize(
     ("question", "exact"),
     [
-        ('"database is locked"', Exact(("database is locked",), (), True)),
-        ('Where does it say "database is locked"?', Exact(("database is locked",), (), False)),
-        ("pnp*", Exact((), ("pnp",), True)),
-        ("which pnp* version", Exact((), ("pnp",), False)),
-        ("„Über den Wolken“", Exact(("uber den wolken",), (), True)),
-        ("« La Clé »", Exact(("la cle",), (), True)),
-        ("「兼六園」", Exact(("兼 六 園",), (), True)),
+        ('"database is locked"', ExactTerms(("database is locked",), (), True)),
+        ('Where does it say "database is locked"?', ExactTerms(("database is locked",), (), False)),
+        ("pnp*", ExactTerms((), ("pnp",), True)),
+        ("which pnp* version", ExactTerms((), ("pnp",), False)),
+        ("„Über den Wolken“", ExactTerms(("uber den wolken",), (), True)),
+        ("« La Clé »", ExactTerms(("la cle",), (), True)),
+        ("「兼六園」", ExactTerms(("兼 六 園",), (), True)),
         # What is around it and says nothing does not make it a longer question.
-        ('what is "dark mode"?', Exact(("dark mode",), (), True)),
+        ('what is "dark mode"?', ExactTerms(("dark mode",), (), True)),
         # Too short, not at the end of a word, or multiplied.
-        ("pn* a*b 3 * 4", Exact()),
-        ('a single " quote', Exact()),
-        ('""', Exact()),
-        ("", Exact()),
+        ("pn* a*b 3 * 4", ExactTerms()),
+        ('a single " quote', ExactTerms()),
+        ('""', ExactTerms()),
+        ("", ExactTerms()),
     ],
 )
-def test_what_a_question_asks_for_letter_by_letter(question: str, exact: Exact) -> None:
-    assert exact_in(question) == exact
+def test_what_a_question_asks_for_letter_by_letter(question: str, exact: ExactTerms) -> None:
+    assert exact_terms(question) == exact
 
 
 @pytest.mark.parametrize(
@@ -50,17 +50,17 @@ def test_what_a_question_asks_for_letter_by_letter(question: str, exact: Exact) 
     ],
 )
 def test_what_holds_it(question: str, text: str, held: bool) -> None:
-    assert exact_in(question).holds(text) is held
-    assert exact_in(question).refuses(text) is not held
+    assert exact_terms(question).matches(text) is held
+    assert exact_terms(question).rejects(text) is not held
 
 
 @given(st.lists(st.from_regex(r"[a-z]{1,8}", fullmatch=True), min_size=1, max_size=8), st.data())
 def test_any_words_of_a_text_side_by_side_are_a_phrase_of_it(words: list[str], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(words) - 1))
     end = data.draw(st.integers(start + 1, len(words)))
-    assert exact_in(f'"{" ".join(words[start:end])}"').holds(" - ".join(words).upper())
+    assert exact_terms(f'"{" ".join(words[start:end])}"').matches(" - ".join(words).upper())
 
 
 @given(st.text(max_size=60))
 def test_a_plain_text_is_plain(text: str) -> None:
-    assert plain(plain(text)) == plain(text)
+    assert searchable_text(searchable_text(text)) == searchable_text(text)

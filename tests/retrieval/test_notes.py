@@ -6,7 +6,7 @@ from collections import Counter
 
 from bench.retrieval.notes import half_of, load
 
-from memoranda.retrieval.analysis import analyse, asked
+from memoranda.retrieval.analysis import analyse, query_words
 
 NOTES = load()
 BY_ID = {note.id: note for note in NOTES.memories}
@@ -39,5 +39,5 @@ def test_a_paraphrase_shares_no_content_word_with_its_answer() -> None:
     for question in NOTES.questions:
         if question.style == "paraphrase":
             held = {word for name in question.answers for word in analyse(BY_ID[name].text, question.language).words}
-            spelt = {term for word in asked(question.text, [question.language]) for term in word.terms}
+            spelt = {term for word in query_words(question.text, [question.language]) for term in word.terms}
             assert not held & spelt, question

@@ -13,10 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from memoranda.retrieval.entry import COUNT_LIMIT, Entry, Indexed, encode
-from memoranda.retrieval.ranking import Question, Ranking, Scope, rank
-from memoranda.retrieval.retrievers import Searched
-from memoranda.retrieval.segment import Facts, Segment, build, decode_run, joined, merge
+from memoranda.retrieval.entry import FREQUENCY_LIMIT, IndexedText, IndexEntry, encode_segment
+from memoranda.retrieval.ranking import Ranking, RankingQuery, SegmentScope, rank
+from memoranda.retrieval.retrievers import SearchedSegment
+from memoranda.retrieval.segment import (
+    Segment,
+    VersionColumns,
+    build_segment,
+    concat_columns,
+    decode_segments,
+    merge_segments,
+)
 from memoranda.retrieval.weights import K1, B, TimeSpan, Weights
 from memoranda.time_words.spans import find_spans
 
@@ -39,99 +46,106 @@ LARGE = st.integers(0, (1 << 64) - 1)
 WORD = st.sampled_from([3, 5, 7, 11, 13, (1 << 64) - 1])
 
 
-def said(words: Sequence[int], speaker: int = 0) -> Indexed:
-    return Indexed(Counter(words), len(words), speaker)
+def said(words: Sequence[int], speaker: int = 0) -> IndexedText:
+    return IndexedText(Counter(words), len(words), speaker)
 
 
 @st.composite
-def some_entries(draw: st.DrawFn, *, least: int = 1) -> list[Entry]:
+def some_entries(draw: st.DrawFn, *, least: int = 1) -> list[IndexEntry]:
     count = draw(st.integers(least, 12))
     return [
-        Entry(
+        IndexEntry(
             version_id=10 * number + 1,
             space=draw(st.sampled_from([1, 2])),
             user=draw(st.sampled_from([0, 21, 22])),
             agent=draw(st.sampled_from([0, 31])),
             session=draw(st.sampled_from([0, 41, 42])),
-            at=draw(st.integers(0, 5)) * DAY_MS,
-            marks=draw(st.sampled_from([1, 2, 4, 9])),
-            indexed=said(draw(st.lists(WORD, max_size=8)), draw(st.sampled_from([0, 51, 52]))),
+            observed=draw(st.integers(0, 5)) * DAY_MS,
+            flags=draw(st.sampled_from([1, 2, 4, 9])),
+            text=said(draw(st.lists(WORD, max_size=8)), draw(st.sampled_from([0, 51, 52]))),
         )
         for number in range(count)
     ]
 
 
 def bytes_of(segment: Segment) -> bytes:
-    return segment.facts.encode() + b"".join(part.encode() for part in segment.parts)
+    return segment.columns.encode() + b"".join(part.encode() for part in segment.blocks)
 
 
-def searched(segment: Segment, question: Question, scope: Scope | None = None) -> Searched:
+def searched(segment: Segment, question: RankingQuery, scope: SegmentScope | None = None) -> SearchedSegment:
     def find(word: int) -> tuple[np.ndarray, np.ndarray] | None:
-        return next((found for part in segment.parts if (found := part.find(word)) is not None), None)
+        return next((found for part in segment.blocks if (found := part.find(word)) is not None), None)
 
-    mask = (scope or Scope()).mask(segment.facts)
-    return Searched(facts=segment.facts, mask=mask, allowed=mask, postings=[find(word) for word in question.words])
+    mask = (scope or SegmentScope()).matches(segment.columns)
+    return SearchedSegment(
+        columns=segment.columns, visible=mask, allowed=mask, postings=[find(word) for word in question.words]
+    )
 
 
 def asked(
-    entries: list[Entry], question: Question, scope: Scope | None = None, weights: Weights | None = None
+    entries: list[IndexEntry], question: RankingQuery, scope: SegmentScope | None = None, weights: Weights | None = None
 ) -> Ranking:
-    return rank(question, [searched(build(entries), question, scope)], weights=weights)
+    return rank(question, [searched(build_segment(entries), question, scope)], weights=weights)
 
 
 @given(some_entries())
-def test_a_few_versions_are_written_as_arrays_would_be(entries: list[Entry]) -> None:
-    if any(entry.indexed.words for entry in entries):
-        assert encode(entries) == bytes_of(build(entries))
+def test_a_few_versions_are_written_as_arrays_would_be(entries: list[IndexEntry]) -> None:
+    if any(entry.text.term_frequencies for entry in entries):
+        assert encode_segment(entries) == bytes_of(build_segment(entries))
 
 
 @given(some_entries(least=2), st.data())
-def test_merged_segments_are_the_same_as_one_made_at_once(entries: list[Entry], data: st.DataObject) -> None:
+def test_merged_segments_are_the_same_as_one_made_at_once(entries: list[IndexEntry], data: st.DataObject) -> None:
     cut = data.draw(st.integers(1, len(entries) - 1))
     pieces = [entries[:cut], entries[cut:]]
-    whole = bytes_of(build(entries))
-    assert bytes_of(merge([build(piece) for piece in pieces])) == whole
-    assert bytes_of(decode_run([(len(piece), encode(piece)) for piece in pieces])) == whole
+    whole = bytes_of(build_segment(entries))
+    assert bytes_of(merge_segments([build_segment(piece) for piece in pieces])) == whole
+    assert bytes_of(decode_segments([(len(piece), encode_segment(piece)) for piece in pieces])) == whole
 
 
-def answers(facts: Facts, asked: list[Entry], following: Facts) -> list[object]:
+def answers(facts: VersionColumns, asked: list[IndexEntry], following: VersionColumns) -> list[object]:
     """Return what every method of facts answers; NumPy arrays as lists."""
     sessions = np.unique(np.array([each.session for each in asked], np.uint64))
     versions = np.array([each.version_id for each in asked], np.int64)
     everything, nothing = np.ones(len(facts), np.bool_), np.zeros(len(facts), np.bool_)
-    facts.prepare()
-    found: list[object] = [len(facts), facts.has_talks, facts.longest, facts.spoken, facts.encode()]
-    found += [facts.cut_before(following), following.cut_before(facts), len(joined([facts, following]))]
-    for mask in (everything, nothing, facts.without(versions[::2])):
-        seen = facts.seen(mask)
-        found += [facts.spoken_by(mask), seen.docs, seen.length, seen.window_length, seen.window_lengths.tolist()]
-        found += [links.tolist() for links in facts.links(mask)]
-    found += [each.tolist() for each in (*facts.neighbours, *facts.in_sessions(sessions), facts.places_of(versions))]
-    found += [each.tolist() for each in (facts.persons, facts.lengths32, facts.view("all", None, Scope().mask))]
+    facts.warm()
+    found: list[object] = [len(facts), facts.has_sessions, facts.longest, facts.languages_present, facts.encode()]
+    found += [facts.settled_size(following), following.settled_size(facts), len(concat_columns([facts, following]))]
+    for mask in (everything, nothing, facts.all_except(versions[::2])):
+        seen = facts.statistics(mask)
+        found += [facts.languages_of(mask), seen.count, seen.length, seen.window_length, seen.window_lengths.tolist()]
+        found += [links.tolist() for links in facts.visible_links(mask)]
+    found += [
+        each.tolist() for each in (*facts.session_links, *facts.rows_of_sessions(sessions), facts.rows_of(versions))
+    ]
+    found += [
+        each.tolist()
+        for each in (facts.persons, facts.lengths32, facts.cached_view("all", None, SegmentScope().matches))
+    ]
     return found
 
 
 @given(some_entries(), some_entries(), st.data())
 def test_every_part_answers_as_a_segment_of_its_own_the_empty_one_too(
-    entries: list[Entry], others: list[Entry], data: st.DataObject
+    entries: list[IndexEntry], others: list[IndexEntry], data: st.DataObject
 ) -> None:
     start = data.draw(st.integers(0, len(entries)))
     end = data.draw(st.integers(start, len(entries)))
-    whole, following = build(entries).facts, build(others).facts
+    whole, following = build_segment(entries).columns, build_segment(others).columns
     # Of nothing no segment is built, but the columns of one can be empty.
-    alone = build(entries[start:end]).facts if end > start else Facts.decode(b"")
-    assert answers(whole.part(start, end), entries, following) == answers(alone, entries, following)
+    alone = build_segment(entries[start:end]).columns if end > start else VersionColumns.decode(b"")
+    assert answers(whole.slice(start, end), entries, following) == answers(alone, entries, following)
 
 
 @given(some_entries())
-def test_a_question_to_a_segment_of_nothing_is_answered_by_nothing(entries: list[Entry]) -> None:
-    nothing = Facts.decode(b"")
+def test_a_question_to_a_segment_of_nothing_is_answered_by_nothing(entries: list[IndexEntry]) -> None:
+    nothing = VersionColumns.decode(b"")
     empty = np.zeros(0, np.bool_)
-    question = Question(words=(3, 5), names=(51,), spans=spans("in May 1970"))
-    searched = Searched(facts=nothing, mask=empty, allowed=empty, postings=[None, None])
-    whole = build(entries)
+    question = RankingQuery(words=(3, 5), names=(51,), spans=spans("in May 1970"))
+    searched = SearchedSegment(columns=nothing, visible=empty, allowed=empty, postings=[None, None])
+    whole = build_segment(entries)
     every = np.ones(len(entries), np.bool_)
-    full = Searched(facts=whole.facts, mask=every, allowed=every, postings=[whole.find(3), whole.find(5)])
+    full = SearchedSegment(columns=whole.columns, visible=every, allowed=every, postings=[whole.find(3), whole.find(5)])
     assert len(rank(question, [searched])) == 0
     together, alone = rank(question, [searched, full]), rank(question, [full])
     assert together.versions.tolist() == alone.versions.tolist()
@@ -139,25 +153,25 @@ def test_a_question_to_a_segment_of_nothing_is_answered_by_nothing(entries: list
 
 
 @given(some_entries(least=2), st.data())
-def test_nothing_is_left_of_a_version_that_is_taken_out(entries: list[Entry], data: st.DataObject) -> None:
+def test_nothing_is_left_of_a_version_that_is_taken_out(entries: list[IndexEntry], data: st.DataObject) -> None:
     gone = data.draw(st.sets(st.sampled_from([entry.version_id for entry in entries]), max_size=len(entries) - 1))
     left = [entry for entry in entries if entry.version_id not in gone]
-    made = merge([build(entries)], np.array(sorted(gone), np.int64))
-    assert bytes_of(made) == bytes_of(build(left))
+    made = merge_segments([build_segment(entries)], sorted(gone))
+    assert bytes_of(made) == bytes_of(build_segment(left))
 
 
 @given(some_entries(), st.lists(WORD, min_size=1, max_size=4, unique=True))
-def test_words_weigh_as_bm25_says(entries: list[Entry], words: list[int]) -> None:
-    found = asked(entries, Question(words=tuple(words)), weights=TEXT_ALONE)
-    mean = max(1.0, sum(entry.indexed.length for entry in entries) / len(entries))
+def test_words_weigh_as_bm25_says(entries: list[IndexEntry], words: list[int]) -> None:
+    found = asked(entries, RankingQuery(words=tuple(words)), weights=TEXT_ALONE)
+    mean = max(1.0, sum(entry.text.length for entry in entries) / len(entries))
     expected = {}
     for entry in entries:
         score = 0.0
         for word in words:
-            holding = sum(word in other.indexed.words for other in entries)
+            holding = sum(word in other.text.term_frequencies for other in entries)
             weight = math.log(1 + (len(entries) - holding + 0.5) / (holding + 0.5))
-            times = min(COUNT_LIMIT, entry.indexed.words.get(word, 0))
-            score += weight * times * (K1 + 1) / (times + K1 * (1 - B + B * entry.indexed.length / mean))
+            times = min(FREQUENCY_LIMIT, entry.text.term_frequencies.get(word, 0))
+            score += weight * times * (K1 + 1) / (times + K1 * (1 - B + B * entry.text.length / mean))
         if score:
             expected[entry.version_id] = score
     assert sorted(found.versions.tolist()) == sorted(expected)
@@ -166,10 +180,10 @@ def test_words_weigh_as_bm25_says(entries: list[Entry], words: list[int]) -> Non
 
 
 @given(some_entries(least=2), st.lists(WORD, min_size=1, max_size=4, unique=True))
-def test_what_may_not_be_seen_is_in_no_number(entries: list[Entry], words: list[int]) -> None:
-    scope = Scope(space=1, marks=1 | 2, redacted=False, users=(21,))
-    question = Question(words=tuple(words), names=(51,))
-    seen = [e for e in entries if e.space == 1 and e.marks in (1, 2) and e.user in (0, 21)]
+def test_what_may_not_be_seen_is_in_no_number(entries: list[IndexEntry], words: list[int]) -> None:
+    scope = SegmentScope(space=1, visibility_bits=1 | 2, redacted=False, users=(21,))
+    question = RankingQuery(words=tuple(words), names=(51,))
+    seen = [e for e in entries if e.space == 1 and e.flags in (1, 2) and e.user in (0, 21)]
     found = asked(entries, question, scope)
     if not seen:
         assert not len(found.versions)
@@ -181,35 +195,35 @@ def test_what_may_not_be_seen_is_in_no_number(entries: list[Entry], words: list[
 
 @given(some_entries(least=2), st.lists(WORD, min_size=1, max_size=4, unique=True), st.data())
 def test_it_does_not_matter_how_versions_are_cut_into_segments(
-    entries: list[Entry], words: list[int], data: st.DataObject
+    entries: list[IndexEntry], words: list[int], data: st.DataObject
 ) -> None:
     entries = [entry._replace(session=0) for entry in entries]
     cut = data.draw(st.integers(1, len(entries) - 1))
-    question = Question(words=tuple(words), names=(51,))
-    pieces = [searched(build(piece), question) for piece in (entries[:cut], entries[cut:])]
+    question = RankingQuery(words=tuple(words), names=(51,))
+    pieces = [searched(build_segment(piece), question) for piece in (entries[:cut], entries[cut:])]
     parted, whole = rank(question, pieces), asked(entries, question)
     assert parted.versions.tolist() == whole.versions.tolist()
     assert parted.scores.tolist() == pytest.approx(whole.scores.tolist(), rel=1e-4)
 
 
-def talk(*turns: tuple[int, list[int]], session: int = 9) -> list[Entry]:
+def talk(*turns: tuple[int, list[int]], session: int = 9) -> list[IndexEntry]:
     return [
-        Entry(version_id=number, space=1, session=session, at=number * DAY_MS, indexed=said(words, speaker))
+        IndexEntry(version_id=number, space=1, session=session, observed=number * DAY_MS, text=said(words, speaker))
         for number, (speaker, words) in enumerate(turns, start=1)
     ]
 
 
 def test_an_answer_is_found_by_the_question_before_it() -> None:
-    alone = Entry(version_id=9, space=1, indexed=said([5, 7, 7, 7]))
+    alone = IndexEntry(version_id=9, space=1, text=said([5, 7, 7, 7]))
     entries = [*talk((51, [3, 5]), (52, [5, 7, 7, 7]), (51, [11])), alone]
-    assert sorted(asked(entries, Question(words=(3, 5))).versions.tolist()[:2]) == [1, 2]
+    assert sorted(asked(entries, RankingQuery(words=(3, 5))).versions.tolist()[:2]) == [1, 2]
 
 
 def test_the_one_person_who_is_named_comes_first() -> None:
     entries = talk((51, [3, 5]), (52, [3, 5]))
-    assert asked(entries, Question(words=(3,), names=(51,))).versions.tolist() == [1, 2]
-    assert asked(entries, Question(words=(3,), names=(52,))).versions.tolist() == [2, 1]
-    both = asked(entries, Question(words=(3,), names=(51, 52)))
+    assert asked(entries, RankingQuery(words=(3,), names=(51,))).versions.tolist() == [1, 2]
+    assert asked(entries, RankingQuery(words=(3,), names=(52,))).versions.tolist() == [2, 1]
+    both = asked(entries, RankingQuery(words=(3,), names=(51, 52)))
     assert "person" not in both.signals
 
 
@@ -218,25 +232,25 @@ def spans(text: str) -> tuple[TimeSpan, ...]:
 
 
 def test_what_was_said_on_a_day_or_soon_after_comes_first() -> None:
-    entries = [Entry(version_id=n, space=1, at=n * 20 * DAY_MS, indexed=said([3])) for n in range(1, 8)]
-    found = asked(entries, Question(words=(3,), spans=spans("on 8 February 1970")))
+    entries = [IndexEntry(version_id=n, space=1, observed=n * 20 * DAY_MS, text=said([3])) for n in range(1, 8)]
+    found = asked(entries, RankingQuery(words=(3,), spans=spans("on 8 February 1970")))
     # 10 February 1970 is the fortieth day of the year.
     assert found.versions.tolist()[0] == 2
-    month = asked(entries, Question(words=(3,), spans=spans("in March")))
+    month = asked(entries, RankingQuery(words=(3,), spans=spans("in March")))
     assert set(month.versions.tolist()[:2]) == {3, 4}
-    never = asked(entries, Question(words=(3,), spans=spans("on 30 February 2023")))
+    never = asked(entries, RankingQuery(words=(3,), spans=spans("on 30 February 2023")))
     assert "date" not in never.signals or not len(never.signals["date"].values)
 
 
 def test_a_question_whose_words_nobody_used_finds_what_is_of_its_time() -> None:
-    entries = [Entry(version_id=n, space=1, at=n * 20 * DAY_MS, indexed=said([3])) for n in range(1, 8)]
-    assert asked(entries, Question(words=(99,), spans=spans("on 10 February 1970"))).versions.tolist() == [2]
-    assert asked(entries, Question(words=(99,))).versions.tolist() == []
+    entries = [IndexEntry(version_id=n, space=1, observed=n * 20 * DAY_MS, text=said([3])) for n in range(1, 8)]
+    assert asked(entries, RankingQuery(words=(99,), spans=spans("on 10 February 1970"))).versions.tolist() == [2]
+    assert asked(entries, RankingQuery(words=(99,))).versions.tolist() == []
 
 
 def test_what_every_question_needs_is_found_out_once() -> None:
-    facts = build(talk((1, [3]), (2, [5]))).facts
-    facts.prepare()
-    prepared = facts.seen(np.ones(len(facts), np.bool_))
-    assert prepared is facts.seen(Scope().mask(facts))
+    facts = build_segment(talk((1, [3]), (2, [5]))).columns
+    facts.warm()
+    prepared = facts.statistics(np.ones(len(facts), np.bool_))
+    assert prepared is facts.statistics(SegmentScope().matches(facts))
     assert "_by_session" in vars(facts)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
-from memoranda.retrieval.analysis import sought, words
+from memoranda.retrieval.analysis import keywords, query_terms
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.syntax import (
     Between,
@@ -242,12 +242,12 @@ def compares(operator: str, left: Any, right: Any) -> bool:
 
 @lru_cache(maxsize=65_536)
 def _words_in(text: str) -> frozenset[str]:
-    return frozenset(words(text))
+    return frozenset(keywords(text))
 
 
 @lru_cache(maxsize=65_536)
 def _sought_in(text: str) -> frozenset[str]:
-    return sought(text)
+    return query_terms(text)
 
 
 def share_a_word(text: str, asked: str) -> bool:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from memoranda.model.selection import Selection
-from memoranda.retrieval.analysis import words
+from memoranda.retrieval.analysis import keywords
 from memoranda.standards.cal import fields, limits
 from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.language.syntax import (
@@ -651,7 +651,7 @@ class Queries:
         if kind == "about" or kept is None:
             condition = self.condition(None, {"query", "score"}, 0)
             return Recall(about=self.pick((*SUBJECTS, "tea")), where=(condition,), options=options)
-        said = self.pick(words(self.model.text(kept, "query")) or ["tea"])
+        said = self.pick(keywords(self.model.text(kept, "query")) or ["tea"])
         found, other = (
             Recall(like=said, options=options),
             self.pick((Recall(grain_type=kept.type), Recall(like="tea"))),

@@ -9,7 +9,7 @@ import pytest
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ConsentViolation, GrainError, QueryError
-from memoranda.service.exchange.importing import Item, numbered
+from memoranda.service.exchange.importing import Item, number_items
 from memoranda.service.exchange.report import Report
 from memoranda.standards.oms import signature
 from memoranda.standards.oms.grains import encode
@@ -75,7 +75,7 @@ def test_an_agent_cannot_say_whose_it_is(world: World, wrong: dict[str, Any]) ->
 def taken(world: World, *given: dict[str, Any] | bytes) -> Report:
     """What an import makes of grains."""
     blobs = [each if isinstance(each, bytes) else encode(each).blob for each in given]
-    return world.service.import_items(world.owner, numbered("oms", blobs))
+    return world.service.import_items(world.owner, number_items("oms", blobs))
 
 
 @pytest.mark.requirement("OMS-12.5-several")

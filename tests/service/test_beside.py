@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from tests.service.world import World
 
 
@@ -28,7 +28,7 @@ def test_a_verdict_leaves_with_a_record_that_is_cut(world: World, other: World, 
     world.service.grains.set_verification(world.owner, world.as_grain(name).address, verdict, reason="wrong")
     leaving = list(world.service.export(world.owner))
     assert "code" not in (leaving[0]["body"].get("structured") or {})
-    report = other.service.import_items(other.owner, numbered("ump", leaving))
+    report = other.service.import_items(other.owner, number_items("ump", leaving))
     assert (report.created, report.refusals) == (1, [])
     assert other.named("ump", name).state.verification == verdict
     assert len(other.recall("code door")) == len(world.recall("code door")) == (verdict == "contested")
@@ -52,6 +52,6 @@ def test_a_verdict_leaves_with_a_record_that_is_cut(world: World, other: World, 
 )
 def test_a_file_that_says_of_a_record_what_no_store_knows_is_refused_by_name(world: World, state: Any) -> None:
     draft = {**world.draft("x"), "body": {"text": "tea", "structured": {"memoranda:state": state}}}
-    report = world.service.import_items(world.owner, numbered("ump", [draft]))
+    report = world.service.import_items(world.owner, number_items("ump", [draft]))
     assert (report.created, report.refused) == (0, 1)
     assert "memoranda:state" in report.refusals[0].message

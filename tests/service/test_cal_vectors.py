@@ -25,7 +25,8 @@ from memoranda.standards.cal.language.syntax import (
     Statement,
     Supersede,
 )
-from memoranda.storage.index.word_index import OpenSegment, WordIndex
+from memoranda.storage.index.segment_reader import ReadableSegment
+from memoranda.storage.index.word_index import WordIndex
 from tests.service.cal_samples import Stores
 from tests.service.world import World
 from tests.standards.cal.published import EXAMPLES, text_of
@@ -268,7 +269,7 @@ def test_reading_the_word_index_for_the_first_time_is_not_the_questions_fault(
     passed = 0.0
     read = WordIndex.segments
 
-    def slowly(index: WordIndex) -> list[OpenSegment]:
+    def slowly(index: WordIndex) -> list[ReadableSegment]:
         nonlocal passed
         passed += 0.0 if passed else 60.0
         return read(index)

@@ -10,7 +10,7 @@ import pytest
 
 from memoranda.errors import ConsentViolation, NotFound
 from memoranda.service.core import cascade
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.standards.oms.grains import encode
 from tests.service.oams_verbs import Oams
 from tests.service.world import World, grain
@@ -69,7 +69,7 @@ def by_supersession(world: Practice) -> None:
 
 
 def by_file(world: Practice) -> None:
-    assert world.service.import_items(world.owner, numbered("oms", [encode(world.withdrawal).blob])).refused == 0
+    assert world.service.import_items(world.owner, number_items("oms", [encode(world.withdrawal).blob])).refused == 0
 
 
 def by_record(world: Practice) -> None:
@@ -78,7 +78,8 @@ def by_record(world: Practice) -> None:
 
 def by_record_file(world: Practice) -> None:
     assert (
-        world.service.import_items(world.owner, numbered("ump", [elsewhere(world.withdrawal, "record")])).refused == 0
+        world.service.import_items(world.owner, number_items("ump", [elsewhere(world.withdrawal, "record")])).refused
+        == 0
     )
 
 
@@ -193,7 +194,7 @@ def test_nothing_new_can_rest_on_a_withdrawn_consent(practice: Practice) -> None
     with pytest.raises(ConsentViolation, match="withdrawn"):
         Oams(practice).store("k", SECRET, metadata={"processing_basis": practice.consent})
     resting = encode(grain(practice.now, object=SECRET, processing_basis=practice.consent, **CASCADE))
-    report = practice.service.import_items(practice.owner, numbered("oms", [resting.blob]))
+    report = practice.service.import_items(practice.owner, number_items("oms", [resting.blob]))
     assert (report.created, report.refused) == (0, 1)
     assert practice.secrets() == []
 

@@ -296,7 +296,7 @@ def test_what_ends_is_erased_from_the_file(tmp_path: Path, is_forgotten: bool) -
         world.forget(later)
     world.advance(1_000)
     assert all("zanzibar" not in repr(each["record"]) for each in world.service.history(world.owner, name))
-    assert (world.service.due(), world.service.purge(), world.service.due()) == (2, 2, 0)
+    assert (world.service.count_due(), world.service.purge(), world.service.count_due()) == (2, 2, 0)
     world.service.close()
     assert not any(b"zanzibar" in file.read_bytes() for file in tmp_path.iterdir())
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from memoranda.errors import ConsentViolation
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.service.service import Service
 from memoranda.standards.oms.grains import address_of
 from memoranda.storage.crypto.cipher import Coverage
@@ -80,7 +80,7 @@ def test_gdpr_asks_the_same_of_records(make: Make) -> None:
     based = {"text": "ada likes tea", "structured": {"processing_basis": "contract"}}
     world.remember("", scope={"user": "u"}, body=based)
     report = world.service.import_items(
-        world.owner, numbered("ump", [world.draft("bob likes tea", scope={"user": "u"})])
+        world.owner, number_items("ump", [world.draft("bob likes tea", scope={"user": "u"})])
     )
     assert (report.created, report.refused) == (0, 1)
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput
 from memoranda.model.instant import Instant
 from memoranda.service.core.audit import apply_retention
-from memoranda.service.exchange.importing import BATCH_LIMIT, numbered
+from memoranda.service.exchange.importing import BATCH_LIMIT, number_items
 from memoranda.service.exchange.report import Report
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.audit import verify_chain
@@ -236,14 +236,14 @@ def test_what_is_exported_can_be_imported_elsewhere_unchanged(world: World) -> N
     exported = list(world.service.export(world.owner))
     other = World()
     try:
-        report = other.service.import_items(other.owner, numbered("ump", exported))
+        report = other.service.import_items(other.owner, number_items("ump", exported))
         assert (report.created, report.refused) == (3, 0)
         assert list(other.service.export(other.owner)) == exported
         assert all(signature.verify(record) for record in exported)
         other.advance(2)
         assert other.texts("apple")[0] == "apple two"
         assert len(other.service.history(other.owner, first)) == 2
-        again = other.service.import_items(other.owner, numbered("ump", exported))
+        again = other.service.import_items(other.owner, number_items("ump", exported))
         assert (again.created, again.merged) == (0, 3)
     finally:
         other.service.close()
@@ -253,14 +253,14 @@ def test_a_later_export_brings_another_store_up_to_date(world: World) -> None:
     first = world.remember("lives in Rome")
     other = World()
     try:
-        other.service.import_items(other.owner, numbered("ump", list(world.service.export(world.owner))))
+        other.service.import_items(other.owner, number_items("ump", list(world.service.export(world.owner))))
         world.advance(10)
         world.remember("Lives in Rome")
         world.advance(10)
         second = world.revise(first, body={"text": "lives in Oslo"})
         exported = list(world.service.export(world.owner))
         other.advance(30)
-        report = other.service.import_items(other.owner, numbered("ump", exported))
+        report = other.service.import_items(other.owner, number_items("ump", exported))
         assert (report.created, report.merged, report.refused) == (1, 1, 0)
         assert other.texts("lives") == ["lives in Oslo"]
         assert list(other.service.export(other.owner)) == exported
@@ -274,7 +274,7 @@ def test_an_older_edition_does_not_reopen_what_was_closed(world: World) -> None:
     before = list(world.service.export(world.owner))
     world.advance(10)
     world.forget(first)
-    report = world.service.import_items(world.owner, numbered("ump", before))
+    report = world.service.import_items(world.owner, number_items("ump", before))
     assert (report.created, report.merged, report.forgotten) == (0, 0, 1)
     assert world.texts("Rome") == []
 
@@ -282,7 +282,7 @@ def test_an_older_edition_does_not_reopen_what_was_closed(world: World) -> None:
 def test_nobody_else_can_change_a_record_by_signing_it_anew(world: World) -> None:
     name = world.remember("lives in Rome")
     forged: Record = {**world.get(name), "lifecycle": {"status": "tombstoned"}}
-    report = world.service.import_items(world.owner, numbered("ump", [signature.sign(forged, PEER)]))
+    report = world.service.import_items(world.owner, number_items("ump", [signature.sign(forged, PEER)]))
     assert [refusal.code for refusal in report.refusals] == ["invalid_record"]
     assert world.texts("Rome") == ["lives in Rome"]
 
@@ -305,7 +305,7 @@ def test_an_import_goes_on_after_a_bad_record(world: World) -> None:
     drafts: list[object] = [{"kind": "semantic", "body": {"text": "good"}}, {"kind": "odd"}, 7, None]
     drafts += [{"kind": "semantic", "body": {"text": f"more {n}"}} for n in range(450)]
     seen: list[int] = []
-    report = world.service.import_items(world.owner, numbered("ump", drafts), progress=seen.append)
+    report = world.service.import_items(world.owner, number_items("ump", drafts), progress=seen.append)
     assert (report.created, report.refused) == (451, 3)
     assert [refusal.number for refusal in report.refusals] == [2, 3, 4]
     assert seen
@@ -320,20 +320,20 @@ def test_a_file_that_breaks_off_leaves_what_was_begun_and_that_is_counted(world:
 
     report = Report()
     with pytest.raises(OSError, match="gone"):
-        world.service.import_items(world.owner, numbered("ump", breaking()), report=report)
+        world.service.import_items(world.owner, number_items("ump", breaking()), report=report)
     assert report.created == 2 * BATCH_LIMIT
     assert len(list(world.service.export(world.owner))) == 2 * BATCH_LIMIT
 
 
 def test_an_import_cannot_bring_records_of_another_owner(world: World) -> None:
     record = world.draft("theirs", scope={"owner": "bob"})
-    report = world.service.import_items(world.key("ada"), numbered("ump", [record]))
+    report = world.service.import_items(world.key("ada"), number_items("ump", [record]))
     assert [(r.code, report.created) for r in report.refusals] == [("forbidden_scope", 0)]
 
 
 @pytest.mark.requirement("UMP-2.6-import-provider")
 def test_an_import_says_where_it_came_from(world: World) -> None:
-    world.service.import_items(world.owner, numbered("ump", [{"kind": "semantic", "body": {"text": "apple"}}]))
+    world.service.import_items(world.owner, number_items("ump", [{"kind": "semantic", "body": {"text": "apple"}}]))
     provenance = world.recall("apple")[0].record["provenance"]
     assert provenance["actor_kind"] == "import"
     assert provenance["source"] == {"provider": "file"}

@@ -19,7 +19,7 @@ from memoranda.model.native import unwrap
 from memoranda.service.core.indexing import prepare
 from memoranda.service.core.lifecycle import append_next
 from memoranda.service.core.views import project_document
-from memoranda.service.exchange.importing import Item, numbered
+from memoranda.service.exchange.importing import Item, number_items
 from memoranda.service.exchange.report import Report
 from memoranda.standards import port as ports
 from memoranda.standards.oams.requests import ListRequest
@@ -125,7 +125,7 @@ def exported(wop: Wop, form: str) -> list[Item]:
     """Return the items of a file of this form."""
     service, owner = wop.service, wop.owner
     if form == "ump":
-        return list(numbered("ump", service.export(owner)))
+        return list(number_items("ump", service.export(owner)))
     if form == "oms":
         grains = enumerate(service.grains.export(owner))
         return [Item(form="oms", value=value, index=index, number=number) for number, (value, index) in grains]
@@ -194,7 +194,7 @@ def test_one_that_is_not_what_it_is_named_after_arrives_as_what_its_view_says(wo
     record.pop("integrity")
     record.pop("id")
     report = Report()
-    other.service.import_items(other.owner, list(numbered("ump", [record])), report=report)
+    other.service.import_items(other.owner, list(number_items("ump", [record])), report=report)
     assert report.refusals == []
     assert other.texts("ferry tide") == ["the ferry never sails"]
     with other.engine.read(other.owner.default_tenant) as snapshot:

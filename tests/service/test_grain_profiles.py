@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from memoranda.errors import InvalidInput, MemorandaError
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.standards.oms import grains as codec
 from tests.service.test_cal_evolve import run
 from tests.service.world import World, grain
@@ -16,7 +16,7 @@ from tests.standards.oms.test_grains import PHI
 
 
 def imported(world: World, fields: dict[str, Any]) -> object:
-    report = world.service.import_items(world.owner, numbered("oms", [codec.encode(fields).blob]))
+    report = world.service.import_items(world.owner, number_items("oms", [codec.encode(fields).blob]))
     if report.refusals:
         raise InvalidInput(report.refusals[0].message)
     return report

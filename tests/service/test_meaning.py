@@ -28,8 +28,8 @@ from memoranda.retrieval.vectors import encode
 from memoranda.service.core import embedding_queue
 from memoranda.service.core.embedding_queue import BATCH_LIMIT, EmbeddingQueue
 from memoranda.service.core.semantic_search import SemanticSearch
-from memoranda.storage.index import vectors, word_index
-from memoranda.storage.index.word_index import FAN_IN, WordIndex
+from memoranda.storage.index import segment_reader, vector_queue, word_index
+from memoranda.storage.index.word_index import MERGE_FAN_IN, WordIndex
 from tests.embedders import AT_HOME, FOREIGN, GARDEN, LETTERS, SIZE, by_letters, endpoint, letters, lined
 from tests.service.oams_verbs import Oams
 from tests.service.test_same_order import OTHERS, through_ump
@@ -125,17 +125,18 @@ def test_vectors_are_made_where_the_first_session_of_a_store_goes_on_at_its_end(
 ) -> None:
     """As in a store of 4,100 to 8,200 memories: all that is settled is of one session with what comes last."""
     # Segments of sixteen are large ones, with parts in rows of their own.
-    for name, value in (("SMALL_DOCS", FAN_IN), ("_FEW", 0), ("_INLINE_BYTES", 0)):
-        monkeypatch.setattr(word_index, name, value)
-    for number in range(FAN_IN + 3):
-        session = "first" if number in (0, FAN_IN + 2) else f"s{number}"
+    monkeypatch.setattr(segment_reader, "SMALL_SEGMENT_DOCS", MERGE_FAN_IN)
+    monkeypatch.setattr(word_index, "_ENCODED_PLAINLY", 0)
+    monkeypatch.setattr(word_index, "_INLINE_BYTES", 0)
+    for number in range(MERGE_FAN_IN + 3):
+        session = "first" if number in (0, MERGE_FAN_IN + 2) else f"s{number}"
         lettered.remember(f"word{number} of a kettle", kind="episodic", scope={"session": session})
     with lettered.engine.read(lettered.owner.default_tenant) as snapshot:
         index = WordIndex(snapshot._connection, snapshot._tenant_id, lettered.engine._memory.segments)  # type: ignore[attr-defined]
-        assert [len(each.facts) for each in index.segments()] == [FAN_IN + 3]
+        assert [len(each.columns) for each in index.segments()] == [MERGE_FAN_IN + 3]
     worked_off(lettered)
     assert waiting(lettered) == 0
-    assert len(lettered.recall("kettle", limit=50)) == FAN_IN + 3
+    assert len(lettered.recall("kettle", limit=50)) == MERGE_FAN_IN + 3
 
 
 def test_what_has_no_vector_yet_is_ranked_by_its_words(world: World) -> None:
@@ -414,11 +415,11 @@ def test_another_model_begins_anew_and_the_old_vectors_can_be_dropped(lettered: 
     queue = world.engine.vectors
     assert queue.waiting("another") == 1
     assert queue.claim("another", "me", world.now)
-    batch = queue.next("another", 10)
-    assert len(batch.found) == 1
+    batch = queue.next_batch("another", 10)
+    assert len(batch.versions) == 1
     assert queue.put("another", "me", batch, [], world.now)
     assert set(queue.models()) == {"letters", "another"}
-    while queue.drop("letters", 1):
+    while queue.delete_model("letters", 1):
         pass
     assert set(queue.models()) == {"another"}
     assert rows(world, "SELECT count(*) FROM vector") == [(0,)]
@@ -433,7 +434,7 @@ def test_one_process_at_a_time_makes_vectors(lettered: World) -> None:
     world.advance(60_000)
     # It was killed: nobody waits for it any longer.
     assert world.service.embedding.step()
-    stale = queue.next("letters", 10)
+    stale = queue.next_batch("letters", 10)
     assert not queue.put("letters", "another process", stale, [], world.now)
 
 
@@ -449,7 +450,7 @@ def test_a_failing_embedder_keeps_nobody_from_anything(caplog: pytest.LogCapture
         with pytest.raises(StoreUnavailable):
             world.service.embedding.step()
         assert waiting(world) == 1
-        assert "by its words alone" in caplog.text
+        assert "uses keywords only" in caplog.text
     finally:
         world.service.close()
 
@@ -538,7 +539,7 @@ def test_while_the_embedder_is_away_nothing_is_set_aside_and_it_is_told_since_wh
     # Another process knows it, too; of an error that is not ours no words, as they quote a memory.
     failure = EmbeddingQueue(world.context).failure()
     assert failure is not None
-    assert (failure.since, failure.tried, failure.error) == (since, since + 19_000, "RuntimeError")
+    assert (failure.since, failure.last_try, failure.error) == (since, since + 19_000, "RuntimeError")
     embedder.is_away = False
     worked_off(world)
     assert (waiting(world), queue.failure()) == (0, None)
@@ -551,14 +552,14 @@ def test_a_fault_of_the_store_with_one_version_keeps_nobody_else_without_vectors
     for number in range(BATCH_LIMIT):
         world.remember(f"kettle {number}")
     ((fifth,),) = rows(world, "SELECT version_id FROM version ORDER BY version_id LIMIT 1 OFFSET 4")
-    before = vectors._before
+    before = vector_queue._previous_versions
 
     def fails_with_one(index: WordIndex, version_ids: Sequence[int]) -> dict[int, int]:
         if fifth in version_ids:
             raise IndexError("as an empty segment did")
         return before(index, version_ids)
 
-    monkeypatch.setattr(vectors, "_before", fails_with_one)
+    monkeypatch.setattr(vector_queue, "_previous_versions", fails_with_one)
     worked_off(world)
     assert (waiting(world), with_vectors(world), world.service.embedding.count_set_aside()) == (0, BATCH_LIMIT - 1, 1)
 

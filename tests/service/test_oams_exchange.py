@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memoranda.encoding.json_text import dump, dump_pretty, parse
 from memoranda.model.instant import format_instant
 from memoranda.service.core.limits import Quotas
-from memoranda.service.exchange.importing import BATCH_LIMIT, numbered
+from memoranda.service.exchange.importing import BATCH_LIMIT, number_items
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.storage.sqlite.database import SqliteConnection
@@ -211,7 +211,7 @@ def test_a_line_over_the_quota_is_refused_and_the_rest_go_on() -> None:
 
 def test_many_lines_are_taken_in_in_batches_with_progress(oams: Oams) -> None:
     told: list[int] = []
-    lines = numbered("oams", (oams.complete(f"k{n}", f"tea {n}") for n in range(1, 2_502)))
+    lines = number_items("oams", (oams.complete(f"k{n}", f"tea {n}") for n in range(1, 2_502)))
     report = oams.world.service.import_items(oams.access, lines, progress=told.append)
     assert report.created == 2_501
     assert told == [*range(BATCH_LIMIT, 2_501, BATCH_LIMIT), 2_501]

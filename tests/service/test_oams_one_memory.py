@@ -17,7 +17,7 @@ from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import Conflict, GrainError, MemoryNotFound
 from memoranda.model.instant import format_instant
 from memoranda.model.native import NATIVE_KEY
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature as oms_signature
@@ -444,7 +444,7 @@ def test_a_record_of_another_owner_is_taken_in_only_by_adopting_it(world: World)
     (refusal,) = claimed.take_in(list(lines)).refusals
     assert refusal.code == "forbidden_scope"
     assert refusal.message.startswith(f"{lines[0][1]['namespace']} is under the owner hash of another tenant; adopt it")
-    items = numbered("oams", [memory for _, memory in lines])
+    items = number_items("oams", [memory for _, memory in lines])
     assert world.service.import_items(other, items, adopt=True).created == 1
     (record,) = world.service.export(other)
     # A record keeps its name, whichever form it came in.

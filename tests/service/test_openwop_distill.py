@@ -14,7 +14,7 @@ import pytest
 from memoranda.encoding import json_text
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, WorkflowError
 from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.service.openwop import schedule
 from memoranda.service.openwop.distill import ARCHIVE_RETENTION_DAYS, MAX_TOKEN_BUDGET
 from memoranda.service.openwop.workspace import INDEX_PATH
@@ -127,7 +127,7 @@ def test_in_another_store_an_archive_goes_with_its_sources_too(wop: Wop, standar
     wop.service.oams.store(wop.owner, tea)
     made = wop.wop.distill(wop.owner, "shop").entry
     other = Wop()
-    report = other.service.import_items(other.owner, numbered("ump", list(wop.service.export(wop.owner))))
+    report = other.service.import_items(other.owner, number_items("ump", list(wop.service.export(wop.owner))))
     assert (report.created, report.refused) == (4, 0)
     assert other.wop.get_entry(other.owner, "shop", made["id"]) == made
     goes: dict[str, Any] = {
@@ -180,7 +180,7 @@ def test_how_often_a_source_was_of_use_does_not_change_the_archive(wop: Wop) -> 
         for session in range(20):
             wop.engine.write(
                 wop.owner.default_tenant,
-                lambda unit, v=version, s=session: unit.feedback(v, "followed", f"s{s}", now=wop.now),  # type: ignore[misc]
+                lambda unit, v=version, s=session: unit.add_feedback(v, "followed", f"s{s}", now=wop.now),  # type: ignore[misc]
             )
         assert wop.wop.distill(wop.owner, REF, token_budget=budget).checksum == first.checksum
 

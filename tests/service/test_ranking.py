@@ -8,7 +8,7 @@ import pytest
 
 from memoranda.model.instant import format_instant
 from memoranda.model.selection import KeywordQuery, Selection
-from memoranda.retrieval.weights import GATE
+from memoranda.retrieval.weights import COVERAGE_GATE
 from memoranda.service.core.ranking import HALF_LIFE_MS, RELEVANCE, WEIGHTS
 from memoranda.standards.oms.mapping import text_of
 from memoranda.standards.oms.requests import FindRequest
@@ -230,7 +230,7 @@ def test_a_stray_word_answers_no_question_that_nothing_is_near_to() -> None:
         while world.service.embedding.step():
             pass
         stray = "trellis winners olympic hockey championship medals awarded stockholm"
-        assert 0.01 < covered_by(world, stray) < GATE
+        assert 0.01 < covered_by(world, stray) < COVERAGE_GATE
         assert world.texts(stray) == []
         # What covers more of the words does answer.
         assert world.texts("who painted the trellis green")[0] == "the trellis of bed 77 was painted green"

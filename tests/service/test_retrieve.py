@@ -306,11 +306,11 @@ def test_a_filter_that_leaves_few_of_many_finds_what_asking_all_of_them_finds(
     def found() -> list[str]:
         return world.texts("tea word2 word7", limit=5, filter={"kind": ["procedural"]})
 
-    for place in ("retrieval.retrievers", "retrieval.weights"):
-        monkeypatch.setattr(f"memoranda.{place}.LEG_LIMIT", 12)
+    for place in ("retrieval.retrievers", "storage.index.search"):
+        monkeypatch.setattr(f"memoranda.{place}.CANDIDATE_LIMIT", 12)
     expected = found()
-    monkeypatch.setattr("memoranda.storage.index.search._NARROW", 2)
-    monkeypatch.setattr("memoranda.storage.index.search._CHUNK", 16)
+    monkeypatch.setattr("memoranda.storage.index.search._SMALL_SELECTION", 2)
+    monkeypatch.setattr("memoranda.storage.index.search._PAGE_VERSIONS", 16)
     assert len(expected) == 5
     assert found() == expected
     world.service.close()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memoranda.service.core.access import Access
-from memoranda.service.exchange.importing import Item, numbered
+from memoranda.service.exchange.importing import Item, number_items
 from memoranda.service.exchange.report import Report
 from memoranda.standards.ump.record import Record
 from tests.service.world import World
@@ -30,7 +30,7 @@ def exported(world: World, *, history: bool = False) -> list[Record]:
 
 
 def take(world: World, records: Iterable[Any], access: Access | None = None, **options: Any) -> Report:
-    return world.service.import_items(access or world.owner, numbered("ump", records), **options)
+    return world.service.import_items(access or world.owner, number_items("ump", records), **options)
 
 
 def stated(world: World) -> list[str]:

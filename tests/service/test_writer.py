@@ -14,7 +14,7 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import NotFound
 from memoranda.model.instant import DAY_MS, format_instant
 from memoranda.model.selection import Selection
-from memoranda.service.exchange.importing import Item, numbered
+from memoranda.service.exchange.importing import Item, number_items
 from memoranda.service.exchange.report import Form
 from memoranda.service.openwop import commitments
 from memoranda.service.openwop.commitments import OVER_MS
@@ -247,7 +247,7 @@ def test_ten_thousand_memories_are_imported_revised_and_erased(wop: Wop) -> None
 
 def test_what_a_file_repeats_or_tells_once_more_is_compared_before_it_is_written(wop: Wop, probe: Probe) -> None:
     drafts = [{"kind": "semantic", "body": {"text": f"Server {n} uses port {n}."}} for n in range(1_000)]
-    assert wop.service.import_items(wop.owner, numbered("ump", drafts)).created == 1_000
+    assert wop.service.import_items(wop.owner, number_items("ump", drafts)).created == 1_000
     said = {
         "type": "belief",
         "subject": "server",
@@ -256,9 +256,9 @@ def test_what_a_file_repeats_or_tells_once_more_is_compared_before_it_is_written
         "created_at": 1_768_471_200_000,
     }
     grains = [encode({**said, "object": f"port {n}"}).blob for n in range(1_000)]
-    assert wop.service.import_items(wop.owner, numbered("oms", grains)).created == 1_000
+    assert wop.service.import_items(wop.owner, number_items("oms", grains)).created == 1_000
     wop.advance(1)
-    assert wop.service.import_items(wop.owner, numbered("ump", drafts)).merged == 1_000
+    assert wop.service.import_items(wop.owner, number_items("ump", drafts)).merged == 1_000
     forms: tuple[tuple[Form, list[object]], ...] = (
         ("ump", list(wop.service.export(wop.owner))),
         ("oms", [grain for grain, _ in wop.service.grains.export(wop.owner)]),
@@ -266,13 +266,13 @@ def test_what_a_file_repeats_or_tells_once_more_is_compared_before_it_is_written
     )
     for form, given in forms:
         # Nothing is written but that it was tried: so the writer may be held for next to nothing.
-        assert wop.service.import_items(wop.owner, numbered(form, given)).created == 0
+        assert wop.service.import_items(wop.owner, number_items(form, given)).created == 0
         assert (form, probe.slow) == (form, [])
 
 
 def test_a_fact_that_a_file_tells_again_and_again_is_one_memory(wop: Wop) -> None:
     draft = {"kind": "semantic", "body": {"text": "Server 1 uses port 1."}}
-    report = wop.service.import_items(wop.owner, numbered("ump", [draft] * 20))
+    report = wop.service.import_items(wop.owner, number_items("ump", [draft] * 20))
     assert (report.created, report.merged) == (1, 19)
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
         assert snapshot.measure_usage()[0] == 1
@@ -284,7 +284,7 @@ def test_a_key_that_a_file_brings_twice_is_revised_twice(wop: Wop) -> None:
     wop.service.import_items(wop.owner, [Item(form="oams", value=memory)])
     wop.advance(1_000)
     later = [{**memory, "value": f"It moved {n}.", "updated_at": format_instant(wop.now + n)} for n in range(3)]
-    assert wop.service.import_items(wop.owner, numbered("oams", later)).updated == 3
+    assert wop.service.import_items(wop.owner, number_items("oams", later)).updated == 3
     with wop.engine.read(wop.owner.default_tenant) as snapshot:
         (found,) = snapshot.load_page(Selection(), limit=9, now=wop.now)
         history = list(snapshot.iterate_history(snapshot.load_versions([found.version_id])[0].memory_id))
@@ -309,7 +309,7 @@ def test_what_was_written_between_comparing_and_writing_is_compared_again(wop: W
         return begun(tenant, work)
 
     wop.engine.start_write = between  # type: ignore[method-assign, assignment]
-    report = wop.service.import_items(wop.owner, numbered("ump", [draft]))
+    report = wop.service.import_items(wop.owner, number_items("ump", [draft]))
     assert (report.created, report.merged) == (1, 0)
     report = wop.service.import_items(wop.owner, [Item(form="oams", value=memory)])
     assert (report.unchanged, report.forgotten) == (0, 1)

@@ -15,7 +15,7 @@ import pytest
 from memoranda import Memoranda
 from memoranda.errors import StoreUnavailable
 from memoranda.opening import open_service
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.service.service import Service
 from memoranda.settings import Settings, load_settings
 from memoranda.standards.oms.grains import encode
@@ -41,8 +41,8 @@ def fill(service: Service) -> None:
     me = service.gate.local()
     drafts = [{"kind": "semantic", "body": {"text": f"the crane lifts {number} tons"}} for number in range(60)]
     blobs = [encode(grain(NOW + number, object=f"tea {number}")).blob for number in range(30)]
-    assert service.import_items(me, numbered("ump", drafts)).created == 60
-    assert service.import_items(me, numbered("oms", blobs)).created == 30
+    assert service.import_items(me, number_items("ump", drafts)).created == 60
+    assert service.import_items(me, number_items("oms", blobs)).created == 30
     m = Memoranda(service, me)
     assert len(m.oams.batch_store([{"key": f"k{number}", "value": f"cup {number}"} for number in range(30)])) == 30
     changed, forgotten, erased = (each.id for each in m.recall("crane lifts", limit=3))

@@ -123,8 +123,8 @@ def _same(one: World, other: World, **more: Any) -> None:
 
 def _is_asked(world: World) -> bool:
     """Whether this process keeps no numbers, but only where they stand."""
-    kept = world.engine._memory.matrices._kept
-    return bool(kept) and all(type(known) is vectors.VectorPlaces for _, known in kept.values())
+    kept = world.engine._memory.vectors._entries
+    return bool(kept) and all(type(known) is vectors.VectorPositions for _, known in kept.values())
 
 
 # --- the same is found ---------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _vectors(world: World) -> Iterator[Any]:
     tenant = world.owner.default_tenant
     with world.engine._database.open_snapshot(tenant) as connection:
         whose = (connection, tenant, connection.memo[tenant][0])
-        yield world.engine._memory.matrices.of(*whose, LETTERS.model, SIZE, Age(0, 0), world.engine._cipher)
+        yield world.engine._memory.vectors.matrix(*whose, LETTERS.model, SIZE, Age(0, 0), world.engine._cipher)
 
 
 def test_a_node_follows_what_another_writes_and_erases(address: str, opened: ExitStack) -> None:
@@ -264,7 +264,7 @@ def test_a_model_that_is_dropped_takes_them_along(address: str, opened: ExitStac
     clear = _node(opened, address)
     clear.remember("the kettle is blue")
     _work_off(clear)
-    while clear.engine.vectors.drop(LETTERS.model, 10):
+    while clear.engine.vectors.delete_model(LETTERS.model, 10):
         pass
     assert _count(address) == 0
     assert _ask(address, "SELECT model_id FROM clear_progress") == [(0,)]

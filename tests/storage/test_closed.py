@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memoranda.storage.index.search import Memory
+from memoranda.storage.index.caches import SearchCache
 from tests.service.world import World
 
 
@@ -19,9 +19,9 @@ def world() -> Iterator[World]:
     made.service.close()
 
 
-def closed(world: World, memory: Memory) -> list[list[int]]:
+def closed(world: World, memory: SearchCache) -> list[list[int]]:
     with world.engine.read(world.owner.default_tenant) as snapshot:
-        found = memory.closed(snapshot._connection, snapshot._tenant_id, snapshot._closing_seq)  # type: ignore[attr-defined]
+        found = memory.closed_versions(snapshot._connection, snapshot._tenant_id, snapshot._closing_seq)  # type: ignore[attr-defined]
         return [[int(each) for each in row] for row in found]
 
 
@@ -34,7 +34,7 @@ ACTS = st.lists(st.tuples(st.sampled_from(["remember", "revise", "forget", "eras
 def test_what_is_known_and_what_changed_is_what_is_read_anew(acts: list[tuple[str, int]]) -> None:
     world = World()
     kept = [world.remember(f"note {number}") for number in range(3)]
-    memory = Memory()
+    memory = SearchCache()
     try:
         for place, (act, number) in enumerate(acts):
             name = kept[number % len(kept)]
@@ -47,14 +47,14 @@ def test_what_is_known_and_what_changed_is_what_is_read_anew(acts: list[tuple[st
                 world.forget(name, hard=act == "erase")
                 kept.remove(name)
                 kept.append(world.remember(f"another {place}"))
-            assert closed(world, memory) == closed(world, Memory())
+            assert closed(world, memory) == closed(world, SearchCache())
     finally:
         world.service.close()
 
 
 def test_writing_alone_reads_nothing_again(world: World) -> None:
     world.forget(world.remember("one"))
-    memory = Memory()
+    memory = SearchCache()
     assert closed(world, memory) != []
     with world.engine.read(world.owner.default_tenant) as snapshot:
         before = snapshot._closing_seq  # type: ignore[attr-defined]

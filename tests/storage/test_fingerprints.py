@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memoranda.model.memory import Projection
 from memoranda.retrieval.analysis import WORDS_LIMIT, analyse
-from memoranda.retrieval.languages import NUMBERS
+from memoranda.retrieval.languages import LANGUAGE_NUMBERS
 from memoranda.storage.crypto import fingerprints
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from tests.storage.contract import projection
@@ -22,13 +22,13 @@ SAID = "Fahrräder the parse_instant HTTPServer tea teas 杭州西湖 книги
 def found(prints: Fingerprints, tenant: str, text: str) -> tuple[dict[int, int], int, int]:
     read: Projection = projection(text)
     indexed = prints.indexed(tenant, read)
-    return dict(indexed.words), indexed.length, indexed.language
+    return dict(indexed.term_frequencies), indexed.length, indexed.language
 
 
 def analysed(prints: Fingerprints, tenant: str, text: str) -> tuple[dict[int, int], int, int]:
     words, language, beginnings = analyse(text)
     numbers = {prints.term(tenant, word): times for word, times in Counter(words).items()}
-    return {**numbers, **{prints.term(tenant, each): 1 for each in beginnings}}, len(words), NUMBERS[language]
+    return {**numbers, **{prints.term(tenant, each): 1 for each in beginnings}}, len(words), LANGUAGE_NUMBERS[language]
 
 
 @given(st.lists(st.sampled_from(SAID) | st.text(max_size=8), max_size=8).map(" ".join), st.sampled_from(("ada", "bob")))

@@ -204,7 +204,7 @@ def test_vectors_are_made_of_everything_though_it_is_committed_in_another_order(
         assert may_end.wait(HANG_SECONDS)
 
     def waiting() -> list[str]:
-        return [each.tenant for each in there.vectors.next("m", 9).found]
+        return [each.tenant for each in there.vectors.next_batch("m", 9).versions]
 
     there.vectors.claim("m", "me", NOW)
     with ThreadPoolExecutor(1) as pool:
@@ -242,7 +242,7 @@ def test_vectors_are_made_of_what_is_committed_last_though_what_began_before_has
         assert may_end.wait(HANG_SECONDS)
 
     def waiting() -> list[str]:
-        return [each.tenant for each in there.vectors.next("m", 9).found]
+        return [each.tenant for each in there.vectors.next_batch("m", 9).versions]
 
     for engine, owner in ((here, "ada"), (there, "bob")):
         engine.write(owner, lambda unit: append(unit, "before"))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from memoranda.service.verify import reindex
-from memoranda.storage.index import reindexing
-from memoranda.storage.index.word_index import FAN_IN
+from memoranda.storage.index.verification import WordIndexVerification
+from memoranda.storage.index.word_index import MERGE_FAN_IN
 from tests.service.world import World, grain
 
 
@@ -23,7 +23,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def filled(world: World) -> list[str]:
     """Memories of every standard, some of them revised, forgotten and erased."""
-    kept = [world.remember(f"Die Äpfel von Baum {number}", kind="episodic") for number in range(FAN_IN + 3)]
+    kept = [world.remember(f"Die Äpfel von Baum {number}", kind="episodic") for number in range(MERGE_FAN_IN + 3)]
     world.revise(kept[0], body={"text": "Ada: parse_instant raises"})
     world.forget(kept[1])
     world.forget(kept[2], hard=True)
@@ -48,7 +48,7 @@ def test_the_index_of_every_standard_is_what_its_documents_say(world: World) -> 
     assert problems(world) == ()
     before = {text: world.texts(text) for text in ("apfel", "parseInstant", "tea", "clé")}
     assert all(before.values())
-    assert reindex(world.service.context) > FAN_IN
+    assert reindex(world.service.context) > MERGE_FAN_IN
     assert problems(world) == ()
     assert {text: world.texts(text) for text in before} == before
 
@@ -57,8 +57,8 @@ def test_what_is_of_an_older_analysis_is_found_and_made_anew_once(world: World) 
     filled(world)
     assert reindex(world.service.context, outdated=True) == 0
     run(world, "UPDATE segment SET analysis = 1")
-    assert problems(world) == ("the word index is of an older analysis",)
-    assert reindex(world.service.context, outdated=True) > FAN_IN
+    assert problems(world) == ("the word index is outdated: run `memoranda reindex`",)
+    assert reindex(world.service.context, outdated=True) > MERGE_FAN_IN
     assert problems(world) == ()
     assert reindex(world.service.context, outdated=True) == 0
 
@@ -67,9 +67,9 @@ def test_segments_that_are_lost_are_missed_and_made_anew(world: World) -> None:
     filled(world)
     run(world, "DELETE FROM segment")
     (missed,) = problems(world)
-    assert missed.startswith("the word index is not what the documents say")
+    assert missed.startswith("the word index differs from the documents")
     assert world.texts("apfel") == []
-    assert reindex(world.service.context) > FAN_IN
+    assert reindex(world.service.context) > MERGE_FAN_IN
     assert problems(world) == ()
     assert world.texts("apfel")
 
@@ -77,7 +77,7 @@ def test_segments_that_are_lost_are_missed_and_made_anew(world: World) -> None:
 def test_damage_is_found_and_mended(world: World) -> None:
     filled(world)
     run(world, "UPDATE segment SET data = x'00'")
-    assert problems(world) == ("the word index is damaged: `memoranda reindex` makes it anew",)
+    assert problems(world) == ("the word index is damaged: run `memoranda reindex` to rebuild it",)
     reindex(world.service.context)
     assert problems(world) == ()
     assert world.texts("parse_instant") == ["Ada: parse_instant raises"]
@@ -85,17 +85,17 @@ def test_damage_is_found_and_mended(world: World) -> None:
 
 def test_what_is_written_meanwhile_is_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(world)
-    entries = reindexing.Reindexing._entries
+    entries = WordIndexVerification._entries
     written: list[str] = []
 
     def slow(self: Any, *args: Any) -> Any:
         found = entries(self, *args)
-        if len(written) < FAN_IN:
+        if len(written) < MERGE_FAN_IN:
             # Enough for a merge, so that the pieces are others than those that were read.
             written.append(world.remember(f"pear {len(written)}", kind="episodic"))
         return found
 
-    monkeypatch.setattr(reindexing.Reindexing, "_entries", slow)
+    monkeypatch.setattr(WordIndexVerification, "_entries", slow)
     reindex(world.service.context)
     monkeypatch.undo()
     assert written

@@ -9,11 +9,11 @@ import pytest
 
 from memoranda.errors import StoreCorrupt
 from memoranda.retrieval import segment
-from memoranda.retrieval.entry import Entry, Indexed
+from memoranda.retrieval.entry import IndexedText, IndexEntry
 from memoranda.storage.engine.database import Connection
-from memoranda.storage.index import word_index
-from memoranda.storage.index.search import Memory
-from memoranda.storage.index.word_index import FAN_IN, SMALL_DOCS, SegmentCache, SegmentName, WordIndex
+from memoranda.storage.index import segment_reader, word_index
+from memoranda.storage.index.caches import SearchCache
+from memoranda.storage.index.word_index import MERGE_FAN_IN, SMALL_SEGMENT_DOCS, SegmentCache, SegmentKey, WordIndex
 from tests.service.world import World
 
 
@@ -24,78 +24,78 @@ def world() -> Iterator[World]:
     made.service.close()
 
 
-def names(world: World) -> list[SegmentName]:
+def names(world: World) -> list[SegmentKey]:
     with world.engine.read(world.owner.default_tenant) as snapshot:
-        index = WordIndex(snapshot._connection, snapshot._tenant_id, Memory().segments)  # type: ignore[attr-defined]
-        return index.names()
+        index = WordIndex(snapshot._connection, snapshot._tenant_id, SearchCache().segments)  # type: ignore[attr-defined]
+        return index.segment_keys()
 
 
 def test_many_writes_leave_few_segments_and_every_word_is_found(world: World) -> None:
-    for number in range(3 * FAN_IN + 5):
+    for number in range(3 * MERGE_FAN_IN + 5):
         world.remember(f"apple word{number}", kind="episodic")
     found = names(world)
-    assert sum(each.docs for each in found) == 3 * FAN_IN + 5
+    assert sum(each.docs for each in found) == 3 * MERGE_FAN_IN + 5
     assert len(found) == 3 + 5
-    for number in (0, FAN_IN - 1, FAN_IN, 3 * FAN_IN + 4):
+    for number in (0, MERGE_FAN_IN - 1, MERGE_FAN_IN, 3 * MERGE_FAN_IN + 4):
         assert world.texts(f"word{number}") == [f"apple word{number}"]
 
 
 def test_large_segments_are_merged_outside_the_writers_turn(world: World) -> None:
     world.remember("so that the tenant is there")
-    engine, segments = world.engine, Memory().segments
+    engine, segments = world.engine, SearchCache().segments
     with engine.read(world.owner.default_tenant) as snapshot:
         tenant_id = snapshot._tenant_id  # type: ignore[attr-defined]
 
-    def entry(number: int) -> Entry:
-        return Entry(version_id=1_000 + number, space=1, indexed=Indexed({7: 1, 1_000 + number: 1}, 2))
+    def entry(number: int) -> IndexEntry:
+        return IndexEntry(version_id=1_000 + number, space=1, text=IndexedText({7: 1, 1_000 + number: 1}, 2))
 
     def write(start: int, connection: Connection) -> None:
         entries = [entry(number) for number in range(start, start + 500)]
         WordIndex(connection, tenant_id, segments).add_entries(entries)
 
-    for start in range(0, FAN_IN * 500, 500):
+    for start in range(0, MERGE_FAN_IN * 500, 500):
         engine._database.write(partial(write, start))
     # Too large for a unit of work.
-    assert engine._database.write(lambda c: WordIndex(c, tenant_id, segments).tidy(limit=SMALL_DOCS))
+    assert engine._database.write(lambda c: WordIndex(c, tenant_id, segments).merge_overdue(limit=SMALL_SEGMENT_DOCS))
     engine._untidy.add(tenant_id)
     engine.merge_large_segments()
-    assert [each.docs for each in names(world)] == [FAN_IN * 500 + 1]
+    assert [each.docs for each in names(world)] == [MERGE_FAN_IN * 500 + 1]
     with engine.read(world.owner.default_tenant) as snapshot:
         (found,) = WordIndex(snapshot._connection, tenant_id, segments).segments()  # type: ignore[attr-defined]
         everywhere, once = found.find(7), found.find(1_000 + 4_321)
         assert everywhere is not None
         assert once is not None
-        assert len(everywhere[0]) == FAN_IN * 500
+        assert len(everywhere[0]) == MERGE_FAN_IN * 500
         places, counts = once
-        assert (found.facts.versions[places].tolist(), counts.tolist()) == ([5_321], [1])
+        assert (found.columns.versions[places].tolist(), counts.tolist()) == ([5_321], [1])
         assert found.find(5) is found.find(999_999) is None
 
 
 def test_what_is_erased_leaves_its_segment(world: World) -> None:
-    kept = [world.remember(f"apple word{number}", kind="episodic") for number in range(FAN_IN + 2)]
+    kept = [world.remember(f"apple word{number}", kind="episodic") for number in range(MERGE_FAN_IN + 2)]
     total = sum(each.docs for each in names(world))
-    for name in (kept[0], kept[FAN_IN // 2], kept[-1]):
+    for name in (kept[0], kept[MERGE_FAN_IN // 2], kept[-1]):
         world.forget(name, hard=True)
     assert sum(each.docs for each in names(world)) == total - 3
     assert world.texts("word0") == []
     assert world.texts("word1") == ["apple word1"]
-    assert SMALL_DOCS > FAN_IN
+    assert SMALL_SEGMENT_DOCS > MERGE_FAN_IN
 
 
 def test_reading_after_every_write_keeps_one_copy_of_what_was_read(world: World) -> None:
-    for number in range(2 * FAN_IN):
+    for number in range(2 * MERGE_FAN_IN):
         world.remember(f"apple word{number}", kind="episodic")
         assert world.texts(f"word{number}") == [f"apple word{number}"]
     cache = world.engine._memory.segments
-    assert len(cache._kept) <= 3
-    assert cache._size == sum(size for _, size in cache._kept.values())
+    assert len(cache._entries) <= 3
+    assert cache._size == sum(size for _, size in cache._entries.values())
 
 
 def test_a_segment_of_the_largest_size_is_not_made_larger(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_index, "LARGEST_DOCS", FAN_IN)
-    for number in range(2 * FAN_IN * FAN_IN):
+    monkeypatch.setattr(word_index, "LARGEST_SEGMENT_DOCS", MERGE_FAN_IN)
+    for number in range(2 * MERGE_FAN_IN * MERGE_FAN_IN):
         world.remember(f"apple word{number}", kind="episodic")
-    assert {each.docs for each in names(world)} == {FAN_IN}
+    assert {each.docs for each in names(world)} == {MERGE_FAN_IN}
 
 
 @pytest.mark.parametrize("value", ["x'00'", "substr(data, 1, length(data) - 3)"])
@@ -127,7 +127,7 @@ def test_neighbours_are_found_across_segments(world: World, monkeypatch: pytest.
         world.remember(text, kind="episodic", scope=scope, time=times)
 
     # As if each were a large one, with its parts in rows of their own.
-    monkeypatch.setattr(word_index, "_FEW", 0)
+    monkeypatch.setattr(word_index, "_ENCODED_PLAINLY", 0)
     monkeypatch.setattr(word_index, "_INLINE_BYTES", 0)
     for number in range(60):
         turn(number)
@@ -135,7 +135,7 @@ def test_neighbours_are_found_across_segments(world: World, monkeypatch: pytest.
     assert len(whole) > 10
     # The same segments, of which all that have more than so many are large now.
     for size in (1, 4, 16):
-        monkeypatch.setattr(word_index, "SMALL_DOCS", size)
+        monkeypatch.setattr(segment_reader, "SMALL_SEGMENT_DOCS", size)
         world.engine._memory.segments = SegmentCache()
         assert found() == whole
 
@@ -144,7 +144,7 @@ def test_a_long_session_whose_turns_came_in_any_order_is_searched(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was written last may have been said first, in a segment that is cut through the session."""
-    monkeypatch.setattr(word_index, "_FEW", 0)
+    monkeypatch.setattr(word_index, "_ENCODED_PLAINLY", 0)
     monkeypatch.setattr(word_index, "_INLINE_BYTES", 0)
     monkeypatch.setattr(segment, "CUT_LIMIT", 2)
     for number in range(40):
@@ -152,15 +152,15 @@ def test_a_long_session_whose_turns_came_in_any_order_is_searched(
         times = {"created": at, "observed": at, "valid_from": at}
         world.remember(f"lighthouse {number}", kind="episodic", scope={"session": "one"}, time=times)
     for size in (1, 4, 16):
-        monkeypatch.setattr(word_index, "SMALL_DOCS", size)
+        monkeypatch.setattr(segment_reader, "SMALL_SEGMENT_DOCS", size)
         world.engine._memory.segments = SegmentCache()
         assert len(world.recall("lighthouse", limit=50)) == 40
 
 
 def test_of_an_index_that_is_written_to_only_the_last_state_is_kept(world: World) -> None:
-    kept = world.engine._memory.segments._kept
+    kept = world.engine._memory.segments._entries
     counts = []
-    for number in range(3 * FAN_IN):
+    for number in range(3 * MERGE_FAN_IN):
         world.remember(f"tea {number}")
         assert world.recall("tea")
         counts.append(len(kept))
@@ -170,10 +170,10 @@ def test_of_an_index_that_is_written_to_only_the_last_state_is_kept(world: World
 def test_a_write_leaves_what_was_found_out_of_settled_segments(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """And where nothing is written for a while all segments are one, in which the same is found."""
     # As if each were a large one, with its parts in rows of their own.
-    monkeypatch.setattr(word_index, "_FEW", 0)
+    monkeypatch.setattr(word_index, "_ENCODED_PLAINLY", 0)
     monkeypatch.setattr(word_index, "_INLINE_BYTES", 0)
-    monkeypatch.setattr(word_index, "SMALL_DOCS", FAN_IN)
-    monkeypatch.setattr(word_index, "_QUIET", 4)
+    monkeypatch.setattr(segment_reader, "SMALL_SEGMENT_DOCS", MERGE_FAN_IN)
+    monkeypatch.setattr(segment_reader, "_QUERIES_BEFORE_JOIN", 4)
 
     def write(number: int) -> None:
         world.remember(f"apple word{number}", kind="episodic", scope={"session": f"s{number // 2}"})
@@ -181,20 +181,20 @@ def test_a_write_leaves_what_was_found_out_of_settled_segments(world: World, mon
     def segments() -> list[int]:
         with world.engine.read(world.owner.default_tenant) as snapshot:
             index = WordIndex(snapshot._connection, snapshot._tenant_id, world.engine._memory.segments)  # type: ignore[attr-defined]
-            return [id(each.facts) for each in index.segments()]
+            return [id(each.columns) for each in index.segments()]
 
-    for number in range(2 * FAN_IN + 4):
+    for number in range(2 * MERGE_FAN_IN + 4):
         write(number)
     first, second = segments()
     write(100)
     assert segments()[0] == first
     assert segments()[1] != second
     found = [each.record["id"] for each in world.recall("apple word3 word35", limit=50)]
-    assert len(found) == 2 * FAN_IN + 5
+    assert len(found) == 2 * MERGE_FAN_IN + 5
     for _ in range(3):
         segments()
     assert len(segments()) == 1
     assert [each.record["id"] for each in world.recall("apple word3 word35", limit=50)] == found
     write(101)
     assert len(segments()) == 2
-    assert len(world.recall("apple", limit=50)) == 2 * FAN_IN + 6
+    assert len(world.recall("apple", limit=50)) == 2 * MERGE_FAN_IN + 6

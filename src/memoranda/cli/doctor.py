@@ -107,7 +107,7 @@ def _check_embeddings(service: Service) -> CheckResult:
     queue, model = service.embedding, service.context.semantic_search.model
     count, aside, failure = queue.count_waiting(), queue.count_set_aside(), queue.failure()
     if failure is not None:
-        since, last = format_instant(failure.since), format_instant(failure.tried)
+        since, last = format_instant(failure.since), format_instant(failure.last_try)
         return CheckResult(
             subject="semantic search",
             ok=False,
@@ -129,7 +129,7 @@ def _check_embeddings(service: Service) -> CheckResult:
 
 def _check_clear_vectors(service: Service) -> Iterator[CheckResult]:
     """Report unencrypted vectors on PostgreSQL, which only pgvector needs."""
-    vectors = service.context.engine.vectors.in_clear()
+    vectors = service.context.engine.vectors.clear_copies()
     if vectors is None or not (vectors.is_wanted or vectors.copies):
         return
     subject = "unencrypted vectors"
@@ -219,7 +219,7 @@ def _check_store(settings: Settings) -> Iterator[CheckResult]:
     try:
         credential = _check_credential(service, settings)
         report = service.verify_store()
-        due = service.due()
+        due = service.count_due()
         vectors = [_check_embeddings(service), *_check_clear_vectors(service)]
     except MemorandaError as error:
         yield CheckResult(subject="store", ok=False, seen=str(error), mend=_RESTORE)

@@ -150,6 +150,6 @@ def drop(
             raise InvalidInput(f"{model} is in use; choose another embedder first")
         if model not in service.context.engine.vectors.models():
             raise InvalidInput(f"there are no vectors of {model}")
-        while service.context.engine.vectors.drop(model, _DROPPED_AT_ONCE):
+        while service.context.engine.vectors.delete_model(model, _DROPPED_AT_ONCE):
             pass
     run.answer({"dropped": model}, lambda: line(f"the vectors of {model} are deleted"))

@@ -78,6 +78,7 @@ class Distill(SuiteRequest):
     """A request to distil texts or the entries of a ref."""
 
     token_budget: Annotated[int, Meta(ge=1)] | None = None
+    # Any, not object: msgspec would look for a parser of `object`.
     sources: Annotated[list[Any], Meta(max_length=MAX_SEEDS)] | UnsetType = UNSET
     index_emitted: bool = True
     include_secret_canary: bool = False

@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from memoranda.encoding.bases import base64_encode
 from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, Unsupported
-from memoranda.service.exchange.adoption import Renaming
-from memoranda.service.exchange.ancestry import missing_successor
-from memoranda.service.exchange.importing import Item, Part
+from memoranda.library.remote_verbs import RemoteVerbs
+from memoranda.service.exchange.adoption import NamespaceMapping
+from memoranda.service.exchange.ancestry import missing_successor_warning
+from memoranda.service.exchange.importing import ImportPart, Item
 from memoranda.service.exchange.report import Refusal, Report
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oms.manifest import DEFAULT
@@ -29,7 +30,7 @@ from memoranda.standards.ump.requests import MAX_IMPORT
 _BATCH_BYTES: Final = 1_048_576
 
 
-SendPart = Callable[..., Part]
+SendPart = Callable[..., ImportPart]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,9 @@ class RemoteImport:
         self._label = label
         self._progress = progress
         self._report = report if report is not None else Report()
-        self._renaming: Renaming | None = None
+        self._renaming: NamespaceMapping | None = None
         if adopt or into is not None:
-            self._renaming = Renaming(into=into, tenant=own_tenant())
+            self._renaming = NamespaceMapping(into=into, tenant=own_tenant())
         self._name: str | None = None
         self._waiting: list[tuple[str, str]] = []
         # Names of the items sent, among which successors are looked for.
@@ -83,7 +84,7 @@ class RemoteImport:
             self._send(batch)
         for where, successor in self._waiting:
             if successor not in self._sent:
-                self._report.warn(where, missing_successor(successor))
+                self._report.warn(where, missing_successor_warning(successor))
         return self._report
 
     def _readable(self, items: Iterable[Item]) -> Iterator[Item | Refused]:
@@ -162,6 +163,20 @@ def item_document(item: Item) -> dict[str, Any]:
     if item.index is not DEFAULT:
         document["index"] = item.index.portable_fields()
     return document
+
+
+def send_part(
+    verbs: RemoteVerbs, items: Iterable[Item], into: Namespace | None, **how: Any
+) -> ImportPart:
+    """Send one part of an import in one request, and return the server's answer to it."""
+    answer = verbs._document(
+        "import_part",
+        items=[item_document(item) for item in items],
+        into=None if into is None else str(into),
+        **how,
+    )
+    waiting = [(item["where"], item["successor"]) for item in answer["waiting"]]
+    return ImportPart(report=Report.of(answer["report"]), name=answer["import"], waiting=waiting)
 
 
 def _name(item: Item) -> str | None:

@@ -14,6 +14,7 @@ from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.model.selection import Reason
 from memoranda.service.core.feed import ChangeEvent, FeedPage
 from memoranda.service.core.ranking import RankedRecord
+from memoranda.service.exchange.import_records import UndoneImport
 from memoranda.service.exchange.report import Report
 from memoranda.service.ump.browse import Stats
 from memoranda.service.ump.redact import BesidePage, Suspect, SuspectBeside, SuspectPage
@@ -32,8 +33,7 @@ from memoranda.standards.ump.rules import drop_original
 from memoranda.standards.ump.shapes import Record
 
 if TYPE_CHECKING:
-    from memoranda.service.exchange.import_records import UndoneImport
-    from memoranda.service.exchange.importing import Item, Part
+    from memoranda.service.exchange.importing import ImportPart, Item
     from memoranda.standards.oams.namespace import Namespace
 
 Progress = Callable[[int], None]
@@ -237,24 +237,16 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
 
     def import_part(
         self, items: Iterable[Item], *, into: Namespace | None = None, **how: Any
-    ) -> Part:
+    ) -> ImportPart:
         """Import one part of a longer import."""
-        from memoranda.library.remote_import import item_document
-        from memoranda.service.exchange.importing import Part
+        from memoranda.library.remote_import import send_part
 
-        documents = [item_document(item) for item in items]
-        answer = self._document(
-            "import_part", items=documents, into=None if into is None else str(into), **how
-        )
-        waiting = [(item["where"], item["successor"]) for item in answer["waiting"]]
-        return Part(report=Report.of(answer["report"]), name=answer["import"], waiting=waiting)
+        return send_part(self, items, into, **how)
 
     def undo_import(
         self, name: str | None = None, *, progress: Progress | None = None
     ) -> UndoneImport:
         """Undo an import; by default the last."""
-        from memoranda.service.exchange.import_records import UndoneImport
-
         answer = self._document("undo_import", name=name)
         undone = UndoneImport(id=answer.pop("import"), **answer)
         _report_progress(progress, undone.forgotten + undone.restored + undone.left)

@@ -17,14 +17,14 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from memoranda.retrieval.languages import (
-    CODES,
     ENGLISH,
-    LITTLE_WORDS,
+    STEMMED_LANGUAGES,
+    STOP_WORDS,
+    detect_language,
     fold,
-    known_language,
-    language_of,
-    little_words,
+    language_code,
     stem,
+    stop_words,
 )
 
 # Changed with whatever changes what a segment says of a text: what was indexed under another is indexed anew.
@@ -36,7 +36,7 @@ WORDS_LIMIT: Final = 20_000
 # A question has few words; a pasted page is cut.
 QUESTION_WORDS_LIMIT: Final = 64
 # By so many letters it is known how a word begins.
-BEGINNING_CHARS: Final = 3
+PREFIX_CHARS: Final = 3
 
 WORD: Final = re.compile(r"[^\W_]+")
 # The same in ASCII and in small letters, where it is sooner found.
@@ -61,10 +61,10 @@ _CONTRACTED: Final = re.compile(r"(?<=\w)['’](?:s|t|d|m|re|ve|ll)\b", re.IGNOR
 _MARKS: Final = ".,;:!?\"'()…“”‘’"
 _MARKED: Final = re.compile(f"[{_MARKS}]")
 # `pnp*` in a question.
-STARRED: Final = re.compile(rf"(?<!\S)([^\W_]{{{BEGINNING_CHARS},{WORD_CHARS_LIMIT}}})\*(?!\S)")
+PREFIX_QUERY: Final = re.compile(rf"(?<!\S)([^\W_]{{{PREFIX_CHARS},{WORD_CHARS_LIMIT}}})\*(?!\S)")
 
 
-class Word(NamedTuple):
+class QueryWord(NamedTuple):
     """A word of a question: what it may be spelt like in the index."""
 
     terms: tuple[str, ...]
@@ -72,42 +72,42 @@ class Word(NamedTuple):
     is_optional: bool = False
 
 
-class Analysed(NamedTuple):
+class AnalysedText(NamedTuple):
     """A text as it is indexed: its search words in order, repeats kept, and the language they were read in."""
 
     words: list[str]
     language: str
     # How its words begin, as they are written.
-    beginnings: frozenset[str] = frozenset()
+    prefixes: frozenset[str] = frozenset()
 
 
-def words(text: str) -> list[str]:
+def keywords(text: str) -> list[str]:
     """The search words of a text, in order, repeats kept."""
     return analyse(text).words
 
 
-def analyse(text: str, language: str = "") -> Analysed:
+def analyse(text: str, language: str = "") -> AnalysedText:
     """A memory's text; `language` is what the memory says of itself."""
-    said, wholes, spoken = tokens_of(text, language)
+    said, wholes, spoken = tokenize(text, language)
     found: list[str] = []
     beginnings: set[str] = set()
     for token in said:
-        terms, start = spelt(token, spoken)
+        terms, start = terms_of_token(token, spoken)
         found.extend(terms)
         beginnings.add(start)
         if len(found) >= WORDS_LIMIT:
             break
-    return Analysed([*found, *wholes][:WORDS_LIMIT], spoken, frozenset(beginnings))
+    return AnalysedText([*found, *wholes][:WORDS_LIMIT], spoken, frozenset(beginnings))
 
 
-def tokens_of(text: str, language: str = "") -> tuple[list[str], list[str], str]:
+def tokenize(text: str, language: str = "") -> tuple[list[str], list[str], str]:
     """The words of a memory's text as they stand there, in small letters and without the little ones; its names as a
     whole; and its language.
     """
     tokens, wholes = _split(text)
     folded = tokens if text.isascii() else [fold(token) for token in tokens]
-    spoken = (known_language(language) if language else "") or language_of(folded, text)
-    left_out = little_words(spoken)
+    spoken = (language_code(language) if language else "") or detect_language(folded, text)
+    left_out = stop_words(spoken)
     return (
         [token for token, plain in zip(tokens, folded, strict=True) if plain not in left_out],
         wholes,
@@ -115,13 +115,13 @@ def tokens_of(text: str, language: str = "") -> tuple[list[str], list[str], str]
     )
 
 
-def spelt(token: str, language: str) -> tuple[list[str], str]:
+def terms_of_token(token: str, language: str) -> tuple[list[str], str]:
     """The search words of a word, mostly one, and that of how it begins."""
     plain = fold(token)
-    return _terms(token, plain, language), beginning(plain)
+    return _terms(token, plain, language), prefix_term(plain)
 
 
-def said(text: str) -> str:
+def normalised_text(text: str) -> str:
     """What a text says, by which two are known to say the same: but for case, spaces and the marks around words."""
     parts = text.casefold().split()
     if _MARKED.search(text) is not None:
@@ -130,26 +130,26 @@ def said(text: str) -> str:
 
 
 @cache
-def unspaced() -> re.Pattern[str]:
+def unspaced_pattern() -> re.Pattern[str]:
     """Letters of what is written without spaces. So many of them take a while, and most texts have none."""
     return re.compile(_UNSPACED)
 
 
-def beginning(word: str) -> str:
+def prefix_term(word: str) -> str:
     """The search word of all words that begin so; no word has a star."""
-    return f"{word[:BEGINNING_CHARS]}*"
+    return f"{word[:PREFIX_CHARS]}*"
 
 
-def asked(text: str, languages: Iterable[str] = CODES) -> list[Word]:
+def query_words(text: str, languages: Iterable[str] = STEMMED_LANGUAGES) -> list[QueryWord]:
     """The words of a question, as memories in some languages may spell them."""
     tokens, wholes = _split(text)
     folded = [fold(token) for token in tokens]
-    left_out = little_words(language_of(folded, text, least=1))
+    left_out = stop_words(detect_language(folded, text, minimum=1))
     spoken, starred = (
         dict.fromkeys((ENGLISH, *languages)),
-        {fold(each) for each in STARRED.findall(text)},
+        {fold(each) for each in PREFIX_QUERY.findall(text)},
     )
-    found: dict[Word, None] = {}
+    found: dict[QueryWord, None] = {}
     for token, plain in zip(tokens, folded, strict=True):
         if plain not in left_out:
             # As it is spelt, and as whoever has no accents on their keyboard would.
@@ -160,20 +160,20 @@ def asked(text: str, languages: Iterable[str] = CODES) -> list[Word]:
             ]
             # What is cut into pairs is spelt one way.
             some = (tuple(dict.fromkeys(terms)) for terms in zip(*spelt, strict=False))
-            found.update({Word(terms, plain in starred): None for terms in some})
-    found.update({Word((whole,), is_optional=True): None for whole in wholes})
+            found.update({QueryWord(terms, plain in starred): None for terms in some})
+    found.update({QueryWord((whole,), is_optional=True): None for whole in wholes})
     return list(found)[:QUESTION_WORDS_LIMIT]
 
 
-def plain_words(text: str) -> list[str]:
+def english_keywords(text: str) -> list[str]:
     """The words of a text by the rules of English alone, by which consolidation compares statements."""
-    found = (token for token in WORD.findall(fold(text)) if token not in LITTLE_WORDS[ENGLISH])
+    found = (token for token in WORD.findall(fold(text)) if token not in STOP_WORDS[ENGLISH])
     return [term for token in found for term in _terms(token, token, ENGLISH)][:WORDS_LIMIT]
 
 
-def sought(text: str) -> frozenset[str]:
+def query_terms(text: str) -> frozenset[str]:
     """Every spelling of every word of a question, in any language."""
-    return frozenset(term for word in asked(text) for term in word.terms)
+    return frozenset(term for word in query_words(text) for term in word.terms)
 
 
 def _split(text: str) -> tuple[list[str], list[str]]:
@@ -194,7 +194,7 @@ def _split(text: str) -> tuple[list[str], list[str]]:
 
 
 def _terms(token: str, folded: str, language: str) -> list[str]:
-    if not token.isascii() and unspaced().search(folded):
+    if not token.isascii() and unspaced_pattern().search(folded):
         return _cut(token, language)
     if token.isdigit() and token.isascii():
         # Numbers are the same in every language, and too many to be kept for each.
@@ -206,7 +206,7 @@ def _cut(token: str, language: str) -> list[str]:
     """Split a word into its spaced and its unspaced parts."""
     parts: list[str] = []
     end = 0
-    for run in unspaced().finditer(token):
+    for run in unspaced_pattern().finditer(token):
         if run.start() > end:
             parts.append(stem(token[end : run.start()], language))
         characters = run[0]
@@ -224,57 +224,61 @@ _PHRASE: Final = re.compile(f"[{_QUOTES}]([^{_QUOTES}]{{1,200}})[{_QUOTES}]")
 _LIMIT: Final = 8
 
 
-class Exact(NamedTuple):
+class ExactTerms(NamedTuple):
     """The phrases and the beginnings of words in a question, as `plain` writes them."""
 
     phrases: tuple[str, ...] = ()
-    beginnings: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
     # Whether the question asks for nothing else.
-    is_all: bool = False
+    is_exclusive: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.phrases or self.beginnings)
+        return bool(self.phrases or self.prefixes)
 
-    def holds(self, text: str) -> bool:
+    def matches(self, text: str) -> bool:
         """Whether a text holds all of it."""
-        written = plain(text)
+        written = searchable_text(text)
         return all(has_phrase(written, each) for each in self.phrases) and all(
-            has_beginning(written, each) for each in self.beginnings
+            has_prefix(written, each) for each in self.prefixes
         )
 
-    def refuses(self, text: str) -> bool:
+    def rejects(self, text: str) -> bool:
         """Whether a text cannot answer a question of nothing else."""
-        return self.is_all and not self.holds(text)
+        return self.is_exclusive and not self.matches(text)
 
 
-def exact_in(question: str) -> Exact:
+def exact_terms(question: str) -> ExactTerms:
     """What a question asks for letter by letter."""
-    phrases = [phrase for match in _PHRASE.finditer(question) if (phrase := plain(match[1]))]
+    phrases = [
+        phrase for match in _PHRASE.finditer(question) if (phrase := searchable_text(match[1]))
+    ]
     rest = _PHRASE.sub(" ", question)
-    beginnings = [fold(match[1]) for match in STARRED.finditer(rest)]
-    others = [fold(word) for word in WORD.findall(STARRED.sub(" ", rest))]
-    is_all = all(word in little_words(language_of(others, rest, least=1)) for word in others)
-    return Exact(
+    beginnings = [fold(match[1]) for match in PREFIX_QUERY.finditer(rest)]
+    others = [fold(word) for word in WORD.findall(PREFIX_QUERY.sub(" ", rest))]
+    is_all = all(word in stop_words(detect_language(others, rest, minimum=1)) for word in others)
+    return ExactTerms(
         tuple(dict.fromkeys(phrases))[:_LIMIT],
         tuple(dict.fromkeys(beginnings))[:_LIMIT],
         is_all and bool(phrases or beginnings),
     )
 
 
-def plain(text: str) -> str:
+def searchable_text(text: str) -> str:
     """A text as its words, folded, with a space between two; every sign of a script without spaces is one."""
-    spaced = unspaced().sub(
+    spaced = unspaced_pattern().sub(
         lambda run: f" {' '.join(run[0])} ", unicodedata.normalize("NFKC", text)
     )
     return " ".join(fold(word) for word in WORD.findall(spaced))
 
 
-def has_phrase(written: str, phrase: str) -> bool:
-    return f" {phrase} " in f" {written} "
+def has_phrase(text: str, phrase: str) -> bool:
+    """Return True if a searchable text has a phrase; both as `searchable_text` returns them."""
+    return f" {phrase} " in f" {text} "
 
 
-def has_beginning(written: str, beginning: str) -> bool:
-    return f" {beginning}" in f" {written}"
+def has_prefix(text: str, prefix: str) -> bool:
+    """Return True if a word of a searchable text begins with a prefix."""
+    return f" {prefix}" in f" {text}"
 
 
 # --- names

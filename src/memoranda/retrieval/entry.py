@@ -1,7 +1,7 @@
-"""A version as it goes into the word index, and how a few of them are written there.
+"""Index entries: what the word index stores of a version, and their encoding without NumPy.
 
-Most units of work write one version. Arrays would cost more than that is worth, so this is done without them; the bytes
-are those of a segment (`segment.py`).
+Most transactions write one version. NumPy would take longer to import than the encoding takes, so this module encodes
+a few versions with `struct`; the bytes are those that `segment.Segment` would have.
 """
 
 from __future__ import annotations
@@ -10,105 +10,123 @@ from collections.abc import Mapping, Sequence
 from struct import pack
 from typing import Final, NamedTuple
 
-# Bits of `marks`: who may see a version, whether others are shown only a part of it, and whether it is true from when
-# it was observed on and nothing says until when.
+# Bits of `IndexEntry.flags`. LASTING_BIT: valid since its observation, without an end.
 VISIBILITY_BITS: Final = {"private": 1, "shared": 2, "public": 4}
 REDACTED_BIT: Final = 8
 LASTING_BIT: Final = 16
-# What of them is about who sees it.
-EYES_BITS: Final = 15
+# The bits of visibility and redaction: two versions with the same bits have the same audience.
+AUDIENCE_BITS: Final = 15
 
-# What fits into the bytes that a length and a count have.
+# Words: the greatest length that fits into the two bytes of a length.
 LENGTH_LIMIT: Final = 65_535
-COUNT_LIMIT: Final = 255
+# Occurrences: the greatest term frequency that fits into its byte.
+FREQUENCY_LIMIT: Final = 255
 
 
-class Indexed(NamedTuple):
-    """What a text is found by: its words and how often it says each, who speaks in it, whom it is about, in which
-    language that is, and what it says as a whole.
-    """
+class IndexedText(NamedTuple):
+    """A text as it is indexed. Terms and names are keyed hashes, 0 for none."""
 
-    words: Mapping[int, int]
+    term_frequencies: Mapping[int, int]
+    # The number of its words.
     length: int
     speaker: int = 0
     subject: int = 0
+    # The number of its language (`languages`).
     language: int = 0
-    # Whatever has the same says the same.
-    said: int = 0
+    # The hash of the normalised text, equal for duplicates.
+    text_hash: int = 0
 
 
-NOTHING: Final = Indexed({}, 0)
+NO_TEXT: Final = IndexedText({}, 0)
 
 
-def marks_of(visibility: str, *, redacted: bool, lasting: bool) -> int:
-    return (
-        VISIBILITY_BITS[visibility]
-        | (REDACTED_BIT if redacted else 0)
-        | (LASTING_BIT if lasting else 0)
-    )
+def flags_of(visibility: str, *, redacted: bool, lasting: bool) -> int:
+    """Return the flags of a version."""
+    redacted_bit = REDACTED_BIT if redacted else 0
+    lasting_bit = LASTING_BIT if lasting else 0
+    return VISIBILITY_BITS[visibility] | redacted_bit | lasting_bit
 
 
-class Entry(NamedTuple):
-    """A version as it goes into a segment."""
+class IndexEntry(NamedTuple):
+    """What a segment stores of a version. Space, user, agent and session are keyed hashes, 0 for none."""
 
     version_id: int
     space: int
     user: int = 0
     agent: int = 0
     session: int = 0
-    at: int = 0
-    marks: int = 1
-    indexed: Indexed = NOTHING
+    # Time of observation, in Unix milliseconds.
+    observed: int = 0
+    flags: int = 1
+    text: IndexedText = NO_TEXT
 
 
-def encode(entries: Sequence[Entry]) -> bytes:
-    """The facts and the postings of some versions, in the order of their ids."""
+class StoredVector(NamedTuple):
+    """The vectors of a version as the store returns them, decrypted."""
+
+    # The position in the table of vectors, which ascends in the order of storing.
+    position: int
+    version_id: int
+    # The previous version of the session; 0 if there is none, -1 if it was erased.
+    context_id: int
+    data: bytes
+    # The vector with the end of the previous text; of a standalone text, the vector of the second model.
+    context_data: bytes | None
+
+
+def encode_segment(entries: Sequence[IndexEntry]) -> bytes:
+    """Encode versions, given in the order of their ids, as a segment of one block."""
     count = len(entries)
-    facts = (
+    columns = (
         pack(f"<{count}q", *(entry.version_id for entry in entries)),
         pack(f"<{count}Q", *(entry.space for entry in entries)),
         pack(f"<{count}Q", *(entry.user for entry in entries)),
         pack(f"<{count}Q", *(entry.agent for entry in entries)),
         pack(f"<{count}Q", *(entry.session for entry in entries)),
-        pack(f"<{count}Q", *(entry.indexed.speaker for entry in entries)),
-        pack(f"<{count}Q", *(entry.indexed.subject for entry in entries)),
-        pack(f"<{count}Q", *(entry.indexed.said for entry in entries)),
-        pack(f"<{count}q", *(entry.at for entry in entries)),
-        pack(f"<{count}H", *(min(entry.indexed.length, LENGTH_LIMIT) for entry in entries)),
-        bytes(entry.marks for entry in entries),
-        bytes(entry.indexed.language for entry in entries),
+        pack(f"<{count}Q", *(entry.text.speaker for entry in entries)),
+        pack(f"<{count}Q", *(entry.text.subject for entry in entries)),
+        pack(f"<{count}Q", *(entry.text.text_hash for entry in entries)),
+        pack(f"<{count}q", *(entry.observed for entry in entries)),
+        pack(f"<{count}H", *(min(entry.text.length, LENGTH_LIMIT) for entry in entries)),
+        bytes(entry.flags for entry in entries),
+        bytes(entry.text.language for entry in entries),
     )
-    return b"".join((*facts, *(_postings_of_one(entries[0]) if count == 1 else _postings(entries))))
+    postings = _encode_postings_of_one(entries[0]) if count == 1 else _encode_postings(entries)
+    return b"".join((*columns, *postings))
 
 
-def _postings_of_one(entry: Entry) -> tuple[bytes, ...]:
-    """The same as of several; a version may have twenty thousand words, and whoever writes holds up others."""
-    words = entry.indexed.words
-    distinct = sorted(words)
-    count = len(distinct)
+def _encode_postings_of_one(entry: IndexEntry) -> tuple[bytes, ...]:
+    """Encode the postings of one version; faster than `_encode_postings`, since a text may have 20,000 words."""
+    frequencies = entry.text.term_frequencies
+    terms = sorted(frequencies)
+    count = len(terms)
     return (
         pack("<II", count, count),
-        pack(f"<{count}Q", *distinct),
+        pack(f"<{count}Q", *terms),
         pack(f"<{count + 1}I", *range(count + 1)),
         bytes(4 * count),
-        bytes([min(words[word], COUNT_LIMIT) for word in distinct]),
+        bytes([min(frequencies[term], FREQUENCY_LIMIT) for term in terms]),
     )
 
 
-def _postings(entries: Sequence[Entry]) -> tuple[bytes, ...]:
-    found = ((place, entry.indexed.words.items()) for place, entry in enumerate(entries))
-    postings = sorted((word, place, times) for place, words in found for word, times in words)
-    distinct: list[int] = []
+def _encode_postings(entries: Sequence[IndexEntry]) -> tuple[bytes, ...]:
+    """Encode the postings of several versions."""
+    postings = sorted(
+        (term, row, frequency)
+        for row, entry in enumerate(entries)
+        for term, frequency in entry.text.term_frequencies.items()
+    )
+    terms: list[int] = []
     starts: list[int] = []
-    for number, (word, _, _) in enumerate(postings):
-        if not distinct or distinct[-1] != word:
-            distinct.append(word)
-            starts.append(number)
+    for index, (term, _, _) in enumerate(postings):
+        if not terms or terms[-1] != term:
+            terms.append(term)
+            starts.append(index)
     starts.append(len(postings))
     return (
-        pack("<II", len(distinct), len(postings)),
-        pack(f"<{len(distinct)}Q", *distinct),
+        pack("<II", len(terms), len(postings)),
+        pack(f"<{len(terms)}Q", *terms),
         pack(f"<{len(starts)}I", *starts),
-        pack(f"<{len(postings)}i", *(place for _, place, _ in postings)),
-        bytes(min(times, COUNT_LIMIT) for _, _, times in postings),
+        pack(f"<{len(postings)}i", *(row for _, row, _ in postings)),
+        bytes(min(frequency, FREQUENCY_LIMIT) for _, _, frequency in postings),
     )

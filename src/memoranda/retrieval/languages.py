@@ -42,10 +42,10 @@ _STEMMERS: Final = {
     "ca": "catalan",
     "id": "indonesian",
 }
-NUMBERS: Final = {code: number for number, code in enumerate(_STEMMERS)}
-CODES: Final = tuple(_STEMMERS)
+LANGUAGE_NUMBERS: Final = {code: number for number, code in enumerate(_STEMMERS)}
+STEMMED_LANGUAGES: Final = tuple(_STEMMERS)
 # All that are searched as they are written: those with a stemmer, and those that are cut into pairs.
-LANGUAGES: Final = tuple(sorted((*CODES, "ja", "ko", "th", "zh")))
+LANGUAGES: Final = tuple(sorted((*STEMMED_LANGUAGES, "ja", "ko", "th", "zh")))
 _ALIASES: Final = {"nb": "no", "nn": "no"}
 # By the name of one of a text's letters, where a script is of one language or of most who write it.
 _SCRIPTS: Final = {
@@ -132,13 +132,13 @@ def fold(text: str) -> str:
 
 
 # Folded, as they are looked for; a memory's little words of its language and of English are left out.
-LITTLE_WORDS: Final = {code: frozenset(map(fold, text.split())) for code, text in _LITTLE.items()}
-_LEFT_OUT: Final = {code: found | LITTLE_WORDS[ENGLISH] for code, found in LITTLE_WORDS.items()}
+STOP_WORDS: Final = {code: frozenset(map(fold, text.split())) for code, text in _LITTLE.items()}
+_LEFT_OUT: Final = {code: found | STOP_WORDS[ENGLISH] for code, found in STOP_WORDS.items()}
 
 
 def _speakers() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for code, held in LITTLE_WORDS.items():
+    for code, held in STOP_WORDS.items():
         for word in held:
             found[word] = (*found.get(word, ()), code)
     return found
@@ -148,23 +148,23 @@ def _speakers() -> dict[str, tuple[str, ...]]:
 _SPEAKERS: Final = _speakers()
 
 
-def little_words(language: str) -> frozenset[str]:
+def stop_words(language: str) -> frozenset[str]:
     """What is left out of a text in a language."""
-    return _LEFT_OUT.get(language, LITTLE_WORDS[ENGLISH])
+    return _LEFT_OUT.get(language, STOP_WORDS[ENGLISH])
 
 
-def known_language(tag: str) -> str:
+def language_code(tag: str) -> str:
     """The language that a tag such as "de-CH" or "German" stands for; empty where there is no stemmer of it."""
     code = tag.strip().lower().replace("_", "-").partition("-")[0]
     code = _ALIASES.get(code, code)
     return (
         code
-        if code in NUMBERS
+        if code in LANGUAGE_NUMBERS
         else next((each for each, name in _STEMMERS.items() if name == code), "")
     )
 
 
-def language_of(folded: Iterable[str], text: str, *, least: int = 2) -> str:
+def detect_language(folded: Iterable[str], text: str, *, minimum: int = 2) -> str:
     """The language of a text by its folded words, and by its script where it is not the Latin one.
 
     It is English unless another language knows more of its little words, and at least so many of them.
@@ -178,14 +178,14 @@ def language_of(folded: Iterable[str], text: str, *, least: int = 2) -> str:
                 if script != "LATIN":
                     break
     spoken = [codes for word in folded if (codes := _SPEAKERS.get(word))]
-    if len(spoken) < least:
+    if len(spoken) < minimum:
         return ENGLISH
     counts: dict[str, int] = {}
     for codes in spoken:
         for code in codes:
             counts[code] = counts.get(code, 0) + 1
     best = max(counts, key=lambda code: (counts[code], code), default=ENGLISH)
-    return best if counts.get(best, 0) >= max(least, counts.get(ENGLISH, 0) + 1) else ENGLISH
+    return best if counts.get(best, 0) >= max(minimum, counts.get(ENGLISH, 0) + 1) else ENGLISH
 
 
 _thread: Final = threading.local()

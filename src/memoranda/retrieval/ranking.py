@@ -1,7 +1,16 @@
-"""Which versions answer a question, best first: by their words, their neighbours, persons, dates and sessions.
+"""The ranking of versions for a query: candidates from four retrievers, fused with other evidence into one score.
 
-All numbers of a ranking come from what the scope lets through: how many there are, how many hold a word, how long they
-are. What a caller may not see is in none of them.
+1. Retrievers (`retrievers`) score the rows of each segment: keywords in the text (`text`) and in its window, the text
+   with the previous and the next one of its session (`window`); the similarity of the embedding (`meaning`) and of the
+   embedding that includes the end of the previous text (`context`).
+2. Their rows, and the rows beside them in a session, are the candidates. They are numbered through all segments, in the
+   order in which they were written.
+3. A score is the weighted sum of parts (`Weights`): the four retrievers, the neighbours, the person and the time that
+   the query names, the best score in the session, and the length of the text.
+4. Duplicates of a better candidate are moved behind the best `DEDUPLICATION_LIMIT`.
+
+All statistics (number of texts, term frequencies, lengths) are those of the rows that the caller may see, so invisible
+versions influence no score.
 """
 
 from __future__ import annotations
@@ -10,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,598 +28,691 @@ from numpy.typing import NDArray
 
 from memoranda.retrieval.entry import REDACTED_BIT
 from memoranda.retrieval.retrievers import (
-    Indexes,
-    Leg,
-    Searched,
-    WordLegs,
-    among,
-    distinct,
-    meaning_legs,
+    KeywordRetrievers,
+    RetrieverScores,
+    RowIndexes,
+    SearchedSegment,
+    is_in_sorted,
+    similarity_scores,
+    sorted_unique,
 )
-from memoranda.retrieval.segment import Facts, Flags, Floats, union
+from memoranda.retrieval.segment import Flags, Floats, VersionColumns, union
 from memoranda.retrieval.weights import (
-    COVERED,
-    FOLD_LIMIT,
-    GATE,
+    COVERAGE_BONUS,
+    COVERAGE_GATE,
+    DEDUPLICATION_LIMIT,
     LENGTH_LIMIT,
-    TOPIC_DATE,
-    TOPIC_PERSON,
+    SESSION_DATE_WEIGHT,
+    SESSION_PERSON_WEIGHT,
     WITH_MEANING,
     WORDS_ONLY,
     TimeSpan,
     Weights,
 )
 
-_FAR_DOWN: Final = 1e-4
+# The scores of one retriever, one item per segment.
+ScoresBySegment: TypeAlias = list[RetrieverScores]
+Scores: TypeAlias = NDArray[np.float64]
+
+# Factor of the plain BM25 score: it only decides between candidates whose parts are all equal.
+_TIE_BREAK: Final = 1e-4
+# Digits after the point: beyond these, scores differ only by the order of summation.
 _SCORE_DIGITS: Final = 12
-_NONE: Final = np.zeros(0, np.int64)
-# By how many words a text has.
-_LENGTHS: Final = np.log1p(np.arange(LENGTH_LIMIT + 1, dtype=np.float32))
-# A score takes as many bits as a place leaves of 64.
+_NO_ROWS: Final = np.zeros(0, np.int64)
+# The value of the part `length`, by the number of words.
+_LENGTH_VALUES: Final = np.log1p(np.arange(LENGTH_LIMIT + 1, dtype=np.float32))
+# A sort key of 64 bits: 38 bits for the score, 26 for the number of the candidate.
 _SCORE_UNITS: Final = float((1 << 38) - 1)
-_PLACE_BITS: Final = np.uint64(26)
-LEGS: Final = ("text", "window", "meaning", "context")
-# What a score loses because a better one says the same.
+_CANDIDATE_BITS: Final = np.uint64(26)
+_CANDIDATE_MASK: Final = np.uint64((1 << 26) - 1)
+RETRIEVERS: Final = ("text", "window", "meaning", "context")
+# The name of the part by which the score of a duplicate is reduced.
 REPEATED: Final = "repeated"
-_UNCHANGED: Final[Mapping[str, float]] = MappingProxyType({})
+_NO_CHANGES: Final[Mapping[str, float]] = MappingProxyType({})
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """What may come back, as far as a segment can tell; None: anything."""
+class SegmentScope(msgspec.Struct, frozen=True, kw_only=True):
+    """A filter by the columns of a segment; None matches any value. Scopes are given by their hashes."""
 
     space: int | None = None
     user: int | None = None
     agent: int | None = None
     session: int | None = None
-    # The bits of the visibilities that may be seen.
-    marks: int | None = None
+    # The bits of the accepted visibilities.
+    visibility_bits: int | None = None
     redacted: bool | None = None
-    # What is by or of one of these, or of nobody.
+    # Matches rows of these users, and rows without a user.
     users: tuple[int, ...] | None = None
 
-    def mask(self, facts: Facts) -> Flags:
-        found = np.ones(len(facts), np.bool_)
+    def matches(self, columns: VersionColumns) -> Flags:
+        """Return a flag for each row: True if it passes the filter."""
+        flags = np.ones(len(columns), np.bool_)
         for column, wanted in (
-            (facts.spaces, self.space),
-            (facts.users, self.user),
-            (facts.agents, self.agent),
-            (facts.sessions, self.session),
+            (columns.spaces, self.space),
+            (columns.users, self.user),
+            (columns.agents, self.agent),
+            (columns.sessions, self.session),
         ):
             if wanted is not None:
-                found &= column == np.uint64(wanted)
-        if self.marks is not None:
-            found &= (facts.marks & self.marks) != 0
+                flags &= column == np.uint64(wanted)
+        if self.visibility_bits is not None:
+            flags &= (columns.flags & self.visibility_bits) != 0
         if self.redacted is not None:
-            found &= ((facts.marks & REDACTED_BIT) != 0) == self.redacted
+            flags &= ((columns.flags & REDACTED_BIT) != 0) == self.redacted
         if self.users is not None:
-            found &= np.isin(facts.users, np.array((0, *self.users), np.uint64))
-        return found
+            flags &= np.isin(columns.users, np.array((0, *self.users), np.uint64))
+        return flags
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked: the fingerprints of its words, of the names among them, and the times it means."""
+class RankingQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A query: the hashes of its words and of the names among them, and the time spans that it means."""
 
     words: tuple[int, ...]
     names: tuple[int, ...] = ()
     spans: tuple[TimeSpan, ...] = ()
 
 
-class Rows:
-    """What comes back of all segments, one behind the other in the order written: each is known by its row."""
+class Candidates:
+    """The candidates of all segments, numbered from 0 in the order in which they were written."""
 
-    def __init__(self, held: Sequence[Indexes]) -> None:
-        self._held = held
-        self._starts = [0, *accumulate(map(len, held))]
+    def __init__(self, rows: Sequence[RowIndexes]) -> None:
+        """Number the candidates, given by their rows in each segment in ascending order."""
+        self._rows = rows
+        self._starts = [0, *accumulate(map(len, rows))]
 
     def __len__(self) -> int:
         return self._starts[-1]
 
-    def find(self, segment: int, places: Indexes) -> tuple[Indexes, Indexes]:
-        """The rows of some places of a segment, and which of those places have one."""
-        held = self._held[segment]
-        if not len(held):
-            return places[:0], places[:0]
-        at = held.searchsorted(places)
-        found = (held.take(at, mode="clip") == places).nonzero()[0]
-        return at.take(found) + self._starts[segment], found
+    def find(self, segment: int, rows: RowIndexes) -> tuple[RowIndexes, RowIndexes]:
+        """Return the candidates among some rows of a segment, and the indexes of these rows in `rows`."""
+        own_rows = self._rows[segment]
+        if not len(own_rows):
+            return rows[:0], rows[:0]
+        positions = own_rows.searchsorted(rows)
+        indexes = (own_rows.take(positions, mode="clip") == rows).nonzero()[0]
+        return positions.take(indexes) + self._starts[segment], indexes
 
-    def places(self, rows: Indexes) -> list[Indexes]:
-        """In each segment the places of some rows, which are in order."""
-        cuts = rows.searchsorted(self._starts).tolist()
-        parts = zip(self._held, self._starts, cuts, cuts[1:], strict=False)
-        return [places.take(rows[first:last] - start) for places, start, first, last in parts]
+    def split_by_segment(self, candidates: RowIndexes) -> list[RowIndexes]:
+        """Return the rows of some candidates, in ascending order, for each segment."""
+        cuts = candidates.searchsorted(self._starts).tolist()
+        parts = zip(self._rows, self._starts, cuts, cuts[1:], strict=False)
+        return [rows.take(candidates[first:last] - start) for rows, start, first, last in parts]
 
-    def all(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """A column of the segments, of every row."""
-        found = [column.take(places) for column, places in zip(columns, self._held, strict=True)]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+    def values(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return the values of all candidates in a column, given once per segment."""
+        parts = [column.take(rows) for column, rows in zip(columns, self._rows, strict=True)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def take(self, columns: Sequence[NDArray[Any]], rows: Indexes) -> NDArray[Any]:
-        """A column of the segments, of some rows."""
+    def take(self, columns: Sequence[NDArray[Any]], candidates: RowIndexes) -> NDArray[Any]:
+        """Return the values of some candidates in a column, given once per segment."""
         if len(columns) == 1:
-            return columns[0].take(self._held[0].take(rows))
-        found: NDArray[Any] | None = None
-        for column, places, start in zip(columns, self._held, self._starts, strict=False):
-            if len(places):
-                # Of rows of other segments anything.
-                own = column.take(places.take(rows - start, mode="clip"))
-                found = own if found is None else np.where(rows < start, found, own)
-        return np.zeros(0, columns[0].dtype) if found is None else found
+            return columns[0].take(self._rows[0].take(candidates))
+        values: NDArray[Any] | None = None
+        for column, rows, start in zip(columns, self._rows, self._starts, strict=False):
+            if len(rows):
+                # Candidates of other segments get an arbitrary value, which a later or earlier segment replaces.
+                own = column.take(rows.take(candidates - start, mode="clip"))
+                values = own if values is None else np.where(candidates < start, values, own)
+        return np.zeros(0, columns[0].dtype) if values is None else values
 
 
-class Column(NamedTuple):
-    """A part of scores: of those of which it is not nothing, by their rows; None: of every row."""
+class ScorePart(NamedTuple):
+    """A part of the scores: values for some candidates, 0 for the others. `candidates` None: values for all."""
 
-    rows: Indexes | None
+    candidates: RowIndexes | None
     values: NDArray[Any]
 
-    def at(self, row: int) -> float:
-        return float(self.values[row] if self.rows is None else self.values[self.rows == row].sum())
+    def value_of(self, candidate: int) -> float:
+        """Return the value of one candidate."""
+        if self.candidates is None:
+            return float(self.values[candidate])
+        return float(self.values[self.candidates == candidate].sum())
 
-    def rank(self, part: float, size: int) -> int:
-        """The place of so much among all, of which there are so many."""
-        nothing = size - len(self.values) if part < 0 else 0
-        return 1 + nothing + int(np.count_nonzero(self.values > part))
+    def rank(self, value: float, size: int) -> int:
+        """Return the rank of a value by this part alone, among `size` candidates; 1 is the best."""
+        zeros = size - len(self.values) if value < 0 else 0
+        return 1 + zeros + int(np.count_nonzero(self.values > value))
 
-    def weighed(self, weight: float) -> Column:
-        return Column(self.rows, weight * self.values)
+    def weighted(self, weight: float) -> ScorePart:
+        """Return this part times a weight."""
+        return ScorePart(self.candidates, weight * self.values)
 
     def add_to(self, scores: NDArray[Any]) -> None:
-        if self.rows is None:
+        """Add the values to an array of all candidates' scores."""
+        if self.candidates is None:
             scores += self.values
         else:
-            scores[self.rows] += self.values
+            scores[self.candidates] += self.values
 
 
 class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
-    """Everything that holds a word of the question or is near to it; best first, as far as that is asked for.
+    """The matching versions, ordered by score as far as requested.
 
-    What no leg says anything of, not even of what stands beside it, differs only in its length: as long as what is
-    asked for is better than any of those can be, they are only counted.
+    A match that neither a retriever scored nor a neighbour helps differs from others only by its length. Such matches
+    are counted, but scored only if a requested result could be one of them (`complete`).
     """
 
+    # The number of matches.
     size: int
-    # How much of the question the best one covers, or how near it is, from 0 to 1.
-    covered: float
-    # Whether anything is near enough, or has enough of the words, to be an answer.
-    is_answered: bool
-    # What each score is made of, by the names of the weights: they add up to it.
-    signals: dict[str, Column]
-    # The rows by which the scores of all were made: the best of each leg.
-    _decisive: Indexes
-    _rows: Rows
-    _scores: NDArray[np.float64]
-    _segments: Sequence[Searched]
-    _words: WordLegs
-    # What is not among the rows has no better score; None: everything is.
-    _rest: float | None
-    # The same of everything.
-    _make_whole: Callable[[], Ranking]
+    # The share of the query words that the best match covers, or its similarity if that is higher; from 0 to 1.
+    coverage: float
+    # False if no match is relevant enough to be an answer.
+    has_answer: bool
+    # The parts of the scores, by the names of their weights. Their sum is the score.
+    signals: dict[str, ScorePart]
+    # The candidates that a retriever scored. Their scores set the scale of all others.
+    _decisive: RowIndexes
+    _candidates: Candidates
+    _scores: Scores
+    _segments: Sequence[SearchedSegment]
+    _keywords: KeywordRetrievers
+    # No match that is not a candidate scores higher; None if every match is a candidate.
+    _uncounted_bound: float | None
+    # Builds the ranking with every match as a candidate.
+    _rank_completely: Callable[[], Ranking]
 
     @cached_property
-    def _first(self) -> Indexes:
-        """The rows of the best, so far as nothing else comes between them; of those that say the same the first keeps
-        its place, and the others come behind whatever else is among the best, or not at all.
-        """
-        first = _best_first(self._scores, FOLD_LIMIT + 1)
-        best = first[:FOLD_LIMIT]
-        if self._rest is not None:
-            best = best[: int(np.count_nonzero(self._scores.take(best) > self._rest))]
-        said = self._rows.take([each.facts.said for each in self._segments], best)
-        named = [each for each in said.tolist() if each]
-        if len(set(named)) == len(named):
-            return first if self._rest is None else best
-        is_repeat = said != 0
-        is_repeat[np.unique(said, return_index=True)[1]] = False
-        if self._rest is not None:
-            others: Indexes = best[~is_repeat]
-            return others
-        return self._folded(first, is_repeat)
+    def _best(self) -> RowIndexes:
+        """The best candidates in order, up to the first position that a match without a score might take.
 
-    def _folded(self, first: Indexes, is_repeat: Flags) -> Indexes:
-        """The same of everything: the scores of repeats are made less, and a part of them says so."""
-        best, scores = first[:FOLD_LIMIT], self._scores
-        repeats, others = best[is_repeat], best[~is_repeat]
-        # Evenly between the last of the best and the first of the rest.
-        least, rest = (
-            scores[best[-1]],
-            scores[first[FOLD_LIMIT]] if len(first) > FOLD_LIMIT else 0.0,
+        Of duplicates the best one keeps its position. The others are left out, or follow the best candidates if every
+        match is a candidate.
+        """
+        candidates = _best_candidates(self._scores, DEDUPLICATION_LIMIT + 1)
+        best = candidates[:DEDUPLICATION_LIMIT]
+        if self._uncounted_bound is not None:
+            is_certain = self._scores.take(best) > self._uncounted_bound
+            best = best[: int(np.count_nonzero(is_certain))]
+        hashes = self._candidates.take(
+            [segment.columns.text_hashes for segment in self._segments], best
         )
-        lowered = least - (least - rest) * np.arange(1, len(repeats) + 1) / (len(repeats) + 1)
-        self.signals[REPEATED] = Column(repeats, lowered - scores[repeats])
-        return np.concatenate((others, repeats, first[FOLD_LIMIT:]))
+        known_hashes = [text_hash for text_hash in hashes.tolist() if text_hash]
+        if len(set(known_hashes)) == len(known_hashes):
+            return candidates if self._uncounted_bound is None else best
+        is_duplicate = hashes != 0
+        is_duplicate[np.unique(hashes, return_index=True)[1]] = False
+        if self._uncounted_bound is not None:
+            originals: RowIndexes = best[~is_duplicate]
+            return originals
+        return self._move_duplicates_back(candidates, is_duplicate)
+
+    def _move_duplicates_back(self, candidates: RowIndexes, is_duplicate: Flags) -> RowIndexes:
+        """Return the candidates with duplicates last among the best, and record by how much their scores fall."""
+        best, scores = candidates[:DEDUPLICATION_LIMIT], self._scores
+        duplicates, originals = best[is_duplicate], best[~is_duplicate]
+        # Spread evenly between the last of the best and the next candidate.
+        upper = scores[best[-1]]
+        has_next = len(candidates) > DEDUPLICATION_LIMIT
+        lower = scores[candidates[DEDUPLICATION_LIMIT]] if has_next else 0.0
+        numbers = np.arange(1, len(duplicates) + 1)
+        reduced = upper - (upper - lower) * numbers / (len(duplicates) + 1)
+        self.signals[REPEATED] = ScorePart(duplicates, reduced - scores[duplicates])
+        return np.concatenate((originals, duplicates, candidates[DEDUPLICATION_LIMIT:]))
 
     def __len__(self) -> int:
         return self.size
 
     @property
-    def weights(self) -> NDArray[np.float64]:
-        """What each word of the question weighs."""
-        return self._words.text.weights
+    def weights(self) -> Scores:
+        """The BM25 weight of each word of the query."""
+        return self._keywords.text.weights
 
     @property
     def mean_length(self) -> float:
-        """How long a text is in the mean."""
-        return self._words.text.mean_length
+        """The mean length of a text, in words."""
+        return self._keywords.text.mean_length
 
     @property
-    def decisive(self) -> list[tuple[Facts, Indexes]]:
-        """Those by which the scores of all were made, the best of each leg: in each segment their places."""
-        parts = zip(self._segments, self._rows.places(self._decisive), strict=True)
-        return [(each.facts, places) for each, places in parts]
+    def decisive_rows(self) -> list[tuple[VersionColumns, RowIndexes]]:
+        """The rows that a retriever scored, for each segment."""
+        parts = zip(self._segments, self._candidates.split_by_segment(self._decisive), strict=True)
+        return [(segment.columns, rows) for segment, rows in parts]
 
     @cached_property
-    def whole(self) -> Ranking:
-        """The same of everything."""
-        return self if self._rest is None else self._make_whole()
+    def complete(self) -> Ranking:
+        """The ranking in which every match is a candidate."""
+        return self if self._uncounted_bound is None else self._rank_completely()
 
     @cached_property
-    def _order(self) -> Indexes:
-        first = self._first
-        return np.concatenate((first, _best_first(self._scores, len(self))[len(first) :]))
+    def _order(self) -> RowIndexes:
+        best = self._best
+        return np.concatenate((best, _best_candidates(self._scores, len(self))[len(best) :]))
 
     @cached_property
-    def everything(self) -> NDArray[np.int64]:
-        """All of it, in the order written."""
-        whole = self.whole
-        return whole._rows.all([each.facts.versions for each in whole._segments])
+    def version_ids(self) -> NDArray[np.int64]:
+        """The ids of all matches, in the order in which they were written."""
+        complete = self.complete
+        return complete._candidates.values(
+            [segment.columns.versions for segment in complete._segments]
+        )
 
     @property
     def versions(self) -> NDArray[np.int64]:
-        """All of it, best first."""
-        return self.everything[self.whole._order]
+        """The ids of all matches, best first."""
+        return self.version_ids[self.complete._order]
 
     @property
-    def scores(self) -> NDArray[np.float64]:
-        whole = self.whole
-        return whole._final(whole._order)
+    def scores(self) -> Scores:
+        """The scores of all matches, best first."""
+        complete = self.complete
+        return complete._final_scores(complete._order)
 
     def best(self, start: int, end: int) -> tuple[list[int], list[float]]:
-        """The versions from one place to another, the best being at 0, and their scores."""
-        first, end = self._first, min(end, len(self))
-        if end > len(first) and self._rest is not None:
-            return self.whole.best(start, end)
-        rows = (first if end <= len(first) else self._order)[start:end]
-        return self._versions(rows).tolist(), self._final(rows).tolist()
+        """Return the version ids and the scores from one rank, counted from 0, to another."""
+        best, end = self._best, min(end, len(self))
+        if end > len(best) and self._uncounted_bound is not None:
+            return self.complete.best(start, end)
+        candidates = (best if end <= len(best) else self._order)[start:end]
+        versions = self._candidates.take(
+            [segment.columns.versions for segment in self._segments], candidates
+        )
+        return versions.tolist(), self._final_scores(candidates).tolist()
 
-    def _final(self, rows: Indexes) -> NDArray[np.float64]:
-        """Scores, less those of repeats; what differs by the order of the sums alone is equal."""
+    def _final_scores(self, candidates: RowIndexes) -> Scores:
+        """Return rounded scores, reduced for duplicates."""
         scores = self._scores
         if REPEATED in self.signals:
             scores = scores.copy()
             self.signals[REPEATED].add_to(scores)
-        return scores.take(rows).round(_SCORE_DIGITS)
+        return scores.take(candidates).round(_SCORE_DIGITS)
 
-    def row_of(self, version_id: int) -> int:
-        return int(self.everything.searchsorted(version_id))
+    def candidate_of(self, version_id: int) -> int:
+        """Return the number of the candidate with a version id."""
+        return int(self.version_ids.searchsorted(version_id))
 
-    def by_words(self) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-        """What holds a word, with how well it matches: by itself, and with its neighbours."""
-        held = [each.holding for each in self._words.words]
-        versions = Rows(held).all([each.facts.versions for each in self._segments])
-        for leg in (self._words.text, self._words.window):
-            yield versions, np.concatenate(leg.of(held))
-
-    def _versions(self, rows: Indexes) -> NDArray[np.int64]:
-        return self._rows.take([each.facts.versions for each in self._segments], rows)
+    def keyword_scores(self) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+        """Yield the version ids that contain a query word with their BM25 scores: of the text, then of the window."""
+        matches = [postings.matches for postings in self._keywords.postings]
+        version_ids = Candidates(matches).values(
+            [segment.columns.versions for segment in self._segments]
+        )
+        for retriever in (self._keywords.text, self._keywords.window):
+            yield version_ids, np.concatenate(retriever.scores_of(matches))
 
 
 def rank(
-    question: Question,
-    segments: Sequence[Searched],
+    query: RankingQuery,
+    segments: Sequence[SearchedSegment],
     *,
     weights: Weights | None = None,
-    changed: Mapping[str, float] = _UNCHANGED,
-    is_whole: bool = False,
+    weight_changes: Mapping[str, float] = _NO_CHANGES,
+    is_complete: bool = False,
 ) -> Ranking:
-    """Everything that holds a word of the question or is among the nearest by meaning, best first.
+    """Rank everything that contains a word of the query or is similar to it; of equal scores the later version first.
 
-    Of equal ones the last written comes first. `changed`: single weights by their names. `is_whole`: weigh all of it.
+    `weight_changes` replaces single weights by name. `is_complete` makes every match a candidate.
     """
-    persons, seen = _named_persons(question, segments), [each.seen for each in segments]
-    some = segments
-    if not question.spans:
-        # What holds no word and is near to nothing is only counted.
-        some = [
-            each for each in segments if each.near is not None or any(each.postings)
-        ] or segments
-    is_simple = not persons and not question.spans
-    words = WordLegs(len(question.words), some, seen, is_whole=is_whole or not is_simple)
-    has_meaning = any(each.near is not None for each in some)
-    # A question whose words nobody used is not ranked by its stray ones.
-    gate = min(1.0, (words.covered / GATE) ** 2) if has_meaning else 1.0
-    legs = [words.text.legs(), words.window.legs()]
-    if has_meaning:
-        legs += meaning_legs(some, legs[0], gate)
-    near = [_NONE] * len(some)
-    if has_meaning:
-        near = [_near_enough(*pair) for pair in zip(some, *legs[2:], strict=True)]
-    legs[:2] = [_gated(leg, gate) for leg in legs[:2]]
-    beside = _beside(some, legs)
-    every = words.every()
-    held = (
-        _held(question, words, near)
-        if words.is_whole
-        else _told(some, words, near, [*legs, *beside, every])
+    persons, statistics = (
+        _named_persons(query, segments),
+        [segment.statistics for segment in segments],
     )
-    parts = _Parts(question, some, held, legs, beside, every)
-    # Far down, where no leg tells two apart, the words themselves do.
-    word_scores = np.concatenate(words.text.of(held)).astype(np.float64)
-    scores = (_FAR_DOWN / (words.text.best or 1.0)) * word_scores
-    chosen = replace(weights or (WITH_MEANING if has_meaning else WORDS_ONLY), **changed)
+    is_everything = is_complete or bool(persons or query.spans)
+    searched = segments if query.spans else _segments_with_matches(segments)
+    keywords = KeywordRetrievers(len(query.words), searched, statistics, is_complete=is_everything)
+    evidence = _collect_evidence(searched, keywords)
+    if keywords.is_complete:
+        rows, size = _matching_rows(query, evidence), None
+    else:
+        rows, size = _scored_rows(evidence), _count_matches(evidence)
+    parts = _ScoreParts(query, evidence, rows)
+    keyword_scores = np.concatenate(keywords.text.scores_of(rows)).astype(np.float64)
+    scores = (_TIE_BREAK / (keywords.text.best_score or 1.0)) * keyword_scores
+    defaults = weights or (WITH_MEANING if evidence.has_similarities else WORDS_ONLY)
+    chosen = replace(defaults, **weight_changes)
     signals = {}
-    for name, column in parts.columns(persons):
-        signals[name] = column.weighed(getattr(chosen, name))
+    for name, part in parts.named_parts(persons):
+        signals[name] = part.weighted(getattr(chosen, name))
         signals[name].add_to(scores)
     return Ranking(
-        size=len(parts.rows) if words.is_whole else words.size + _count_near_alone(words, near),
-        covered=max([words.covered, *(_nearness(each) for each in some)]),
-        is_answered=bool(question.spans) or _is_answered(words.covered, some),
+        size=len(parts.candidates) if size is None else size,
+        coverage=max([keywords.coverage, *map(_best_similarity, searched)]),
+        has_answer=bool(query.spans) or _has_answer(keywords.coverage, searched),
         signals=signals,
-        _decisive=parts.in_any_leg(),
-        _rows=parts.rows,
+        _decisive=parts.scored_by_retriever(),
+        _candidates=parts.candidates,
         _scores=scores,
-        _segments=some,
-        _words=words,
-        _rest=None if words.is_whole else _most_by_length(some, chosen),
-        _make_whole=lambda: rank(
-            question, segments, weights=weights, changed=changed, is_whole=True
+        _segments=searched,
+        _keywords=keywords,
+        _uncounted_bound=None if size is None else _uncounted_bound(searched, chosen),
+        _rank_completely=lambda: rank(
+            query, segments, weights=weights, weight_changes=weight_changes, is_complete=True
         ),
     )
 
 
-def _gated(leg: Sequence[Leg], gate: float) -> list[Leg]:
-    """Return a leg whose values count for the part `gate`."""
-    return [Leg(part.places, np.float32(gate) * part.values) for part in leg]
-
-
-def _count_near_alone(words: WordLegs, near: Sequence[Indexes]) -> int:
-    """Return how many rows are near in meaning and hold no word of the question."""
-    pairs = zip(words.words, near, strict=True)
-    return sum(int(np.count_nonzero(~column.holders.take(places))) for column, places in pairs)
-
-
-def _most_by_length(segments: Sequence[Searched], weights: Weights) -> float:
-    """What nothing gets of which no leg says anything."""
-    longest = min(LENGTH_LIMIT, max(each.facts.longest for each in segments))
-    return 2 * _FAR_DOWN + max(0.0, weights.length) * float(_LENGTHS[longest])
-
-
-def _beside(segments: Sequence[Searched], legs: Sequence[list[Leg]]) -> tuple[list[Leg], list[Leg]]:
-    """What legs say of the one before each, and of the one after: an answer stands behind its question."""
-    what_follows = legs[2] if len(legs) > 2 else legs[1]
-    before = [_moved(leg, each.seen.links[1]) for leg, each in zip(legs[1], segments, strict=True)]
-    return before, [
-        _moved(leg, each.seen.links[0]) for leg, each in zip(what_follows, segments, strict=True)
+def _segments_with_matches(segments: Sequence[SearchedSegment]) -> Sequence[SearchedSegment]:
+    """Return the segments that can hold a match, or all if there is none."""
+    matching = [
+        segment for segment in segments if segment.similarities is not None or any(segment.postings)
     ]
+    return matching or segments
 
 
-def _moved(leg: Leg, links: Indexes) -> Leg:
-    """The same of what stands beside each."""
-    beside = links.take(leg.places)
-    has_one = (beside >= 0).nonzero()[0]
-    return Leg(beside.take(has_one), leg.values.take(has_one))
+class _Evidence(NamedTuple):
+    """The scores of all retrievers, before they are weighted."""
+
+    segments: Sequence[SearchedSegment]
+    keywords: KeywordRetrievers
+    # In the order of `RETRIEVERS`; only the first two without embeddings.
+    retrievers: list[ScoresBySegment]
+    # The window score of the previous text, and the similarity (or window score) of the next one.
+    before: ScoresBySegment
+    after: ScoresBySegment
+    # 1 for rows with every word of the query.
+    every: ScoresBySegment
+    # The rows that are similar enough to be results without a common word.
+    similar_rows: list[RowIndexes]
+
+    @property
+    def has_similarities(self) -> bool:
+        """True if any segment was compared by embeddings."""
+        return len(self.retrievers) > 2
 
 
-def _held(question: Question, words: WordLegs, near: Sequence[Indexes]) -> list[Indexes]:
-    """What comes back: what holds a word or is near; of a question that says only when, what is of then."""
-    held = [each.holding for each in words.words]
-    held = [
-        union(places, some) if len(some) else places
-        for places, some in zip(held, near, strict=True)
-    ]
-    if question.spans and not any(map(len, held)):
-        # "What happened yesterday?"
-        segments = [each.segment for each in words.words]
-        held = [
-            ((_by_date(question, each.facts.times) > 0) & each.allowed).nonzero()[0]
-            for each in segments
+def _collect_evidence(
+    segments: Sequence[SearchedSegment], keywords: KeywordRetrievers
+) -> _Evidence:
+    """Run all retrievers."""
+    text, window = keywords.text.normalised_scores(), keywords.window.normalised_scores()
+    if any(segment.similarities is not None for segment in segments):
+        # The less the best text covers of the query words, the less keywords count: stray words must not decide.
+        gate = min(1.0, (keywords.coverage / COVERAGE_GATE) ** 2)
+        own, context = similarity_scores(segments, text, gate)
+        similar_rows = [
+            _similar_rows(*triple) for triple in zip(segments, own, context, strict=True)
         ]
-    return held
+        by_similarity = [own, context]
+    else:
+        gate, similar_rows, by_similarity = 1.0, [_NO_ROWS] * len(segments), []
+    text, window = _scale_scores(text, gate), _scale_scores(window, gate)
+    before, after = _neighbour_scores(
+        segments, window, by_similarity[0] if by_similarity else window
+    )
+    return _Evidence(
+        segments=segments,
+        keywords=keywords,
+        retrievers=[text, window, *by_similarity],
+        before=before,
+        after=after,
+        every=keywords.rows_with_every_word(),
+        similar_rows=similar_rows,
+    )
 
 
-def _told(
-    segments: Sequence[Searched],
-    words: WordLegs,
-    near: Sequence[Indexes],
-    legs: Sequence[list[Leg]],
-) -> list[Indexes]:
-    """What comes back and of which a leg says something, or of what stands beside it, or is of the same session."""
-    places = [np.concatenate([leg.places for leg in each]) for each in zip(*legs, strict=True)]
-    sessions = [each.facts.sessions.take(some) for each, some in zip(segments, places, strict=True)]
-    named = distinct(np.concatenate(sessions))
-    named = named[named != 0]
-    found = []
-    for each, some, beside, is_near in zip(segments, places, words.words, near, strict=True):
-        everything = np.concatenate((some, each.facts.in_sessions(named)[0]))
-        found.append(
-            distinct(np.concatenate((everything[beside.holders.take(everything)], is_near)))
-        )
-    return found
+def _scale_scores(scores: Sequence[RetrieverScores], factor: float) -> ScoresBySegment:
+    """Return scores times a factor."""
+    return [RetrieverScores(part.rows, np.float32(factor) * part.scores) for part in scores]
 
 
-def _near_enough(segment: Searched, own: Leg, context: Leg) -> Indexes:
-    """What may come back, and is near enough to be an answer though it shares no word with the question."""
-    near = segment.near
-    if near is None:
-        return _NONE
-    is_near = segment.allowed.take(near.places) & (np.maximum(near.own, near.context) >= near.floor)
-    found: Indexes = near.places[
-        is_near & (among(near.places, own.places) | among(near.places, context.places))
+def _count_matches(evidence: _Evidence) -> int:
+    """Count the rows with a word of the query, and those that are only similar to it."""
+    pairs = zip(evidence.keywords.postings, evidence.similar_rows, strict=True)
+    only_similar = sum(
+        int(np.count_nonzero(~postings.is_match.take(rows))) for postings, rows in pairs
+    )
+    return evidence.keywords.match_count + only_similar
+
+
+def _uncounted_bound(segments: Sequence[SearchedSegment], weights: Weights) -> float:
+    """Return an upper bound for the scores of matches that no retriever scored: only their length counts."""
+    longest = min(LENGTH_LIMIT, max(segment.columns.longest for segment in segments))
+    return 2 * _TIE_BREAK + max(0.0, weights.length) * float(_LENGTH_VALUES[longest])
+
+
+def _neighbour_scores(
+    segments: Sequence[SearchedSegment], previous: ScoresBySegment, following: ScoresBySegment
+) -> tuple[ScoresBySegment, ScoresBySegment]:
+    """Return the scores of the text before and of the text after each row: an answer follows its question."""
+    before = [
+        _move_to_neighbours(scores, segment.statistics.links[1])
+        for scores, segment in zip(previous, segments, strict=True)
     ]
-    return found
+    after = [
+        _move_to_neighbours(scores, segment.statistics.links[0])
+        for scores, segment in zip(following, segments, strict=True)
+    ]
+    return before, after
 
 
-def _is_answered(covered: float, segments: Sequence[Searched]) -> bool:
-    """Whether the best one covers enough of a question's words, or something is near enough with what words add."""
-    line = max((each.near.line for each in segments if each.near is not None), default=0.0)
-    return covered >= GATE or COVERED * covered + max(map(_nearness, segments), default=0.0) >= line
+def _move_to_neighbours(scores: RetrieverScores, links: RowIndexes) -> RetrieverScores:
+    """Give each score to the linked row; drop it where there is none (-1)."""
+    neighbours = links.take(scores.rows)
+    is_linked = (neighbours >= 0).nonzero()[0]
+    return RetrieverScores(neighbours.take(is_linked), scores.scores.take(is_linked))
 
 
-def _nearness(segment: Searched) -> float:
-    """How near the nearest is that may come back; 0 where nothing tells."""
-    near = segment.near
-    if near is None:
-        return 0.0
-    found = float(near.own.max(initial=0.0, where=segment.allowed.take(near.places)))
-    return found if found >= near.floor else 0.0
+def _matching_rows(query: RankingQuery, evidence: _Evidence) -> list[RowIndexes]:
+    """Return all matches: rows with a word of the query, and similar rows.
 
-
-class _Parts:
-    """What the score of everything that comes back is made of, part by part, before anything is weighed.
-
-    What a question does not ask for is no part: it names nobody, or no time.
+    If there is none and the query means a time ("What happened yesterday?"), return the rows of that time.
     """
+    postings = evidence.keywords.postings
+    matches = [
+        union(own.matches, similar) if len(similar) else own.matches
+        for own, similar in zip(postings, evidence.similar_rows, strict=True)
+    ]
+    if query.spans and not any(map(len, matches)):
+        segments = [own.segment for own in postings]
+        matches = [
+            ((_date_scores(query, segment.columns.times) > 0) & segment.allowed).nonzero()[0]
+            for segment in segments
+        ]
+    return matches
+
+
+def _scored_rows(evidence: _Evidence) -> list[RowIndexes]:
+    """Return the matches that a retriever scored, or a neighbour, or another row of their session."""
+    every_part = [*evidence.retrievers, evidence.before, evidence.after, evidence.every]
+    scored = [
+        np.concatenate([scores.rows for scores in of_segment])
+        for of_segment in zip(*every_part, strict=True)
+    ]
+    segments = evidence.segments
+    session_columns = [
+        segment.columns.sessions.take(rows) for segment, rows in zip(segments, scored, strict=True)
+    ]
+    sessions = sorted_unique(np.concatenate(session_columns))
+    sessions = sessions[sessions != 0]
+    candidates = []
+    for segment, rows, postings, similar in zip(
+        segments, scored, evidence.keywords.postings, evidence.similar_rows, strict=True
+    ):
+        with_sessions = np.concatenate((rows, segment.columns.rows_of_sessions(sessions)[0]))
+        matches = with_sessions[postings.is_match.take(with_sessions)]
+        candidates.append(sorted_unique(np.concatenate((matches, similar))))
+    return candidates
+
+
+def _similar_rows(
+    segment: SearchedSegment, own: RetrieverScores, context: RetrieverScores
+) -> RowIndexes:
+    """Return the rows above the relevance threshold: results even without a common word."""
+    similarities = segment.similarities
+    if similarities is None:
+        return _NO_ROWS
+    rows = similarities.rows
+    best = np.maximum(similarities.own, similarities.context)
+    is_relevant = segment.allowed.take(rows) & (best >= similarities.threshold)
+    is_scored = is_in_sorted(rows, own.rows) | is_in_sorted(rows, context.rows)
+    relevant: RowIndexes = rows[is_relevant & is_scored]
+    return relevant
+
+
+def _has_answer(coverage: float, segments: Sequence[SearchedSegment]) -> bool:
+    """Return True if the best match covers enough query words, or is similar enough with a bonus for its words."""
+    threshold = max(
+        (
+            segment.similarities.answer_threshold
+            for segment in segments
+            if segment.similarities is not None
+        ),
+        default=0.0,
+    )
+    similarity = max(map(_best_similarity, segments), default=0.0)
+    return coverage >= COVERAGE_GATE or COVERAGE_BONUS * coverage + similarity >= threshold
+
+
+def _best_similarity(segment: SearchedSegment) -> float:
+    """Return the highest similarity above the relevance threshold; 0 if there is none."""
+    similarities = segment.similarities
+    if similarities is None:
+        return 0.0
+    is_allowed = segment.allowed.take(similarities.rows)
+    best = float(similarities.own.max(initial=0.0, where=is_allowed))
+    return best if best >= similarities.threshold else 0.0
+
+
+class _ScoreParts:
+    """The parts of the candidates' scores before weighting. A query without names or times has no such part."""
 
     def __init__(
-        self,
-        question: Question,
-        segments: Sequence[Searched],
-        held: Sequence[Indexes],
-        legs: Sequence[list[Leg]],
-        beside: tuple[list[Leg], list[Leg]],
-        every: list[Leg],
+        self, query: RankingQuery, evidence: _Evidence, rows: Sequence[RowIndexes]
     ) -> None:
-        self._question, self._segments, self._held, self.rows = question, segments, held, Rows(held)
-        self._legs = {name: self._column(leg) for name, leg in zip(LEGS, legs, strict=False)}
-        self._before, self._after = (self._column(leg) for leg in beside)
-        self._every = self._column(every)
+        self.candidates = Candidates(rows)
+        self._query, self._segments, self._rows = query, evidence.segments, rows
+        self._retrievers = {
+            name: self._join(scores)
+            for name, scores in zip(RETRIEVERS, evidence.retrievers, strict=False)
+        }
+        self._before, self._after = self._join(evidence.before), self._join(evidence.after)
+        self._every = self._join(evidence.every)
 
-    def in_any_leg(self) -> Indexes:
-        """The rows of which some leg says more than nothing."""
-        told = [
-            column.rows[column.values > 0]
-            for column in self._legs.values()
-            if column.rows is not None
+    def scored_by_retriever(self) -> RowIndexes:
+        """Return the candidates with a score above 0 by any retriever."""
+        scored = [
+            part.candidates[part.values > 0]
+            for part in self._retrievers.values()
+            if part.candidates is not None
         ]
-        return distinct(np.concatenate(told))
+        return sorted_unique(np.concatenate(scored))
 
-    def columns(self, persons: Sequence[np.uint64]) -> Iterator[tuple[str, Column]]:
-        yield from self._legs.items()
+    def named_parts(self, persons: Sequence[np.uint64]) -> Iterator[tuple[str, ScorePart]]:
+        """Yield every part with the name of its weight. `persons`: those that the query names."""
+        yield from self._retrievers.items()
         yield "every", self._every
         yield "before", self._before
         yield "after", self._after
-        topic = np.zeros(len(self.rows))
-        for column in self._legs.values():
-            Column(column.rows, column.values / np.float32(len(LEGS))).add_to(topic)
+        # The relevance of single candidates, of which a session gets the maximum.
+        relevance = np.zeros(len(self.candidates))
+        for part in self._retrievers.values():
+            share = part.values / np.float32(len(RETRIEVERS))
+            ScorePart(part.candidates, share).add_to(relevance)
         if persons:
-            is_of = self._told(lambda facts, places: _is_of(persons[0], facts, places))
-            yield ("person" if len(persons) == 1 else "first_named"), is_of
-            if len(persons) == 1:
-                is_of.weighed(TOPIC_PERSON).add_to(topic)
-        if self._question.spans:
-            date = self._told(
-                lambda facts, places: _by_date(self._question, facts.times.take(places))
+            by_person = self._compute(
+                lambda columns, rows: _person_matches(persons[0], columns, rows)
             )
-            yield "date", date
-            date.weighed(TOPIC_DATE).add_to(topic)
-        yield "session", self._best_of_sessions(topic)
-        # Long enough is long enough.
-        yield (
-            "length",
-            Column(
-                None,
-                _LENGTHS.take(
-                    self.rows.all([s.facts.lengths for s in self._segments]), mode="clip"
-                ),
-            ),
+            yield ("person" if len(persons) == 1 else "first_named"), by_person
+            if len(persons) == 1:
+                by_person.weighted(SESSION_PERSON_WEIGHT).add_to(relevance)
+        if self._query.spans:
+            by_date = self._compute(
+                lambda columns, rows: _date_scores(self._query, columns.times.take(rows))
+            )
+            yield "date", by_date
+            by_date.weighted(SESSION_DATE_WEIGHT).add_to(relevance)
+        yield "session", self._session_maxima(relevance)
+        lengths = self.candidates.values([segment.columns.lengths for segment in self._segments])
+        # Longer texts than LENGTH_LIMIT get the last value.
+        yield "length", ScorePart(None, _LENGTH_VALUES.take(lengths, mode="clip"))
+
+    def _join(self, scores: Iterable[RetrieverScores]) -> ScorePart:
+        """Join the scores of all segments to one part; scores of rows that are no candidates are dropped."""
+        candidates, values = [], []
+        for number, of_segment in enumerate(scores):
+            own_candidates, indexes = self.candidates.find(number, of_segment.rows)
+            candidates.append(own_candidates)
+            values.append(of_segment.scores.take(indexes))
+        return ScorePart(np.concatenate(candidates), np.concatenate(values))
+
+    def _compute(self, compute: Callable[[VersionColumns, RowIndexes], Scores]) -> ScorePart:
+        """Compute a part from the columns of each segment."""
+        values = np.concatenate(
+            [
+                compute(segment.columns, rows)
+                for segment, rows in zip(self._segments, self._rows, strict=True)
+            ]
         )
+        candidates = np.flatnonzero(values != 0)
+        return ScorePart(candidates, values[candidates])
 
-    def _column(self, legs: Iterable[Leg]) -> Column:
-        """What legs say of what comes back."""
-        rows, values = [], []
-        for number, leg in enumerate(legs):
-            at, held = self.rows.find(number, leg.places)
-            rows.append(at)
-            values.append(leg.values.take(held))
-        return Column(np.concatenate(rows), np.concatenate(values))
-
-    def _told(self, told: Callable[[Facts, Indexes], NDArray[np.float64]]) -> Column:
-        found = np.concatenate(
-            [told(s.facts, places) for s, places in zip(self._segments, self._held, strict=True)]
+    def _session_maxima(self, relevance: NDArray[Any]) -> ScorePart:
+        """Return the highest relevance in each candidate's session; its own if it has no session."""
+        relevant = np.flatnonzero(relevance > 0)
+        sessions = self.candidates.take(
+            [segment.columns.sessions for segment in self._segments], relevant
         )
-        rows = np.flatnonzero(found != 0)
-        return Column(rows, found[rows])
-
-    def _best_of_sessions(self, topic: NDArray[Any]) -> Column:
-        """Of each the best of its session; what has no session is one by itself."""
-        told = np.flatnonzero(topic > 0)
-        sessions = self.rows.take([each.facts.sessions for each in self._segments], told)
-        is_alone = sessions == 0
-        alone, others = told[is_alone], told[~is_alone]
-        rows, values = [alone], [topic.take(alone).astype(np.float64)]
-        sessions = sessions[~is_alone]
+        is_single = sessions == 0
+        singles, members = relevant[is_single], relevant[~is_single]
+        candidates, values = [singles], [relevance.take(singles).astype(np.float64)]
+        sessions = sessions[~is_single]
+        if not len(sessions):
+            return ScorePart(candidates[0], values[0])
         order = sessions.argsort(kind="stable")
         sessions = sessions.take(order)
-        begins = (
-            np.flatnonzero(np.append(True, sessions[1:] != sessions[:-1]))
-            if len(sessions)
-            else _NONE
-        )
-        best = (
-            np.maximum.reduceat(topic.take(others.take(order)), begins)
-            if len(sessions)
-            else topic[:0]
-        )
-        for number, segment in enumerate(self._segments if len(sessions) else ()):
-            places, of = segment.facts.in_sessions(sessions.take(begins))
-            at, held = self.rows.find(number, places)
-            rows.append(at)
-            values.append(best.take(of.take(held)))
-        return Column(np.concatenate(rows), np.concatenate(values))
+        starts = np.flatnonzero(np.append(True, sessions[1:] != sessions[:-1]))
+        maxima = np.maximum.reduceat(relevance.take(members.take(order)), starts)
+        for number, segment in enumerate(self._segments):
+            rows, session_indexes = segment.columns.rows_of_sessions(sessions.take(starts))
+            own_candidates, indexes = self.candidates.find(number, rows)
+            candidates.append(own_candidates)
+            values.append(maxima.take(session_indexes.take(indexes)))
+        return ScorePart(np.concatenate(candidates), np.concatenate(values))
 
 
-def _is_of(person: np.uint64, facts: Facts, places: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Which are by or about somebody."""
-    found: Flags = (facts.speakers[places] == person) | (facts.subjects[places] == person)
-    return found.astype(np.float64)
+def _person_matches(person: np.uint64, columns: VersionColumns, rows: RowIndexes) -> Scores:
+    """Return 1 for rows that a person wrote or that are about the person, else 0."""
+    matches: Flags = (columns.speakers[rows] == person) | (columns.subjects[rows] == person)
+    return matches.astype(np.float64)
 
 
-def _named_persons(question: Question, segments: Sequence[Searched]) -> list[np.uint64]:
-    """Return the speakers and subjects that a question names, in its order."""
-    named: set[int] = set()
-    names = np.array(question.names, np.uint64)
-    for segment in segments if question.names else ():
-        facts = segment.facts
-        for name in names[among(names, facts.persons)]:
-            if np.any(segment.mask & ((facts.speakers == name) | (facts.subjects == name))):
-                named.add(int(name))
-    return [np.uint64(name) for name in question.names if name in named]
+def _named_persons(query: RankingQuery, segments: Sequence[SearchedSegment]) -> list[np.uint64]:
+    """Return the speakers and subjects that the query names, in its order."""
+    persons: set[int] = set()
+    names = np.array(query.names, np.uint64)
+    for segment in segments if query.names else ():
+        columns = segment.columns
+        for name in names[is_in_sorted(names, columns.persons)]:
+            if np.any(segment.visible & ((columns.speakers == name) | (columns.subjects == name))):
+                persons.add(int(name))
+    return [np.uint64(name) for name in query.names if name in persons]
 
 
-def _by_date(question: Question, times: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How near each is to a time that the question means: people tell of something then or soon after."""
-    found = np.zeros(len(times))
-    if not len(times) or not question.spans:
-        return found
-    first, last = int(times.min()), int(times.max())
-    for span in question.spans:
-        if span.start <= last and first < span.end + span.tail:
-            late = (times - span.end) / span.tail
-            tail = np.where(
-                (late >= 0) & (late < 1), span.after + (span.later - span.after) * late, 0.0
-            )
-            found = np.maximum(
-                found, np.where((times >= span.start) & (late < 0), span.inside, tail)
-            )
-    return found
+def _date_scores(query: RankingQuery, times: NDArray[np.int64]) -> Scores:
+    """Score times (Unix milliseconds) by the spans of the query: highest inside, falling in the tail after the end.
 
-
-def _best_first(scores: NDArray[np.float64], count: int) -> Indexes:
-    """The rows of so many scores, the highest first; of equal ones the last.
-
-    Score and row as one number, because numbers alone are sorted five times as fast.
+    People tell of an event on its day or soon after it.
     """
-    most = max(1e-9, scores.max(initial=0.0))
-    rows = np.arange(len(scores))
+    scores = np.zeros(len(times))
+    if not len(times) or not query.spans:
+        return scores
+    first, last = int(times.min()), int(times.max())
+    for span in query.spans:
+        if span.start <= last and first < span.end + span.tail:
+            # Below 0: before the end of the span; from 0 to 1: in the tail.
+            delay = (times - span.end) / span.tail
+            in_tail = (delay >= 0) & (delay < 1)
+            falling = span.after + (span.later - span.after) * delay
+            outside = np.where(in_tail, falling, 0.0)
+            is_inside = (times >= span.start) & (delay < 0)
+            scores = np.maximum(scores, np.where(is_inside, span.inside, outside))
+    return scores
+
+
+def _best_candidates(scores: Scores, count: int) -> RowIndexes:
+    """Return the candidates with the highest scores, best first; of equal scores the last candidate first.
+
+    Score and candidate are packed into one integer each, because NumPy sorts integers five times as fast as pairs.
+    """
+    highest = max(1e-9, scores.max(initial=0.0))
+    candidates = np.arange(len(scores))
     if count < len(scores):
-        # Those that are less than the last by so little that they count as equal to it are looked at, too.
-        least = np.partition(scores, len(scores) - count)[len(scores) - count]
-        rows = np.flatnonzero(scores >= min(least, most) - 2.0 * most / _SCORE_UNITS)
-    keys = (np.clip(scores.take(rows) / most, 0.0, 1.0) * _SCORE_UNITS).astype(
-        np.uint64
-    ) << _PLACE_BITS
-    keys |= rows.astype(np.uint64)
+        # Scores below the last one by less than two units of the key count as equal to it, so they are sorted, too.
+        lowest = np.partition(scores, len(scores) - count)[len(scores) - count]
+        margin = 2.0 * highest / _SCORE_UNITS
+        candidates = np.flatnonzero(scores >= min(lowest, highest) - margin)
+    fractions = np.clip(scores.take(candidates) / highest, 0.0, 1.0)
+    keys = (fractions * _SCORE_UNITS).astype(np.uint64) << _CANDIDATE_BITS
+    keys |= candidates.astype(np.uint64)
     keys.sort()
-    found: Indexes = (keys[::-1][:count] & np.uint64((1 << int(_PLACE_BITS)) - 1)).astype(np.int64)
-    return found
+    best: RowIndexes = (keys[::-1][:count] & _CANDIDATE_MASK).astype(np.int64)
+    return best

@@ -1,9 +1,13 @@
-"""The legs of a ranking: what each says of the versions of a segment, as far as that can count.
+"""The retrievers: BM25 of the text, BM25 of its window, and the similarity of embeddings.
 
-Of a leg only the best hundred count, so most versions need never be weighed: once a hundred are known, whatever holds
-no other words than such as together weigh less than the last of them is left out. That changes no order.
+A retriever returns normalised scores from 0 to 1 for the rows of each segment. Only its `CANDIDATE_LIMIT` best rows get
+more than 0. So the keyword retrievers prune: as soon as they know enough good rows, they skip rows whose query words
+together cannot reach the score of the last of them. This changes neither scores nor order.
 
-All numbers come from what the scope lets through: how many there are, how many hold a word, how long they are.
+A window is a text with the previous and the next one of its session, as far as the caller may see them.
+
+Statistics (number of texts, document frequencies, lengths) are those of the visible rows. Only allowed rows, which also
+pass the filters of the query, are returned.
 """
 
 from __future__ import annotations
@@ -17,472 +21,552 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.retrieval.segment import Facts, Flags, Floats, Postings, Seen
+from memoranda.retrieval.segment import Flags, Floats, Postings, VersionColumns, VisibleStatistics
 from memoranda.retrieval.weights import (
+    CANDIDATE_LIMIT,
+    CONVERSATION_BONUS,
+    FEW_VERSIONS,
     K1,
-    LEG_LIMIT,
-    LINE_OF_FEW,
-    LINE_OF_MANY,
-    LINE_OF_TALKS,
-    TYPICAL,
+    MANY_VERSIONS,
+    TYPICAL_SHARE,
     WINDOW_B,
     B,
 )
 
-# Places as arrays are looked up by: twice as fast as by shorter numbers.
-Indexes: TypeAlias = NDArray[np.int64]
+# Rows of a segment. NumPy looks up 64-bit indexes twice as fast as shorter ones.
+RowIndexes: TypeAlias = NDArray[np.int64]
 
-# So many are all weighed.
-FEW: Final = 16_384
-# And so many without finding out first which of their words matter.
-VERY_FEW: Final = 4_096
-# So many places are sorted sooner than marked.
-SOON_SORTED: Final = 2_048
-# Of so many words it is kept how many windows hold them.
-_KEPT_WORDS: Final = 16_384
-# What rounding may add to a sum of single-precision numbers.
+# Versions: with fewer matches every one is scored, because pruning would cost more than it saves.
+SCORE_ALL_LIMIT: Final = 16_384
+# Postings: below this, finding the essential words costs more than scoring all matches.
+SKIP_PRUNING_LIMIT: Final = 4_096
+# Rows: up to this many are sorted, because that is faster than marking them in an array of flags.
+SORT_LIMIT: Final = 2_048
+# Words whose window frequencies are cached per view; about 1 MB.
+_CACHED_WORDS: Final = 16_384
+# Upper bound for the rounding error of a sum of single-precision numbers.
 _ROUNDING: Final = 1.0 + 1e-4
 
 
-class Near(NamedTuple):
-    """How near some versions of a segment are to a question: by themselves, and with what was said before them.
+class Similarities(NamedTuple):
+    """The cosine similarities of some rows of a segment to the query, and to a typical query."""
 
-    And to a typical question. What is further than `floor` is no answer, and where all are further than `line` there is
-    none; 0: not everything was compared, or nothing tells.
-    """
-
-    # Those that were compared, in order; the columns are of these.
-    places: Indexes
+    # The compared rows in ascending order. The columns below belong to these rows.
+    rows: RowIndexes
     own: Floats
+    # Similarity of the embedding that includes the end of the previous text.
     context: Floats
     typical_own: Floats
     typical_context: Floats
-    floor: float
-    line: float = 0.0
+    # The relevance threshold: rows below it are no results.
+    threshold: float
+    # If all rows are below this, the query has no answer. 0 if unknown, or if not all rows were compared.
+    answer_threshold: float = 0.0
 
 
-class Searched(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
-    """A segment as a question sees it: its facts, what the caller may see of it, and where each word stands.
+class SearchedSegment(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
+    """A segment with what one query needs of it: visible rows, allowed rows, postings and similarities."""
 
-    Every statistic is of what may be seen, whatever else the question asks for; only `allowed` comes back.
-    """
-
-    facts: Facts
-    mask: Flags
+    columns: VersionColumns
+    visible: Flags
+    # Identical to `visible`, as an object, if the query has no further filter.
     allowed: Flags
-    # In the order of the question's words; None where it has none of one.
+    # In the order of the query words; None if the segment does not have the word.
     postings: Sequence[Postings | None]
-    # What the first of the words are, by which it is kept how many windows hold them.
-    names: Sequence[Hashable] = ()
-    # Where meaning is asked for.
-    near: Near | None = None
+    # Keys of the first words, under which their window frequencies are cached.
+    word_keys: Sequence[Hashable] = ()
+    # None if the query has no embedding.
+    similarities: Similarities | None = None
 
     @cached_property
-    def seen(self) -> Seen:
-        """What all that may be seen comes to."""
-        return self.facts.seen(self.mask)
+    def statistics(self) -> VisibleStatistics:
+        """Statistics of the visible rows."""
+        return self.columns.statistics(self.visible)
 
 
-class _Held(NamedTuple):
-    """Where a word stands among what may be seen, and how often."""
+class _PostingList(NamedTuple):
+    """The visible rows with a word, in ascending order, and its term frequencies there."""
 
-    places: Indexes
-    counts: NDArray[Any]
-
-
-class Leg(NamedTuple):
-    """What is more than nothing in a leg of one segment: places in order, and how much each is, from 0 to 1."""
-
-    places: Indexes
-    values: Floats
+    rows: RowIndexes
+    frequencies: NDArray[Any]
 
 
-def _masked(postings: Postings, mask: Flags | None) -> _Held | None:
-    places, counts = postings[0].astype(np.int64), postings[1]
-    if mask is not None:
-        kept = mask.take(places).nonzero()[0]
-        places, counts = places.take(kept), counts.take(kept)
-    return _Held(places, counts) if len(places) else None
+class RetrieverScores(NamedTuple):
+    """The rows of a segment that a retriever scores above 0, in ascending order, with scores up to 1."""
+
+    rows: RowIndexes
+    scores: Floats
 
 
-class Words:
-    """Where the words of a question stand in a segment, among what may be seen, and in how many versions."""
+def _visible_postings(postings: Postings, visible: Flags | None) -> _PostingList | None:
+    """Return the postings of visible rows; None if there are none. `visible` None: all rows."""
+    rows, frequencies = postings[0].astype(np.int64), postings[1]
+    if visible is not None:
+        indexes = visible.take(rows).nonzero()[0]
+        rows, frequencies = rows.take(indexes), frequencies.take(indexes)
+    return _PostingList(rows, frequencies) if len(rows) else None
 
-    def __init__(self, segment: Searched) -> None:
-        self.segment, self.size = segment, len(segment.facts)
-        mask = None if segment.seen.docs == self.size else segment.mask
-        self.held = [None if each is None else _masked(each, mask) for each in segment.postings]
-        self._counts: dict[int, NDArray[Any]] = {}
 
-    def counts(self, word: int) -> NDArray[Any]:
-        """How often each version holds a word; behind all one that is nowhere."""
-        found = self._counts.get(word)
-        if found is None:
-            held = self.held[word]
-            assert held is not None
-            found = self._counts[word] = np.zeros(self.size + 1, held.counts.dtype)
-            found[held.places] = held.counts
-        return found
+class QueryPostings:
+    """The visible postings of the query words in a segment."""
+
+    def __init__(self, segment: SearchedSegment) -> None:
+        self.segment, self.size = segment, len(segment.columns)
+        visible = None if segment.statistics.count == self.size else segment.visible
+        # One list per query word; None if no visible row has the word.
+        self.lists = [
+            None if postings is None else _visible_postings(postings, visible)
+            for postings in segment.postings
+        ]
+        self._frequencies: dict[int, NDArray[Any]] = {}
+
+    def frequencies(self, word: int) -> NDArray[Any]:
+        """Return the term frequency of a word in every row, and a trailing 0, which the index -1 ("no row") finds."""
+        frequencies = self._frequencies.get(word)
+        if frequencies is None:
+            postings = self.lists[word]
+            assert postings is not None
+            frequencies = np.zeros(self.size + 1, postings.frequencies.dtype)
+            frequencies[postings.rows] = postings.frequencies
+            self._frequencies[word] = frequencies
+        return frequencies
 
     @property
-    def is_allowed(self) -> bool:
-        """Whether all that may be seen may come back."""
-        return self.segment.allowed is self.segment.mask
+    def is_unfiltered(self) -> bool:
+        """True if all visible rows are allowed."""
+        return self.segment.allowed is self.segment.visible
 
-    def places_of(self, words: Iterable[int]) -> Indexes:
-        """Where some words stand, in no order, a place as often as it has one of them."""
-        found = [each.places for word in words if (each := self.held[word]) is not None]
-        return found[0] if len(found) == 1 else np.concatenate(found or [_NOWHERE])
-
-    @cached_property
-    def holders(self) -> Flags:
-        """What holds a word and may come back."""
-        found = np.zeros(self.size, np.bool_)
-        found[self.places_of(range(len(self.held)))] = True
-        if not self.is_allowed:
-            found &= self.segment.allowed
-        return found
+    def rows_with(self, words: Iterable[int]) -> RowIndexes:
+        """Return the rows of some words, unordered; a row appears once for each word in it."""
+        rows = [postings.rows for word in words if (postings := self.lists[word]) is not None]
+        return rows[0] if len(rows) == 1 else np.concatenate(rows or [_NO_ROWS])
 
     @cached_property
-    def holding(self) -> Indexes:
-        """The same, by their places."""
-        return self.holders.nonzero()[0]
+    def is_match(self) -> Flags:
+        """A flag for each row: True if it is allowed and has a word of the query."""
+        flags = np.zeros(self.size, np.bool_)
+        flags[self.rows_with(range(len(self.lists)))] = True
+        if not self.is_unfiltered:
+            flags &= self.segment.allowed
+        return flags
+
+    @cached_property
+    def matches(self) -> RowIndexes:
+        """The allowed rows with a word of the query, in ascending order."""
+        return self.is_match.nonzero()[0]
 
 
-class _Texts:
-    """The texts of a segment that a leg weighs: versions, or versions with those they are linked to."""
+class _ScoredTexts:
+    """The texts of a segment that a keyword retriever scores: texts, or windows if there are links."""
 
-    def __init__(self, words: Words, lengths: Floats, links: Sequence[Indexes] = ()) -> None:
-        self.words, self._lengths, self._links = words, lengths, links
-        self._marks: dict[int, Flags] = {}
-        held = enumerate(words.held)
-        self.holding = [
-            0 if each is None else self._count(word, len(each.places)) for word, each in held
+    def __init__(
+        self, postings: QueryPostings, lengths: Floats, links: Sequence[RowIndexes] = ()
+    ) -> None:
+        self.postings, self._lengths, self._links = postings, lengths, links
+        self._flags_by_word: dict[int, Flags] = {}
+        # Per query word the number of texts with the word.
+        self.document_frequencies = [
+            0 if posting_list is None else self._document_frequency(word, len(posting_list.rows))
+            for word, posting_list in enumerate(postings.lists)
         ]
 
-    def _count(self, word: int, places: int) -> int:
-        """How many texts hold a word; kept for those who see the same."""
+    def _document_frequency(self, word: int, row_count: int) -> int:
+        """Count the texts with a word; counts of windows are cached for callers who see the same rows."""
         if not self._links:
-            return places
-        segment = self.words.segment
-        kept, names = segment.seen.windows_holding, segment.names
-        name = names[word] if word < len(names) else None
-        found = kept.get(name)
-        if found is None:
-            found = int(np.count_nonzero(self._marked(word)[:-1]))
-            if name is not None:
-                if len(kept) >= _KEPT_WORDS:
-                    kept.clear()
-                kept[name] = found
-        return found
+            return row_count
+        segment = self.postings.segment
+        cache, keys = segment.statistics.window_frequencies, segment.word_keys
+        key = keys[word] if word < len(keys) else None
+        count = cache.get(key)
+        if count is None:
+            count = int(np.count_nonzero(self._rows_flagged(word)[:-1]))
+            if key is not None:
+                if len(cache) >= _CACHED_WORDS:
+                    cache.clear()
+                cache[key] = count
+        return count
 
-    def most(self, word: int) -> int:
-        """No text holds a word more often."""
-        held = self.words.held[word]
-        return 0 if held is None else int(held.counts.max()) * (1 + len(self._links))
+    def max_frequency(self, word: int) -> int:
+        """Return an upper bound for the term frequency of a word in a text."""
+        postings = self.postings.lists[word]
+        if postings is None:
+            return 0
+        return int(postings.frequencies.max()) * (1 + len(self._links))
 
-    def _marked(self, word: int) -> Flags:
-        found = self._marks.get(word)
-        if found is None:
-            held = self.words.held[word]
-            assert held is not None
-            # What is linked to nothing marks a place behind all.
-            found = self._marks[word] = np.zeros(self.words.size + 1, np.bool_)
-            found[held.places] = True
+    def _rows_flagged(self, word: int) -> Flags:
+        """Return a flag for each text with the word, and one more, which stands for "no row" (-1)."""
+        flags = self._flags_by_word.get(word)
+        if flags is None:
+            postings = self.postings.lists[word]
+            assert postings is not None
+            flags = self._flags_by_word[word] = np.zeros(self.postings.size + 1, np.bool_)
+            flags[postings.rows] = True
             for links in self._links:
-                found[links.take(held.places)] = True
-        return found
+                flags[links.take(postings.rows)] = True
+        return flags
 
     @property
-    def is_own(self) -> bool:
-        """Whether a text is a version, and all that hold a word may come back."""
-        return not self._links and self.words.is_allowed
+    def is_plain(self) -> bool:
+        """True if the texts are no windows and every visible row is allowed."""
+        return not self._links and self.postings.is_unfiltered
 
-    def holding_any(self, words: Sequence[int], others: Indexes | None = None) -> Indexes:
-        """The texts that hold one of some words, and some others."""
-        if self.is_own and len(words) == len(self.words.held):
-            return self.words.holding
-        own = self.words.places_of(words)
-        # What is linked to nothing is linked to -1.
+    def rows_with_any(
+        self, words: Sequence[int], more_rows: RowIndexes | None = None
+    ) -> RowIndexes:
+        """Return the texts with at least one of the words, and `more_rows`, in ascending order."""
+        if self.is_plain and len(words) == len(self.postings.lists):
+            return self.postings.matches
+        own = self.postings.rows_with(words)
         linked = [links.take(own) for links in self._links]
-        places = np.concatenate([own, *linked] if others is None else [own, *linked, others])
-        if len(places) <= SOON_SORTED:
-            found = distinct(places)
-            return found[1:] if len(found) and found[0] < 0 else found
-        marks = np.zeros(self.words.size + 1, np.bool_)
-        marks[places] = True
-        return marks[:-1].nonzero()[0]
+        rows = np.concatenate([own, *linked] if more_rows is None else [own, *linked, more_rows])
+        if len(rows) <= SORT_LIMIT:
+            rows = sorted_unique(rows)
+            # A leading -1 stands for "no row".
+            return rows[1:] if len(rows) and rows[0] < 0 else rows
+        flags = np.zeros(self.postings.size + 1, np.bool_)
+        flags[rows] = True
+        return flags[:-1].nonzero()[0]
 
-    def scores(self, bm25: _Bm25, places: Indexes) -> Floats:
-        norms = bm25.norms(self._lengths.take(places))
-        beside = [links.take(places) for links in self._links]
-        found = np.zeros(len(places), np.float32)
-        for word, held in enumerate(self.words.held):
-            if held is not None and len(places):
-                counts = self.words.counts(word)
-                times = counts.take(places).astype(np.float32)
-                for each in beside:
-                    times += counts.take(each)
-                found += bm25.scores(word, times, norms)
-        return found
+    def scores(self, bm25: _Bm25, rows: RowIndexes) -> Floats:
+        """Return the BM25 scores of some rows."""
+        norms = bm25.norms(self._lengths.take(rows))
+        neighbours = [links.take(rows) for links in self._links]
+        scores = np.zeros(len(rows), np.float32)
+        for word, postings in enumerate(self.postings.lists):
+            if postings is not None and len(rows):
+                by_row = self.postings.frequencies(word)
+                frequencies = by_row.take(rows).astype(np.float32)
+                for linked_rows in neighbours:
+                    frequencies += by_row.take(linked_rows)
+                scores += bm25.scores(word, frequencies, norms)
+        return scores
 
 
 class _Bm25:
-    """How much words weigh in one kind of text."""
+    """BM25 over one kind of text in all segments."""
 
     def __init__(
-        self, b: float, texts: Sequence[_Texts], words: int, *, docs: int, length: float
+        self, b: float, texts: Sequence[_ScoredTexts], words: int, *, docs: int, length: float
     ) -> None:
+        """Compute the weights of a number of query words from the number and the total length of the visible texts."""
         self.mean_length = max(1.0, length / max(1, docs))
-        self.holding = np.zeros(words)
-        for each in texts:
-            self.holding += each.holding
-        # The rarer, the more.
-        self.weights = np.log(
-            1.0 + (np.maximum(docs, self.holding) - self.holding + 0.5) / (self.holding + 0.5)
-        )
-        self._least, self._slope = np.float32(K1 * (1.0 - b)), np.float32(K1 * b / self.mean_length)
+        self.document_frequencies = np.zeros(words)
+        for of_segment in texts:
+            self.document_frequencies += of_segment.document_frequencies
+        # The inverse document frequency of each word.
+        with_word = self.document_frequencies
+        without_word = np.maximum(docs, with_word) - with_word
+        self.weights = np.log(1.0 + (without_word + 0.5) / (with_word + 0.5))
+        self._least_norm = np.float32(K1 * (1.0 - b))
+        self._norm_per_word = np.float32(K1 * b / self.mean_length)
 
     def norms(self, lengths: Floats) -> Floats:
-        found: Floats = self._least + self._slope * lengths
-        return found
+        """Return the length normalisation of texts: the summand of the denominator."""
+        norms: Floats = self._least_norm + self._norm_per_word * lengths
+        return norms
 
-    def scores(self, word: int, counts: Floats, norms: Floats) -> Floats:
-        found: Floats = np.float32(self.weights[word] * (K1 + 1.0)) * counts / (counts + norms)
-        return found
+    def scores(self, word: int, frequencies: Floats, norms: Floats) -> Floats:
+        """Return the scores of one word in texts with these term frequencies."""
+        factor = np.float32(self.weights[word] * (K1 + 1.0))
+        scores: Floats = factor * frequencies / (frequencies + norms)
+        return scores
 
-    def most(self, texts: Sequence[_Texts]) -> NDArray[np.float64]:
-        """What no text gets for each word: not the shortest one that holds it as often as any."""
-        counts = np.array(
-            [max(each.most(word) for each in texts) for word in range(len(self.weights))],
+    def score_bounds(self, texts: Sequence[_ScoredTexts]) -> NDArray[np.float64]:
+        """Return an upper bound for the score of each word: an empty text with its highest term frequency."""
+        frequencies = np.array(
+            [
+                max(of_segment.max_frequency(word) for of_segment in texts)
+                for word in range(len(self.weights))
+            ],
             np.float64,
         )
-        return (K1 + 1.0) * self.weights * counts / (counts + float(self._least))
+        least_norm = float(self._least_norm)
+        return (K1 + 1.0) * self.weights * frequencies / (frequencies + least_norm)
 
 
-class WordLeg:
-    """How well the words of texts match: of those that may be among the best.
-
-    Of more than a hundred the best hundred count. So as soon as a hundred are known, a text that holds no other words
-    than such as together weigh less than the last of them need not be weighed: it counts for nothing.
-    """
+class KeywordRetriever:
+    """A keyword retriever over one kind of text: it scores the rows that can be among the best, in each segment."""
 
     def __init__(
-        self, texts: Sequence[_Texts], bm25: _Bm25, firsts: Sequence[Indexes] | None, *, size: int
+        self,
+        texts: Sequence[_ScoredTexts],
+        bm25: _Bm25,
+        firsts: Sequence[RowIndexes] | None,
+        *,
+        size: int,
     ) -> None:
-        """`firsts`: some that are probably good; None: everything is weighed. `size`: how many may come back."""
+        """Score the matches, of which there are `size`. `firsts`: rows that are probably good; None to score all."""
         self._texts, self._bm25 = texts, bm25
-        everything = range(len(bm25.weights))
-        if firsts is None or size <= LEG_LIMIT or bm25.holding.sum() <= VERY_FEW:
-            self.places = [each.holding_any(everything) for each in texts]
+        if (
+            firsts is None
+            or size <= CANDIDATE_LIMIT
+            or bm25.document_frequencies.sum() <= SKIP_PRUNING_LIMIT
+        ):
+            every_word = range(len(bm25.weights))
+            self.rows = [of_segment.rows_with_any(every_word) for of_segment in texts]
         else:
-            words = self._needed(firsts)
-            self.places = [
-                each.holding_any(words, some) for each, some in zip(texts, firsts, strict=True)
+            words = self._essential_words(firsts)
+            self.rows = [
+                of_segment.rows_with_any(words, rows)
+                for of_segment, rows in zip(texts, firsts, strict=True)
             ]
-        self._scores = self.of(self.places)
-        held = [_held_of(*each) for each in zip(texts, self.places, self._scores, strict=True)]
-        self._holders, self._held = [places for places, _ in held], [scores for _, scores in held]
-        self._scale = _Scale.of(self._held, is_part=size > LEG_LIMIT)
-        self.best = float(self._scale.most) if size else 0.0
+        self._scores = self.scores_of(self.rows)
+        matches = [
+            _keep_matches(*triple) for triple in zip(texts, self.rows, self._scores, strict=True)
+        ]
+        self._match_rows = [rows for rows, _ in matches]
+        self._match_scores = [scores for _, scores in matches]
+        self._range = _ScoreRange.of(self._match_scores, is_part=size > CANDIDATE_LIMIT)
+        self.best_score = float(self._range.highest) if size else 0.0
         self.weights, self.mean_length = bm25.weights, bm25.mean_length
 
-    def _needed(self, firsts: Sequence[Indexes]) -> list[int]:
-        """The words without one of which nothing is among the best."""
-        scores = np.concatenate(self.of(firsts))
-        held = [
-            each.words.holders.take(places)
-            for each, places in zip(self._texts, firsts, strict=True)
+    def _essential_words(self, firsts: Sequence[RowIndexes]) -> list[int]:
+        """Return the words of which every text among the best has at least one.
+
+        The other words are the lightest ones, whose upper bounds add up to less than the last of the best scores.
+        """
+        scores = np.concatenate(self.scores_of(firsts))
+        is_match = [
+            of_segment.postings.is_match.take(rows)
+            for of_segment, rows in zip(self._texts, firsts, strict=True)
         ]
-        scores = scores[np.concatenate(held)]
-        most = self._bm25.most(self._texts)
-        lightest_first = most.argsort()
-        least = (
-            float(np.partition(scores, -LEG_LIMIT)[-LEG_LIMIT]) if len(scores) >= LEG_LIMIT else 0.0
+        scores = scores[np.concatenate(is_match)]
+        bounds = self._bm25.score_bounds(self._texts)
+        lightest_first = bounds.argsort()
+        last_best = (
+            float(np.partition(scores, -CANDIDATE_LIMIT)[-CANDIDATE_LIMIT])
+            if len(scores) >= CANDIDATE_LIMIT
+            else 0.0
         )
-        is_needed = most[lightest_first].cumsum() * _ROUNDING >= least
-        return [int(word) for word in lightest_first[is_needed]]
+        is_essential = bounds[lightest_first].cumsum() * _ROUNDING >= last_best
+        return [int(word) for word in lightest_first[is_essential]]
 
-    def of(self, places: Sequence[Indexes]) -> list[Floats]:
-        """How well some match."""
+    def scores_of(self, rows: Sequence[RowIndexes]) -> list[Floats]:
+        """Return the BM25 scores of some rows of each segment."""
         return [
-            each.scores(self._bm25, some) for each, some in zip(self._texts, places, strict=True)
+            texts.scores(self._bm25, of_segment)
+            for texts, of_segment in zip(self._texts, rows, strict=True)
         ]
 
-    def legs(self) -> list[Leg]:
+    def normalised_scores(self) -> list[RetrieverScores]:
+        """Return the normalised scores of each segment."""
         return [
-            self._scale.leg(places, scores)
-            for places, scores in zip(self.places, self._scores, strict=True)
+            self._range.normalise(rows, scores)
+            for rows, scores in zip(self.rows, self._scores, strict=True)
         ]
 
-    def firsts(self) -> list[Indexes]:
-        """As many of the best as count, or all that there are, in each segment."""
-        scores = np.concatenate(self._held)
-        if len(scores) <= LEG_LIMIT:
-            return self._holders
-        best = scores.argpartition(-LEG_LIMIT)[-LEG_LIMIT:]
+    def best_rows(self) -> list[RowIndexes]:
+        """Return the `CANDIDATE_LIMIT` best matches, or all if there are fewer, for each segment."""
+        scores = np.concatenate(self._match_scores)
+        if len(scores) <= CANDIDATE_LIMIT:
+            return self._match_rows
+        best = scores.argpartition(-CANDIDATE_LIMIT)[-CANDIDATE_LIMIT:]
         best.sort()
-        starts = np.cumsum([0, *map(len, self._holders)])
+        starts = np.cumsum([0, *map(len, self._match_rows)])
         cuts = best.searchsorted(starts)
-        parts = zip(self._holders, starts[:-1], cuts[:-1], cuts[1:], strict=True)
-        return [places.take(best[first:last] - start) for places, start, first, last in parts]
+        parts = zip(self._match_rows, starts[:-1], cuts[:-1], cuts[1:], strict=True)
+        return [rows.take(best[first:last] - start) for rows, start, first, last in parts]
 
 
-def _held_of(texts: _Texts, places: Indexes, scores: Floats) -> tuple[Indexes, Floats]:
-    """Of some texts those that come back, with their scores."""
-    if texts.is_own:
-        return places, scores
-    some = texts.words.holders.take(places).nonzero()[0]
-    return places.take(some), scores.take(some)
+def _keep_matches(
+    texts: _ScoredTexts, rows: RowIndexes, scores: Floats
+) -> tuple[RowIndexes, Floats]:
+    """Return the rows that are matches, with their scores."""
+    if texts.is_plain:
+        return rows, scores
+    indexes = texts.postings.is_match.take(rows).nonzero()[0]
+    return rows.take(indexes), scores.take(indexes)
 
 
-class WordLegs:
-    """Both legs of words: of versions, and of versions with the one before and the one after."""
+class KeywordRetrievers:
+    """Both keyword retrievers: of texts and of windows."""
 
     def __init__(
-        self, words: int, segments: Sequence[Searched], seen: Sequence[Seen], *, is_whole: bool
+        self,
+        words: int,
+        segments: Sequence[SearchedSegment],
+        statistics: Sequence[VisibleStatistics],
+        *,
+        is_complete: bool,
     ) -> None:
-        """`is_whole`: weigh the own words of everything that holds one."""
-        self.words = [Words(segment) for segment in segments]
-        self.size = sum(int(np.count_nonzero(each.holders)) for each in self.words)
-        self.is_whole = is_whole = is_whole or self.size <= FEW
-        docs, length = sum(each.docs for each in seen), sum(each.length for each in seen)
-        texts = [_Texts(each, each.segment.facts.lengths32) for each in self.words]
-        bm25 = _Bm25(B, texts, words, docs=docs, length=length)
-        firsts = None if is_whole else _holding_rare(texts, bm25.holding)
-        self.text = WordLeg(texts, bm25, firsts, size=self.size)
-        windows = [_windows(each) for each in self.words]
-        around = _Bm25(
-            WINDOW_B, windows, words, docs=docs, length=sum(each.window_length for each in seen)
-        )
-        self.window = WordLeg(windows, around, self.text.firsts(), size=self.size)
+        """Search segments for a number of query words. `statistics` also cover segments not searched.
 
-    def every(self) -> list[Leg]:
-        """What holds every word of a question of several, and may come back."""
-        return [_holding_every(each) for each in self.words]
+        `is_complete`: score the text of every match.
+        """
+        self.postings = [QueryPostings(segment) for segment in segments]
+        self.match_count = sum(int(np.count_nonzero(own.is_match)) for own in self.postings)
+        self.is_complete = is_complete or self.match_count <= SCORE_ALL_LIMIT
+        docs = sum(own.count for own in statistics)
+        length = sum(own.length for own in statistics)
+        window_length = sum(own.window_length for own in statistics)
+        texts = [_ScoredTexts(own, own.segment.columns.lengths32) for own in self.postings]
+        bm25 = _Bm25(B, texts, words, docs=docs, length=length)
+        firsts = None
+        if not self.is_complete:
+            firsts = _rows_with_rare_words(texts, bm25.document_frequencies)
+        self.text = KeywordRetriever(texts, bm25, firsts, size=self.match_count)
+        windows = [_windowed_texts(own) for own in self.postings]
+        window_bm25 = _Bm25(WINDOW_B, windows, words, docs=docs, length=window_length)
+        self.window = KeywordRetriever(
+            windows, window_bm25, self.text.best_rows(), size=self.match_count
+        )
+
+    def rows_with_every_word(self) -> list[RetrieverScores]:
+        """Return score 1 for the matches with every word of a query of several, for each segment."""
+        return [_rows_with_every_word(own) for own in self.postings]
 
     @property
-    def covered(self) -> float:
-        """How much of the question the best one covers, from 0 to 1."""
-        most = (K1 + 1.0) * float(self.text.weights.sum())
-        return min(1.0, self.text.best / most) if most else 0.0
+    def coverage(self) -> float:
+        """The share of the query that the best text covers, from 0 to 1, by the weights of the words."""
+        highest_possible = (K1 + 1.0) * float(self.text.weights.sum())
+        return min(1.0, self.text.best_score / highest_possible) if highest_possible else 0.0
 
 
-def _holding_every(words: Words) -> Leg:
-    held = {word: each.places for word, each in enumerate(words.held) if each is not None}
-    if len(held) < max(2, len(words.held)):
-        return Leg(_NOWHERE, _NOTHING)
-    rarest_first = sorted(held, key=lambda word: len(held[word]))
-    places = held[rarest_first[0]]
+def _rows_with_every_word(postings: QueryPostings) -> RetrieverScores:
+    """Return score 1 for the matches with every word; nothing for a query of one word."""
+    rows_by_word = {
+        word: posting_list.rows
+        for word, posting_list in enumerate(postings.lists)
+        if posting_list is not None
+    }
+    if len(rows_by_word) < max(2, len(postings.lists)):
+        return RetrieverScores(_NO_ROWS, _NO_SCORES)
+    rarest_first = sorted(rows_by_word, key=lambda word: len(rows_by_word[word]))
+    rows = rows_by_word[rarest_first[0]]
     for word in rarest_first[1:]:
-        places = places[words.counts(word).take(places) > 0]
-    places = places if words.is_allowed else places[words.holders.take(places)]
-    return Leg(places, np.ones(len(places), np.float32))
+        rows = rows[postings.frequencies(word).take(rows) > 0]
+    if not postings.is_unfiltered:
+        rows = rows[postings.is_match.take(rows)]
+    return RetrieverScores(rows, np.ones(len(rows), np.float32))
 
 
-def _windows(words: Words) -> _Texts:
-    facts, seen = words.segment.facts, words.segment.seen
-    return (
-        _Texts(words, seen.window_lengths, seen.links)
-        if facts.has_talks
-        else _Texts(words, facts.lengths32)
-    )
+def _windowed_texts(postings: QueryPostings) -> _ScoredTexts:
+    """Return the windows of a segment; its texts if it has no sessions."""
+    columns, statistics = postings.segment.columns, postings.segment.statistics
+    if not columns.has_sessions:
+        return _ScoredTexts(postings, columns.lengths32)
+    return _ScoredTexts(postings, statistics.window_lengths, statistics.links)
 
 
-def _holding_rare(texts: Sequence[_Texts], holding: NDArray[np.float64]) -> list[Indexes]:
-    """What holds the rarest words, of as many as are held by enough."""
-    rarest_first = holding.argsort()
-    enough = int(holding[rarest_first].cumsum().searchsorted(2 * LEG_LIMIT)) + 1
-    return [each.holding_any(rarest_first[:enough].tolist()) for each in texts]
+def _rows_with_rare_words(
+    texts: Sequence[_ScoredTexts], document_frequencies: NDArray[np.float64]
+) -> list[RowIndexes]:
+    """Return the texts with the rarest words: as many words as find twice the number of candidates."""
+    rarest_first = document_frequencies.argsort()
+    row_counts = document_frequencies[rarest_first].cumsum()
+    word_count = int(row_counts.searchsorted(2 * CANDIDATE_LIMIT)) + 1
+    return [of_segment.rows_with_any(rarest_first[:word_count].tolist()) for of_segment in texts]
 
 
-class _Scale(NamedTuple):
-    """From what score on something counts, and the best one."""
+class _ScoreRange(NamedTuple):
+    """The raw scores that are normalised to 0 and to 1."""
 
-    least: np.float32
-    most: np.float32
+    lowest: np.float32
+    highest: np.float32
 
     @classmethod
     def of(
-        cls, scores: Sequence[Floats], *, is_part: bool = False, least_of_all: bool = False
-    ) -> _Scale:
-        """Counted from the last of the best, or from nothing where there are few (or from the last of those).
+        cls,
+        scores: Sequence[Floats],
+        *,
+        is_part: bool = False,
+        from_minimum: bool = False,
+    ) -> _ScoreRange:
+        """Return the range from the last candidate to the best one.
 
-        `is_part`: the best of more than those that count.
+        With fewer than `CANDIDATE_LIMIT` scores it starts at 0, or at the lowest score if `from_minimum`. `is_part`:
+        these are only the best of more scores than that.
         """
-        together = scores[0] if len(scores) == 1 else np.concatenate(scores)
-        if not len(together):
+        joined = scores[0] if len(scores) == 1 else np.concatenate(scores)
+        if not len(joined):
             return cls(np.float32(np.inf), np.float32(np.inf))
-        most = together.max()
-        if is_part or len(together) > LEG_LIMIT:
-            return cls(np.partition(together, -LEG_LIMIT)[-LEG_LIMIT], most)
-        return cls(together.min() if least_of_all else np.float32(0), most)
+        highest = joined.max()
+        if is_part or len(joined) > CANDIDATE_LIMIT:
+            return cls(np.partition(joined, -CANDIDATE_LIMIT)[-CANDIDATE_LIMIT], highest)
+        return cls(joined.min() if from_minimum else np.float32(0), highest)
 
-    def leg(self, places: Indexes, scores: Floats) -> Leg:
-        if self.most <= self.least:
-            counting = (scores >= self.most).nonzero()[0]
-            return Leg(places.take(counting), np.ones(len(counting), np.float32))
-        counting = (scores > self.least).nonzero()[0]
-        values = (scores.take(counting) - self.least) / (self.most - self.least)
-        return Leg(places.take(counting), np.minimum(values, np.float32(1)))
+    def normalise(self, rows: RowIndexes, scores: Floats) -> RetrieverScores:
+        """Map scores to 0 … 1 and drop the rows with 0."""
+        if self.highest <= self.lowest:
+            indexes = (scores >= self.highest).nonzero()[0]
+            return RetrieverScores(rows.take(indexes), np.ones(len(indexes), np.float32))
+        indexes = (scores > self.lowest).nonzero()[0]
+        values = (scores.take(indexes) - self.lowest) / (self.highest - self.lowest)
+        return RetrieverScores(rows.take(indexes), np.minimum(values, np.float32(1)))
 
 
-def meaning_legs(
-    segments: Sequence[Searched], text: Sequence[Leg], gate: float
-) -> tuple[list[Leg], list[Leg]]:
-    """How near each is by itself, and with what was said before; what has no vector yet counts as its words do."""
-    typical = np.float32(TYPICAL * (1.0 - gate) ** 2)
-    near = [each.near or _NOT_NEAR for each in segments]
-    own = [each.own - typical * each.typical_own for each in near]
-    context = [each.context - typical * each.typical_context for each in near]
-    allowed = [
-        segment.allowed.take(each.places) for segment, each in zip(segments, near, strict=True)
+def similarity_scores(
+    segments: Sequence[SearchedSegment], text: Sequence[RetrieverScores], gate: float
+) -> tuple[list[RetrieverScores], list[RetrieverScores]]:
+    """Return the normalised similarities, and those with context; rows without a vector get their `text` score.
+
+    A part of the similarity to a typical query is subtracted; the less keywords count (`gate`), the larger it is.
+    """
+    typical_share = np.float32(TYPICAL_SHARE * (1.0 - gate) ** 2)
+    similarities = [segment.similarities or _NOT_COMPARED for segment in segments]
+    own = [compared.own - typical_share * compared.typical_own for compared in similarities]
+    context = [
+        compared.context - typical_share * compared.typical_context for compared in similarities
     ]
-    made = []
+    is_allowed = [
+        segment.allowed.take(own.rows) for segment, own in zip(segments, similarities, strict=True)
+    ]
+    by_column = []
     for column in (own, context):
-        scale = _Scale.of(
-            [each[some] for each, some in zip(column, allowed, strict=True)], least_of_all=True
+        allowed_scores = [scores[flags] for scores, flags in zip(column, is_allowed, strict=True)]
+        score_range = _ScoreRange.of(allowed_scores, from_minimum=True)
+        by_column.append(
+            [
+                _fill_missing(
+                    score_range.normalise(compared.rows, scores), text_scores, compared.rows
+                )
+                for scores, text_scores, compared in zip(column, text, similarities, strict=True)
+            ]
         )
-        legs = [scale.leg(each.places, scores) for each, scores in zip(near, column, strict=True)]
-        parts = zip(legs, text, near, strict=True)
-        made.append([_or_else(leg, words, each.places) for leg, words, each in parts])
-    return made[0], made[1]
+    return by_column[0], by_column[1]
 
 
-def line_of(docs: int, floor: float, line: float, share: float) -> float:
-    """How near the nearest of so many must be for there to be an answer; `share`: how many of them stand alone."""
-    few, here, many = (
-        math.sqrt(math.log(max(2, each))) for each in (LINE_OF_FEW, docs, LINE_OF_MANY)
+def answer_threshold(docs: int, floor: float, line: float, standalone_share: float) -> float:
+    """Return the similarity that the best of `docs` versions must reach for the query to have an answer.
+
+    It rises from `floor` for few versions to `line` for many, since the best of many is more similar by chance. Texts
+    of conversations are more similar to any query than standalone texts, so it also rises with their share.
+    """
+    few, own, many = (
+        math.sqrt(math.log(max(2, count))) for count in (FEW_VERSIONS, docs, MANY_VERSIONS)
     )
-    part = min(1.0, max(0.0, (here - few) / (many - few)))
-    return floor + part * (line + LINE_OF_TALKS * (1.0 - share) - floor)
+    progress = min(1.0, max(0.0, (own - few) / (many - few)))
+    return floor + progress * (line + CONVERSATION_BONUS * (1.0 - standalone_share) - floor)
 
 
-_NOTHING: Final = np.zeros(0, np.float32)
-_NOWHERE: Final = np.zeros(0, np.int64)
-_NOT_NEAR: Final = Near(_NOWHERE, _NOTHING, _NOTHING, _NOTHING, _NOTHING, 0.0)
+_NO_SCORES: Final = np.zeros(0, np.float32)
+_NO_ROWS: Final = np.zeros(0, np.int64)
+_NOT_COMPARED: Final = Similarities(_NO_ROWS, _NO_SCORES, _NO_SCORES, _NO_SCORES, _NO_SCORES, 0.0)
 
 
-def _or_else(leg: Leg, other: Leg, known: Indexes) -> Leg:
-    """A leg, and another for what this one knows nothing of."""
-    unknown = ~among(other.places, known)
-    places = np.concatenate((leg.places, other.places[unknown]))
-    values = np.concatenate((leg.values, other.values[unknown]))
-    order = np.argsort(places)
-    return Leg(places[order], values[order])
+def _fill_missing(
+    scores: RetrieverScores, fallback: RetrieverScores, compared: RowIndexes
+) -> RetrieverScores:
+    """Add the fallback scores of rows that were not compared."""
+    is_missing = ~is_in_sorted(fallback.rows, compared)
+    rows = np.concatenate((scores.rows, fallback.rows[is_missing]))
+    values = np.concatenate((scores.scores, fallback.scores[is_missing]))
+    order = np.argsort(rows)
+    return RetrieverScores(rows[order], values[order])
 
 
-def distinct(some: NDArray[Any]) -> NDArray[Any]:
-    """The same in order, each once; of a few thousand numbers sooner than `numpy.unique`, which hashes them."""
-    found = np.sort(some)
-    is_new = np.ones(len(found), np.bool_)
-    np.not_equal(found[1:], found[:-1], out=is_new[1:])
-    return found[is_new]
+def sorted_unique(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return the distinct numbers in ascending order; for a few thousand faster than `numpy.unique`, which hashes."""
+    ordered = np.sort(numbers)
+    is_new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    return ordered[is_new]
 
 
-def among(some: NDArray[np.integer], sought: NDArray[np.integer]) -> Flags:
-    """Return a flag for each number that is among others, which are in order."""
-    if not len(sought):
-        return np.zeros(len(some), np.bool_)
-    found: Flags = sought.take(sought.searchsorted(some), mode="clip") == some
-    return found
+def is_in_sorted(numbers: NDArray[np.integer], ascending: NDArray[np.integer]) -> Flags:
+    """Return a flag for each number: True if it is in `ascending`."""
+    if not len(ascending):
+        return np.zeros(len(numbers), np.bool_)
+    positions = ascending.searchsorted(numbers)
+    flags: Flags = ascending.take(positions, mode="clip") == numbers
+    return flags

@@ -1,11 +1,13 @@
-"""A segment: the words of some versions of one tenant, and what ranking and filtering need to know of each.
+"""Segments of the word index in memory: columns of facts about versions, and postings of terms.
 
-Segments never change. A unit of work adds one for what it writes, and neighbouring ones are merged into larger ones, so
-whoever has read one may keep it. Everything that names something is a keyed fingerprint of eight bytes, 0 where there
-is nothing; a segment tells whoever has no key nothing but how often things occur.
+A segment holds some consecutive versions of one tenant and never changes. A version is known by its row, its index in
+the order of version ids. Names and terms are keyed hashes of eight bytes, 0 for none, so that without the key a segment
+reveals only frequencies.
 
-Inside a segment a version is known by its place. Postings are sorted by word and then by place, and cut into parts, so
-that a question reads only the parts with its words.
+Postings are sorted by term, then by row, and cut into blocks between two terms, so that a query reads only the blocks
+of its terms. Encoded, a segment is its columns one after another (`_COLUMNS`), followed by its blocks. A block is the
+numbers of terms and postings, the terms, the starts of their postings, the rows, and the term frequencies. All numbers
+are little-endian.
 """
 
 from __future__ import annotations
@@ -19,227 +21,256 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.retrieval.entry import COUNT_LIMIT, LENGTH_LIMIT, Entry
-from memoranda.retrieval.languages import CODES
+from memoranda.retrieval.entry import FREQUENCY_LIMIT, LENGTH_LIMIT, IndexEntry
+from memoranda.retrieval.languages import STEMMED_LANGUAGES
 
-Prints: TypeAlias = NDArray[np.uint64]
-Places: TypeAlias = NDArray[np.int32]
+HashColumn: TypeAlias = NDArray[np.uint64]
+RowNumbers: TypeAlias = NDArray[np.int32]
 Floats: TypeAlias = NDArray[np.float32]
 Flags: TypeAlias = NDArray[np.bool_]
 Number = TypeVar("Number", bound=np.integer[Any])
 
-# Where a word stands in a segment, and how often.
-Postings: TypeAlias = tuple[Places, NDArray[Any]]
-
-# Of so many versions together it is kept what those come to who see a part.
-SEEN_LIMIT: Final = 4_000_000
-# A session that goes on is looked for so far back.
-CUT_LIMIT: Final = 8_192
-# Postings in a part: about 80 KB.
-PART_POSTINGS: Final = 16_384
-
-
+# The rows of a term in ascending order, and its frequency in each.
+Postings: TypeAlias = tuple[RowNumbers, NDArray[Any]]
+# For each row the previous and the next row of its session; -1 if there is none.
 Links: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
+# Rows: cached views of a segment may have this many together, at one byte each.
+VIEWS_LIMIT: Final = 4_000_000
+# Rows: a session that continues in the fresh run is looked for this far back; farther back its neighbours are missed.
+CUT_LIMIT: Final = 8_192
+# Postings per block: about 80 KB, which a query reads for one term.
+BLOCK_POSTINGS: Final = 16_384
 
-class Seen(msgspec.Struct, frozen=True, eq=False):
-    """Of what may be seen: who stands beside whom, how many there are, and the length of all, and of all windows."""
 
-    mask: Flags
+class VisibleStatistics(msgspec.Struct, frozen=True, eq=False):
+    """Statistics of the visible rows of a segment; computed once per set of visible rows."""
+
+    visible: Flags
+    # Among the visible rows.
     links: Links
-    docs: int
+    count: int
+    # The number of words of all visible texts.
     length: float
-    # The length of each with the one before and the one after, and of all of these together.
+    # The number of words in the window of each row (with the previous and the next text), and of all windows.
     window_lengths: Floats
     window_length: float
-    # Of words how many windows hold them, as far as anybody asked.
-    windows_holding: dict[Hashable, int] = msgspec.field(default_factory=dict)
+    # Cached numbers of windows with a word, by the key of the word.
+    window_frequencies: dict[Hashable, int] = msgspec.field(default_factory=dict)
 
 
-class Facts(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
-    """What is known of the versions of a segment, one array a column, in the order of their ids."""
+class VersionColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
+    """Facts about the versions of a segment, one array per fact, in the order of version ids."""
 
     versions: NDArray[np.int64]
-    spaces: Prints
-    users: Prints
-    agents: Prints
-    sessions: Prints
-    speakers: Prints
-    subjects: Prints
-    # What each says as a whole.
-    said: Prints
+    spaces: HashColumn
+    users: HashColumn
+    agents: HashColumn
+    sessions: HashColumn
+    speakers: HashColumn
+    subjects: HashColumn
+    # Hashes of the normalised texts, equal for duplicates.
+    text_hashes: HashColumn
+    # Times of observation, in Unix milliseconds.
     times: NDArray[np.int64]
     lengths: NDArray[np.uint16]
-    marks: NDArray[np.uint8]
+    # Bits of visibility, redaction and validity (`entry`).
+    flags: NDArray[np.uint8]
     languages: NDArray[np.uint8]
 
     def __len__(self) -> int:
         return len(self.versions)
 
     @cached_property
-    def has_talks(self) -> bool:
-        """Whether anything in it belongs to a session."""
+    def has_sessions(self) -> bool:
+        """True if any row belongs to a session."""
         return bool(self.sessions.any())
 
     @cached_property
     def lengths32(self) -> Floats:
+        """The lengths as floating-point numbers."""
         return self.lengths.astype(np.float32)
 
     @cached_property
     def longest(self) -> int:
-        """How many words the longest has."""
+        """The number of words of the longest text."""
         return int(self.lengths.max(initial=0))
 
     @cached_property
-    def persons(self) -> Prints:
-        """Everybody who speaks or is spoken of, in order."""
+    def persons(self) -> HashColumn:
+        """All speakers and subjects, in ascending order."""
         return union(self.speakers, self.subjects)
 
     @cached_property
-    def spoken(self) -> frozenset[str]:
-        """The languages that its texts are in."""
-        return _languages(self.languages)
+    def languages_present(self) -> frozenset[str]:
+        """The languages of all texts."""
+        return _language_codes(self.languages)
 
-    def spoken_by(self, mask: Flags) -> frozenset[str]:
-        """The languages of what may be seen."""
-        return self.spoken if len(self.spoken) == 1 else _languages(self.languages[mask])
+    def languages_of(self, mask: Flags) -> frozenset[str]:
+        """Return the languages of some rows."""
+        if len(self.languages_present) == 1:
+            return self.languages_present
+        return _language_codes(self.languages[mask])
 
     @cached_property
-    def neighbours(self) -> Links:
-        """Of each version the one before and the one after in its session, by time; -1 where there is none."""
+    def session_links(self) -> Links:
+        """The previous and the next row of each row in its session and space, by time; -1 if there is none."""
         size = len(self)
         before, after = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
-        talks = np.flatnonzero(self.sessions)
-        if len(talks) > 1:
-            order = talks[np.lexsort((self.times[talks], self.sessions[talks], self.spaces[talks]))]
-            same = (self.sessions[order[1:]] == self.sessions[order[:-1]]) & (
-                self.spaces[order[1:]] == self.spaces[order[:-1]]
-            )
-            first, second = order[:-1][same], order[1:][same]
+        rows = np.flatnonzero(self.sessions)
+        if len(rows) > 1:
+            order = rows[np.lexsort((self.times[rows], self.sessions[rows], self.spaces[rows]))]
+            is_same_session = self.sessions[order[1:]] == self.sessions[order[:-1]]
+            is_same_session &= self.spaces[order[1:]] == self.spaces[order[:-1]]
+            first, second = order[:-1][is_same_session], order[1:][is_same_session]
             after[first] = second
             before[second] = first
         return before, after
 
     @cached_property
-    def _by_session(self) -> tuple[Prints, NDArray[np.int64], NDArray[np.int64]]:
-        """All sessions in order, where each begins among the places of all, and those places."""
+    def _by_session(self) -> tuple[HashColumn, NDArray[np.int64], NDArray[np.int64]]:
+        """All sessions in ascending order, where the rows of each start in the third array, and the rows."""
         order = np.argsort(self.sessions, kind="stable")
         sessions = self.sessions[order]
-        begins = np.flatnonzero(np.append(True, sessions[1:] != sessions[:-1])[: len(self)])
-        return sessions[begins], np.append(begins, len(self)), order
+        is_first = np.append(True, sessions[1:] != sessions[:-1])[: len(self)]
+        starts = np.flatnonzero(is_first)
+        return sessions[starts], np.append(starts, len(self)), order
 
-    def in_sessions(self, sessions: Prints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the places of everything in some sessions, and the index of each one's session among them."""
-        known, begins, order = self._by_session
+    def rows_of_sessions(self, sessions: HashColumn) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows of some sessions, and for each row the index of its session in `sessions`."""
+        known, session_starts, order = self._by_session
         if not len(known):
             return order, order
-        at = np.searchsorted(known, sessions)
-        which = np.flatnonzero(known.take(at, mode="clip") == sessions)
-        starts, sizes = begins[at[which]], begins[at[which] + 1] - begins[at[which]]
-        # All of each one after another: counted on from its start.
-        steps = np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-        return order[steps], np.repeat(which, sizes)
+        positions = np.searchsorted(known, sessions)
+        indexes = np.flatnonzero(known.take(positions, mode="clip") == sessions)
+        starts = session_starts[positions[indexes]]
+        sizes = session_starts[positions[indexes] + 1] - starts
+        # Consecutive numbers from each start on, for all sessions at once.
+        shifts = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+        steps = np.arange(sizes.sum()) + shifts
+        return order[steps], np.repeat(indexes, sizes)
 
-    def cut_before(self, following: Facts) -> int:
-        """The place from which on sessions may go on in what follows; none of those before does, if that is not far."""
-        going_on = following.sessions[following.sessions != 0]
+    def settled_size(self, following: VersionColumns) -> int:
+        """Return the number of leading rows without a session that continues in the following rows or after the cut."""
+        continued = following.sessions[following.sessions != 0]
         cut = len(self)
-        near = max(0, cut - CUT_LIMIT)
-        while len(going_on):
-            held = np.flatnonzero(np.isin(self.sessions[near:cut], going_on))
-            if not len(held):
+        earliest = max(0, cut - CUT_LIMIT)
+        while len(continued):
+            rows = np.flatnonzero(np.isin(self.sessions[earliest:cut], continued))
+            if not len(rows):
                 break
-            going_on = self.sessions[near + held[0] : cut]
-            going_on = going_on[going_on != 0]
-            cut = near + int(held[0])
+            first = earliest + int(rows[0])
+            # Other sessions are cut there, too, so they move the cut further back.
+            continued = self.sessions[first:cut]
+            continued = continued[continued != 0]
+            cut = first
         return cut
 
-    def part(self, start: int, end: int) -> Facts:
-        """The versions from one place to another."""
-        found = Facts(**{name: getattr(self, name)[start:end] for name in _COLUMNS})
+    def slice(self, start: int, end: int) -> VersionColumns:
+        """Return the rows from `start` to before `end`."""
+        part = VersionColumns(**{name: getattr(self, name)[start:end] for name in _COLUMNS})
         if start == 0 and end:
-            # The same without those that are not in it, and not to be found out again. Either link may lead out: what
-            # is written later may have been said before.
-            is_in = np.arange(len(self)) < end
-            found.__dict__["neighbours"] = tuple(links[:end] for links in self.links(is_in))
-        return found
+            # Links need not be computed again. They may lead to rows after `end`: later rows may have earlier times.
+            is_inside = np.arange(len(self)) < end
+            links = tuple(column[:end] for column in self.visible_links(is_inside))
+            part.__dict__["session_links"] = links
+        return part
 
-    def prepare(self) -> None:
-        """Find out what every question needs, before there is one."""
-        if self.has_talks:
-            _ = self._by_session, self.seen(np.ones(len(self), np.bool_))
+    def warm(self) -> None:
+        """Compute and cache what every query needs."""
+        if self.has_sessions:
+            _ = self._by_session, self.statistics(np.ones(len(self), np.bool_))
 
-    def places_of(self, versions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where those of some versions stand that are here; they are in order."""
-        found = np.searchsorted(self.versions, versions)
-        return found[self.versions.take(found, mode="clip") == versions] if len(self) else found[:0]
+    def row_of(self, version_id: int) -> int | None:
+        """Return the row of a version; None if it is not in this segment."""
+        row = int(np.searchsorted(self.versions, version_id))
+        return row if row < len(self) and int(self.versions[row]) == version_id else None
 
-    def without(self, versions: NDArray[np.int64]) -> Flags:
-        """All but some versions, which are in order."""
-        found = np.ones(len(self), np.bool_)
-        found[self.places_of(versions)] = False
-        return found
+    def rows_of(self, versions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of those versions that are in this segment; `versions` ascend."""
+        rows = np.searchsorted(self.versions, versions)
+        return rows[self.versions.take(rows, mode="clip") == versions] if len(self) else rows[:0]
 
-    def view(self, key: Hashable, closed: object, made: Callable[[Facts], Flags]) -> Flags:
-        """What a caller sees of it, kept for the next who sees as much while nothing more is closed."""
-        kept: dict[Hashable, tuple[object, Flags]] = self.__dict__.setdefault("_views", {})
-        known = kept.get(key)
-        if known is not None and known[0] is closed:
-            return known[1]
-        found = made(self)
-        found.flags.writeable = False
-        if len(kept) >= self.view_limit:
-            kept.clear()
-        kept[key] = closed, found
-        return found
+    def all_except(self, versions: NDArray[np.int64]) -> Flags:
+        """Return a flag for each row: False for some versions, which ascend."""
+        flags = np.ones(len(self), np.bool_)
+        flags[self.rows_of(versions)] = False
+        return flags
 
-    def seen(self, mask: Flags) -> Seen:
-        """What the whole of it comes to, of what may be seen; kept for the next who sees the same."""
-        kept: dict[bytes, Seen] = self.__dict__.setdefault("_seen", {})
-        found = next((each for each in tuple(kept.values()) if each.mask is mask), None)
-        if found is not None:
-            return found
-        key = b"" if mask.all() else np.packbits(mask).tobytes()
-        found = kept.get(key)
-        if found is None:
-            found = self._seen_by(mask)
-            if len(kept) >= self.view_limit:
-                kept.clear()
-            kept[key] = found
-        return found
+    def cached_view(
+        self, key: Hashable, closed: object, compute: Callable[[VersionColumns], Flags]
+    ) -> Flags:
+        """Return the flags that `compute` returns, cached by `key` until another array of closed versions is used.
 
-    def _seen_by(self, mask: Flags) -> Seen:
-        links = self.links(mask)
-        places = mask.nonzero()[0]
-        # What has no neighbour has one without words, behind all; the others' are seen, too.
+        The same object is returned for the same view, so callers can compare views by identity.
+        """
+        views: dict[Hashable, tuple[object, Flags]] = self.__dict__.setdefault("_views", {})
+        cached = views.get(key)
+        if cached is not None and cached[0] is closed:
+            return cached[1]
+        flags = compute(self)
+        flags.flags.writeable = False
+        if len(views) >= self.view_limit:
+            views.clear()
+        views[key] = closed, flags
+        return flags
+
+    def statistics(self, visible: Flags) -> VisibleStatistics:
+        """Return statistics of the visible rows, cached for callers who see the same rows."""
+        cache: dict[bytes, VisibleStatistics] = self.__dict__.setdefault("_statistics", {})
+        for statistics in tuple(cache.values()):
+            if statistics.visible is visible:
+                return statistics
+        key = b"" if visible.all() else np.packbits(visible).tobytes()
+        cached = cache.get(key)
+        if cached is None:
+            cached = self._compute_statistics(visible)
+            if len(cache) >= self.view_limit:
+                cache.clear()
+            cache[key] = cached
+        return cached
+
+    def _compute_statistics(self, visible: Flags) -> VisibleStatistics:
+        links = self.visible_links(visible)
+        rows = visible.nonzero()[0]
+        # A trailing 0 is the length of the missing neighbour, -1.
         lengths = np.append(self.lengths32, np.float32(0))
-        own = lengths.take(places)
-        around = own + sum(lengths.take(each.take(places)) for each in links)
-        windows = np.zeros(len(self), np.float32)
-        windows[places] = around
-        length, window_length = own.sum(dtype=np.float64), around.sum(dtype=np.float64)
-        return Seen(mask, links, len(places), float(length), windows, float(window_length))
+        own = lengths.take(rows)
+        windows = own + sum(lengths.take(linked.take(rows)) for linked in links)
+        window_lengths = np.zeros(len(self), np.float32)
+        window_lengths[rows] = windows
+        return VisibleStatistics(
+            visible,
+            links,
+            len(rows),
+            float(own.sum(dtype=np.float64)),
+            window_lengths,
+            float(windows.sum(dtype=np.float64)),
+        )
 
     @property
     def view_limit(self) -> int:
-        """Of how many callers it is kept what they see."""
-        return max(2, SEEN_LIMIT // max(1, len(self)))
+        """The number of cached views of this segment."""
+        return max(2, VIEWS_LIMIT // max(1, len(self)))
 
-    def links(self, mask: Flags) -> Links:
-        """The same among what may be seen: whatever may not does not stand between others."""
-        if mask.all():
-            return self.neighbours
-        before, after = (_skipping(links, mask) for links in self.neighbours)
+    def visible_links(self, visible: Flags) -> Links:
+        """Return the links between visible rows; invisible rows between them are skipped."""
+        if visible.all():
+            return self.session_links
+        before, after = (_skip_invisible(links, visible) for links in self.session_links)
         return before, after
 
     def encode(self) -> bytes:
+        """Return all columns as bytes."""
         return b"".join(column.tobytes() for column in self.columns())
 
     def columns(self) -> list[NDArray[Any]]:
+        """Return all columns in the order of their encoding."""
         return [getattr(self, name) for name in _COLUMNS]
 
     @classmethod
-    def decode(cls, data: bytes) -> Facts:
+    def decode(cls, data: bytes) -> VersionColumns:
+        """Read columns from bytes, without copying them."""
         size, start = len(data) // ROW_BYTES, 0
         columns: dict[str, Any] = {}
         for name, kind in _COLUMNS.items():
@@ -248,148 +279,165 @@ class Facts(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         return cls(**columns)
 
 
-def _skipping(links: NDArray[np.int64], mask: Flags) -> NDArray[np.int64]:
-    wrong = np.flatnonzero(mask & (links >= 0))
-    wrong = wrong[~mask[links[wrong]]]
+def _skip_invisible(links: NDArray[np.int64], visible: Flags) -> NDArray[np.int64]:
+    """Replace links of visible rows to invisible ones by the next visible row in that direction, or -1."""
+    wrong = np.flatnonzero(visible & (links >= 0))
+    wrong = wrong[~visible[links[wrong]]]
     if len(wrong):
         links = links.copy()
     while len(wrong):
         links[wrong] = links[links[wrong]]
         wrong = wrong[links[wrong] >= 0]
-        wrong = wrong[~mask[links[wrong]]]
+        wrong = wrong[~visible[links[wrong]]]
     return links
 
 
 _COLUMNS: Final[dict[str, np.dtype[Any]]] = {
     name: np.dtype(kind)
     for name, kind in zip(
-        Facts.__struct_fields__,
+        VersionColumns.__struct_fields__,
         ("<i8", "<u8", "<u8", "<u8", "<u8", "<u8", "<u8", "<u8", "<i8", "<u2", "u1", "u1"),
         strict=True,
     )
 }
+# Bytes per version.
 ROW_BYTES: Final = sum(kind.itemsize for kind in _COLUMNS.values())
 
 
-def _languages(numbers: NDArray[np.uint8]) -> frozenset[str]:
-    return frozenset(CODES[number] for number in np.flatnonzero(np.bincount(numbers)).tolist())
+def _language_codes(numbers: NDArray[np.uint8]) -> frozenset[str]:
+    present = np.flatnonzero(np.bincount(numbers)).tolist()
+    return frozenset(STEMMED_LANGUAGES[number] for number in present)
 
 
 def union(one: NDArray[Number], other: NDArray[Number]) -> NDArray[Number]:
-    """What is in one of two, in order. NumPy's own loads what it has for missing values, which takes a command long."""
-    both: NDArray[Number] = np.sort(np.concatenate((one, other)))
-    found: NDArray[Number] = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
-    return found
+    """Return the distinct numbers of two arrays in ascending order.
+
+    `numpy.union1d` would import NumPy's masked arrays, which delays a command noticeably.
+    """
+    joined: NDArray[Number] = np.sort(np.concatenate((one, other)))
+    distinct: NDArray[Number] = joined[np.append(True, joined[1:] != joined[:-1])[: len(joined)]]
+    return distinct
 
 
-def together(found: Sequence[Postings]) -> Postings | None:
-    """Postings of several spellings as those of one word."""
-    if len(found) < 2:
-        return found[0] if found else None
-    places, where = np.unique(np.concatenate([each[0] for each in found]), return_inverse=True)
-    counts = np.bincount(where, np.concatenate([each[1] for each in found]), len(places))
-    return places, counts.astype(np.float32)
+def merge_spellings(postings: Sequence[Postings]) -> Postings | None:
+    """Return the postings of several spellings as those of one word; None if there are none."""
+    if len(postings) < 2:
+        return postings[0] if postings else None
+    all_rows = np.concatenate([rows for rows, _ in postings])
+    rows, indexes = np.unique(all_rows, return_inverse=True)
+    frequencies = np.concatenate([frequencies for _, frequencies in postings])
+    sums = np.bincount(indexes, frequencies, len(rows))
+    return rows, sums.astype(np.float32)
 
 
-def joined(several: Sequence[Facts]) -> Facts:
-    """The facts of versions that follow one another."""
-    if len(several) == 1:
-        return several[0]
-    return Facts(
-        **{name: np.concatenate([getattr(each, name) for each in several]) for name in _COLUMNS}
+def concat_columns(parts: Sequence[VersionColumns]) -> VersionColumns:
+    """Return the columns of consecutive versions as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return VersionColumns(
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
     )
 
 
-def shifted(found: Sequence[Postings | None], starts: Sequence[int]) -> Postings | None:
-    """Postings of one word in several that follow one another, each beginning at a place of its own."""
-    held = [(each, start) for each, start in zip(found, starts, strict=True) if each is not None]
-    if not held:
+def concat_postings(parts: Sequence[Postings | None], starts: Sequence[int]) -> Postings | None:
+    """Return the postings of one term in several segments as one; `starts`: the first row of each segment."""
+    present = [
+        (postings, start)
+        for postings, start in zip(parts, starts, strict=True)
+        if postings is not None
+    ]
+    if not present:
         return None
-    places = np.concatenate([places + np.int32(start) for (places, _), start in held])
-    return places, np.concatenate([counts for (_, counts), _ in held])
+    rows = np.concatenate([rows + np.int32(start) for (rows, _), start in present])
+    return rows, np.concatenate([frequencies for (_, frequencies), _ in present])
 
 
-def until(found: Postings | None, cut: int) -> tuple[Postings | None, Postings | None]:
-    """Postings before a place, and those from it on, counted from it."""
-    if found is None:
+def split_postings(postings: Postings | None, cut: int) -> tuple[Postings | None, Postings | None]:
+    """Return the postings before a row, and those from it on, with rows counted from it."""
+    if postings is None:
         return None, None
-    places, counts = found
-    at = int(np.searchsorted(places, cut))
-    before = (places[:at], counts[:at]) if at else None
-    return before, (places[at:] - np.int32(cut), counts[at:]) if at < len(places) else None
+    rows, frequencies = postings
+    index = int(np.searchsorted(rows, cut))
+    before = (rows[:index], frequencies[:index]) if index else None
+    if index == len(rows):
+        return before, None
+    return before, (rows[index:] - np.int32(cut), frequencies[index:])
 
 
-class Part(msgspec.Struct, frozen=True, eq=False):
-    """Postings of neighbouring words: which version holds a word, and how often."""
+class PostingBlock(msgspec.Struct, frozen=True, eq=False):
+    """The postings of some consecutive terms."""
 
-    words: Prints
-    # Where the postings of a word begin; one more than words.
+    terms: HashColumn
+    # The index of the first posting of each term, and the number of all postings.
     starts: NDArray[np.uint32]
-    places: Places
+    rows: RowNumbers
+    # Term frequencies.
     counts: NDArray[np.uint8]
 
-    def find(self, word: int) -> tuple[Places, NDArray[np.uint8]] | None:
-        found = int(np.searchsorted(self.words, np.uint64(word)))
-        if found == len(self.words) or int(self.words[found]) != word:
+    def find(self, term: int) -> tuple[RowNumbers, NDArray[np.uint8]] | None:
+        """Return the postings of a term; None if it is not here."""
+        index = int(np.searchsorted(self.terms, np.uint64(term)))
+        if index == len(self.terms) or int(self.terms[index]) != term:
             return None
-        start, end = self.starts[found], self.starts[found + 1]
-        return self.places[start:end], self.counts[start:end]
+        start, end = self.starts[index], self.starts[index + 1]
+        return self.rows[start:end], self.counts[start:end]
 
     @property
     def size(self) -> int:
-        return len(self.words) * 12 + len(self.places) * 5
+        """The bytes that it takes in memory."""
+        return len(self.terms) * 12 + len(self.rows) * 5
 
     def encode(self) -> bytes:
-        head = np.array([len(self.words), len(self.places)], "<u4")
-        return b"".join(
-            each.tobytes() for each in (head, self.words, self.starts, self.places, self.counts)
-        )
+        """Return the block as bytes."""
+        head = np.array([len(self.terms), len(self.rows)], "<u4")
+        arrays = (head, self.terms, self.starts, self.rows, self.counts)
+        return b"".join(array.tobytes() for array in arrays)
 
     @classmethod
-    def decode(cls, data: bytes, *, docs: int) -> Part:
-        """Raises ValueError if the bytes are not those of a part of so many versions."""
-        words, postings = (int(each) for each in np.frombuffer(data, "<u4", 2))
-        starts = 8 + 8 * words
-        places = starts + 4 * (words + 1)
-        found = cls(
-            np.frombuffer(data, "<u8", words, 8),
-            np.frombuffer(data, "<u4", words + 1, starts),
-            np.frombuffer(data, "<i4", postings, places),
-            np.frombuffer(data, "u1", postings, places + 4 * postings),
+    def decode(cls, data: bytes, *, docs: int) -> PostingBlock:
+        """Read a block from bytes; raise ValueError if they are no block of a segment with `docs` versions."""
+        terms, postings = np.frombuffer(data, "<u4", 2).tolist()
+        starts_offset = 8 + 8 * terms
+        rows_offset = starts_offset + 4 * (terms + 1)
+        block = cls(
+            np.frombuffer(data, "<u8", terms, 8),
+            np.frombuffer(data, "<u4", terms + 1, starts_offset),
+            np.frombuffer(data, "<i4", postings, rows_offset),
+            np.frombuffer(data, "u1", postings, rows_offset + 4 * postings),
         )
-        _check(found.places, docs)
-        return found
+        _check_rows(block.rows, docs)
+        return block
 
 
 class Segment(msgspec.Struct, frozen=True, eq=False):
-    """Facts and all postings, in memory."""
+    """A segment with all its postings."""
 
-    facts: Facts
-    parts: list[Part]
+    columns: VersionColumns
+    blocks: list[PostingBlock]
 
     @property
-    def firsts(self) -> Prints:
-        """The first word of each part, by which a word is looked up."""
-        return np.array([part.words[0] for part in self.parts], np.uint64)
+    def first_terms(self) -> HashColumn:
+        """The first term of each block, by which the block of a term is found."""
+        return np.array([block.terms[0] for block in self.blocks], np.uint64)
 
-    def find(self, word: int) -> Postings | None:
-        """Where a word stands and how often."""
-        for part in self.parts:
-            if (found := part.find(word)) is not None:
-                return found
+    def find(self, term: int) -> Postings | None:
+        """Return the postings of a term; None if no version has it."""
+        for block in self.blocks:
+            if (postings := block.find(term)) is not None:
+                return postings
         return None
 
 
-def _check(places: Places, docs: int) -> None:
-    if len(places) and not 0 <= int(places.min()) <= int(places.max()) < docs:
+def _check_rows(rows: RowNumbers, docs: int) -> None:
+    if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < docs:
         raise ValueError("a posting is of no version of its segment")
 
 
-def build(entries: Sequence[Entry]) -> Segment:
-    """The segment of some versions, in the order of their ids."""
-    versions, spaces, users, agents, sessions, times, marks, indexed = zip(*entries, strict=True)
-    held, lengths, speakers, subjects, languages, said = zip(*indexed, strict=True)
-    columns = {
+def build_segment(entries: Sequence[IndexEntry]) -> Segment:
+    """Build the segment of some versions, given in the order of their ids."""
+    versions, spaces, users, agents, sessions, times, flags, texts = zip(*entries, strict=True)
+    by_text, lengths, speakers, subjects, languages, text_hashes = zip(*texts, strict=True)
+    values = {
         "versions": versions,
         "spaces": spaces,
         "users": users,
@@ -397,125 +445,152 @@ def build(entries: Sequence[Entry]) -> Segment:
         "sessions": sessions,
         "speakers": speakers,
         "subjects": subjects,
-        "said": said,
+        "text_hashes": text_hashes,
         "times": times,
         "lengths": [min(length, LENGTH_LIMIT) for length in lengths],
-        "marks": marks,
+        "flags": flags,
         "languages": languages,
     }
-    words = np.fromiter((word for each in held for word in each), np.uint64)
-    counts = np.fromiter((min(n, COUNT_LIMIT) for each in held for n in each.values()), np.uint8)
-    places = np.repeat(np.arange(len(entries), dtype=np.int32), [len(each) for each in held])
-    facts = Facts(**{name: np.array(column, _COLUMNS[name]) for name, column in columns.items()})
-    return Segment(facts, _parts(words, places, counts))
+    terms = np.fromiter((term for frequencies in by_text for term in frequencies), np.uint64)
+    counts = np.fromiter(
+        (
+            min(frequency, FREQUENCY_LIMIT)
+            for frequencies in by_text
+            for frequency in frequencies.values()
+        ),
+        np.uint8,
+    )
+    sizes = [len(frequencies) for frequencies in by_text]
+    rows = np.repeat(np.arange(len(entries), dtype=np.int32), sizes)
+    columns = {name: np.array(column, _COLUMNS[name]) for name, column in values.items()}
+    return Segment(VersionColumns(**columns), _cut_into_blocks(terms, rows, counts))
 
 
-def decode_run(pieces: Sequence[tuple[int, bytes]]) -> Segment:
-    """One segment of several that follow one another: of each how many versions it holds, and its bytes.
+def decode_segments(encoded: Sequence[tuple[int, bytes]]) -> Segment:
+    """Decode consecutive segments as one. Each is given by its number of versions and its bytes.
 
-    Bytes are put together before they are arrays, because most pieces are of one version.
+    The bytes are joined before arrays are built, because most segments hold one version.
     """
     columns: dict[str, Any] = {}
-    starts = [0] * len(pieces)
+    starts = [0] * len(encoded)
     for name, kind in _COLUMNS.items():
         ends = [
-            start + docs * kind.itemsize for start, (docs, _) in zip(starts, pieces, strict=True)
+            start + docs * kind.itemsize for start, (docs, _) in zip(starts, encoded, strict=True)
         ]
-        cut = (data[start:end] for (_, data), start, end in zip(pieces, starts, ends, strict=True))
-        columns[name] = np.frombuffer(b"".join(cut), kind)
+        slices = (
+            data[start:end] for (_, data), start, end in zip(encoded, starts, ends, strict=True)
+        )
+        columns[name] = np.frombuffer(b"".join(slices), kind)
         starts = ends
-    words, times, places, counts, sizes = [], [], [], [], []
-    for (_, data), start in zip(pieces, starts, strict=True):
-        held, postings = unpack_from("<II", data, start)
-        first = start + 8
-        second = first + 8 * held
-        third = second + 4 * (held + 1)
-        fourth = third + 4 * postings
-        words.append(data[first:second])
-        # How often a word is held: the differences of where postings begin.
-        times.append(data[second + 4 : third])
-        times.append(data[second : third - 4])
-        places.append(data[third:fourth])
-        counts.append(data[fourth : fourth + postings])
-        sizes.append(postings)
-    _check(np.frombuffer(b"".join(places), "<i4"), max(docs for docs, _ in pieces))
-    ends_of, starts_of = (np.frombuffer(b"".join(times[place::2]), "<u4") for place in (0, 1))
-    offsets = np.cumsum([0, *(docs for docs, _ in pieces[:-1])])
-    return Segment(
-        Facts(**columns),
-        _parts(
-            np.repeat(np.frombuffer(b"".join(words), "<u8"), ends_of - starts_of),
-            np.frombuffer(b"".join(places), "<i4") + np.repeat(offsets, sizes).astype(np.int32),
-            np.frombuffer(b"".join(counts), "u1"),
-        ),
+    # `bounds`: for each segment the ends of its terms' postings, then their starts.
+    terms, bounds, rows, counts, sizes = [], [], [], [], []
+    for (_, data), start in zip(encoded, starts, strict=True):
+        term_count, posting_count = unpack_from("<II", data, start)
+        terms_offset = start + 8
+        starts_offset = terms_offset + 8 * term_count
+        rows_offset = starts_offset + 4 * (term_count + 1)
+        counts_offset = rows_offset + 4 * posting_count
+        terms.append(data[terms_offset:starts_offset])
+        bounds.append(data[starts_offset + 4 : rows_offset])
+        bounds.append(data[starts_offset : rows_offset - 4])
+        rows.append(data[rows_offset:counts_offset])
+        counts.append(data[counts_offset : counts_offset + posting_count])
+        sizes.append(posting_count)
+    joined_rows = np.frombuffer(b"".join(rows), "<i4")
+    _check_rows(joined_rows, max(docs for docs, _ in encoded))
+    term_ends = np.frombuffer(b"".join(bounds[0::2]), "<u4")
+    term_starts = np.frombuffer(b"".join(bounds[1::2]), "<u4")
+    first_rows = np.cumsum([0, *(docs for docs, _ in encoded[:-1])])
+    blocks = _cut_into_blocks(
+        np.repeat(np.frombuffer(b"".join(terms), "<u8"), term_ends - term_starts),
+        joined_rows + np.repeat(first_rows, sizes).astype(np.int32),
+        np.frombuffer(b"".join(counts), "u1"),
     )
+    return Segment(VersionColumns(**columns), blocks)
 
 
-def merge(segments: Sequence[Segment], gone: NDArray[np.int64] | None = None) -> Segment:
-    """One segment of several that follow one another, without some versions."""
+def merge_segments(segments: Sequence[Segment], erased: Sequence[int] = ()) -> Segment:
+    """Merge consecutive segments into one, without erased versions."""
     columns = {
-        name: np.concatenate([getattr(segment.facts, name) for segment in segments])
+        name: np.concatenate([getattr(segment.columns, name) for segment in segments])
         for name in _COLUMNS
     }
-    offsets = np.cumsum([0, *(len(segment.facts) for segment in segments)])
-    words = np.concatenate(
-        [np.repeat(p.words, np.diff(p.starts)) for s in segments for p in s.parts] or [_NO_WORDS]
-    )
-    shifted = zip(segments, offsets[:-1], strict=True)
-    places = np.concatenate(
-        [p.places + np.int32(offset) for s, offset in shifted for p in s.parts] or [_NO_PLACES]
-    )
-    counts = np.concatenate(
-        [part.counts for segment in segments for part in segment.parts] or [_NO_COUNTS]
-    )
-    if gone is not None and len(gone):
-        kept = ~np.isin(columns["versions"], gone)
-        renumbered = (np.cumsum(kept) - 1).astype(np.int32)
-        columns = {name: column[kept] for name, column in columns.items()}
-        stays = kept[places]
-        words, places, counts = words[stays], renumbered[places[stays]], counts[stays]
-    return Segment(Facts(**columns), _parts(words, places, counts))
+    first_rows = np.cumsum([0, *(len(segment.columns) for segment in segments)])
+    # With an empty array in front, which gives the result its type if there are no blocks.
+    terms, rows, counts = [_NO_TERMS], [_NO_ROWS], [_NO_COUNTS]
+    for segment, first_row in zip(segments, first_rows[:-1], strict=True):
+        for block in segment.blocks:
+            terms.append(np.repeat(block.terms, np.diff(block.starts)))
+            rows.append(block.rows + np.int32(first_row))
+            counts.append(block.counts)
+    all_terms, all_rows = np.concatenate(terms), np.concatenate(rows)
+    all_counts = np.concatenate(counts)
+    if len(erased):
+        is_kept = ~np.isin(columns["versions"], np.array(erased, np.int64))
+        new_rows = (np.cumsum(is_kept) - 1).astype(np.int32)
+        columns = {name: column[is_kept] for name, column in columns.items()}
+        stays = is_kept[all_rows]
+        all_terms, all_counts = all_terms[stays], all_counts[stays]
+        all_rows = new_rows[all_rows[stays]]
+    return Segment(VersionColumns(**columns), _cut_into_blocks(all_terms, all_rows, all_counts))
 
 
-_NO_WORDS: Final = np.zeros(0, np.uint64)
-_NO_PLACES: Final = np.zeros(0, np.int32)
+_NO_TERMS: Final = np.zeros(0, np.uint64)
+_NO_ROWS: Final = np.zeros(0, np.int32)
 _NO_COUNTS: Final = np.zeros(0, np.uint8)
 
 
-def _parts(words: Prints, places: Places, counts: NDArray[np.uint8]) -> list[Part]:
-    """Postings in any order, sorted, equal ones added up, cut into parts at words."""
-    if not len(words):
+def _cut_into_blocks(
+    terms: HashColumn, rows: RowNumbers, counts: NDArray[np.uint8]
+) -> list[PostingBlock]:
+    """Sort postings, add up those of the same term and row, and cut them into blocks; a term is never cut."""
+    if not len(terms):
         return []
-    order = np.lexsort((places, words))
-    words, places, counts = words[order], places[order], counts[order]
-    is_new = np.empty(len(words), np.bool_)
+    order = np.lexsort((rows, terms))
+    terms, rows, counts = terms[order], rows[order], counts[order]
+    is_new = np.empty(len(terms), np.bool_)
     is_new[0] = True
-    np.not_equal(words[1:], words[:-1], out=is_new[1:])
-    is_new[1:] |= places[1:] != places[:-1]
+    np.not_equal(terms[1:], terms[:-1], out=is_new[1:])
+    is_new[1:] |= rows[1:] != rows[:-1]
     if not is_new.all():
         starts = np.flatnonzero(is_new)
         totals = np.add.reduceat(counts.astype(np.uint32), starts)
-        words, places, counts = (
-            words[starts],
-            places[starts],
-            np.minimum(totals, COUNT_LIMIT).astype(np.uint8),
-        )
-    begins = np.flatnonzero(np.concatenate(([True], words[1:] != words[:-1])))
-    ends = np.append(begins[1:], len(words))
-    found: list[Part] = []
+        terms, rows = terms[starts], rows[starts]
+        counts = np.minimum(totals, FREQUENCY_LIMIT).astype(np.uint8)
+    term_starts = np.flatnonzero(np.concatenate(([True], terms[1:] != terms[:-1])))
+    term_ends = np.append(term_starts[1:], len(terms))
+    blocks: list[PostingBlock] = []
     first = 0
-    while first < len(begins):
-        # As many words as fit, at least one: a word is never cut.
-        last = max(first + 1, int(np.searchsorted(ends, begins[first] + PART_POSTINGS, "right")))
-        start, end = begins[first], ends[last - 1]
-        starts32 = np.append(begins[first:last], end) - start
-        found.append(
-            Part(
-                words[begins[first:last]],
-                starts32.astype(np.uint32),
-                places[start:end],
+    while first < len(term_starts):
+        # As many terms as fit, at least one.
+        block_end = term_starts[first] + BLOCK_POSTINGS
+        last = max(first + 1, int(np.searchsorted(term_ends, block_end, "right")))
+        start, end = term_starts[first], term_ends[last - 1]
+        starts_in_block = np.append(term_starts[first:last], end) - start
+        blocks.append(
+            PostingBlock(
+                terms[term_starts[first:last]],
+                starts_in_block.astype(np.uint32),
+                rows[start:end],
                 counts[start:end],
             )
         )
         first = last
-    return found
+    return blocks
+
+
+def closings_array(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    """Return closed versions, each with the end of its valid time, as an array of two columns."""
+    return np.array(rows, np.int64).reshape(len(rows), 2)
+
+
+def apply_closings(
+    closed: NDArray[np.int64], changes: Sequence[tuple[Any, ...]]
+) -> NDArray[np.int64]:
+    """Return the closed versions after changes: a version, its end, and 0 if it was closed or 1 if reopened."""
+    changed = np.array(sorted(changes), np.int64).reshape(len(changes), 3)
+    unchanged = closed[~np.isin(closed[:, 0], changed[:, 0])]
+    newly_closed = changed[changed[:, 2] == 0, :2]
+    joined = np.concatenate((unchanged, newly_closed))
+    result: NDArray[np.int64] = joined[np.argsort(joined[:, 0], kind="stable")]
+    return result

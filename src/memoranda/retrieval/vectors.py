@@ -1,7 +1,11 @@
-"""Vectors of one tenant and one model in memory: appended as they come, compared with a question's.
+"""The vectors of one tenant and one model in memory, and their comparison with the vector of a query.
 
-A number takes one byte, with one scale a vector; that changes no order that anyone has measured. Of many vectors first
-only the signs are compared, after the mean was taken away, and then the nearest ones exactly.
+A vector is stored as one signed byte per dimension and a scale; compared with exact numbers this changes no measured
+order. Each version has its own vector and may have a second one: with the end of the previous text of its session, or,
+for a standalone text, by a second model.
+
+Vectors are appended in the order of storing. Of many vectors, first only the signs are compared (one bit per dimension,
+after the mean is subtracted), and then the nearest ones exactly.
 """
 
 from __future__ import annotations
@@ -12,93 +16,86 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.retrieval.segment import Flags, Floats, Places
-from memoranda.retrieval.weights import SECOND, SECOND_OF_ANY
+from memoranda.retrieval.entry import StoredVector
+from memoranda.retrieval.segment import Flags, Floats, RowNumbers
+from memoranda.retrieval.weights import SECOND_MODEL_BASELINE, SECOND_MODEL_WEIGHT
 
 Bytes: TypeAlias = NDArray[np.int8]
 
-# So many are compared exactly; of more, those whose signs are nearest.
+# Vectors: up to this many are compared exactly, which takes a few milliseconds.
 EXACT_LIMIT: Final = 8_192
+# Vectors that are compared exactly after a comparison by signs.
 NEAREST_BY_SIGNS: Final = 2_048
-# Signs are counted from the mean of about half of what is there, or more.
-_MEAN_OF: Final = 16_384
+# Vectors from which the mean is computed. It is computed again when there are twice as many, up to this number.
+_MEAN_SAMPLE: Final = 16_384
+# Bytes of the scale, a 32-bit floating-point number in front of the dimensions.
 _SCALE_BYTES: Final = 4
-_NONE: Final = -1
-# More at once are shared out among threads that wait for one another: ten times as long where others work, too.
-_AT_ONCE: Final = 256
-# Of so many segments, as somebody sees them, it is kept where their vectors stand.
-_LOOKED_UP: Final = 4
-# Signs of so many are compared at once: what comes between stays near the processor.
-_SIGNS_AT_ONCE: Final = 32_768
+# In place of the row of a second vector, if there is none.
+_NO_ROW: Final = -1
+# Vectors per matrix product. NumPy distributes larger ones over threads, which take ten times as long under load.
+_PRODUCT_ROWS: Final = 256
+# Cached lookups (`VectorPositions.lookup`).
+_LOOKUPS_LIMIT: Final = 4
+# Vectors whose signs are compared together, so that intermediate results stay in the cache of the processor.
+_SIGN_ROWS: Final = 32_768
 
 
 def encode(vector: Floats) -> bytes:
-    """A vector as it is stored: a scale, and a byte a number."""
+    """Return a vector as it is stored: its scale, and one byte per dimension."""
     scale = np.array([np.abs(vector).max() / 127.0], "<f4")
     numbers: Bytes = np.round(vector / scale).astype(np.int8)
     return bytes(scale.tobytes() + numbers.tobytes())
 
 
 def decode(data: bytes) -> tuple[float, Floats]:
-    """The scale of a stored vector, and its numbers without it."""
+    """Return the scale of a stored vector, and its numbers before scaling."""
     (scale,) = np.frombuffer(data[:_SCALE_BYTES], "<f4").tolist()
     return scale, np.frombuffer(data[_SCALE_BYTES:], np.int8).astype(np.float32)
 
 
-class Stored(NamedTuple):
-    """A vector as it is read from the store."""
+class VectorRows(NamedTuple):
+    """The rows of a segment that have vectors, in ascending order, and the rows of these vectors."""
 
-    place: int
-    version_id: int
-    context_id: int
-    data: bytes
-    context_data: bytes | None
-
-
-class Standing(NamedTuple):
-    """The versions of a segment that have vectors, by their places in it, and the rows of those."""
-
-    places: NDArray[np.int64]
-    rows: Places
-    # Whether the rows are one behind the other.
-    is_run: bool
+    rows: NDArray[np.int64]
+    vector_rows: RowNumbers
+    # True if the vector rows are consecutive.
+    is_contiguous: bool
 
 
-class _Rows:
-    """Vectors one after another, in arrays that grow."""
+class _VectorArray:
+    """Vectors in arrays that grow."""
 
     def __init__(self, dimensions: int) -> None:
         self.size = 0
         self.numbers: Bytes = np.empty((0, dimensions), np.int8)
         self.scales: Floats = np.empty(0, np.float32)
 
-    def append(self, datas: Sequence[bytes]) -> None:
-        dimensions = self.numbers.shape[1]
-        joined = np.frombuffer(b"".join(datas), np.int8).reshape(
-            len(datas), _SCALE_BYTES + dimensions
-        )
-        size = self.size + len(datas)
-        self.numbers = grown(self.numbers, self.size, size)
-        self.scales = grown(self.scales, self.size, size)
+    def append(self, encoded: Sequence[bytes]) -> None:
+        """Append encoded vectors."""
+        row_bytes = _SCALE_BYTES + self.numbers.shape[1]
+        joined = np.frombuffer(b"".join(encoded), np.int8).reshape(len(encoded), row_bytes)
+        size = self.size + len(encoded)
+        self.numbers = grow_array(self.numbers, self.size, size)
+        self.scales = grow_array(self.scales, self.size, size)
         self.numbers[self.size : size] = joined[:, _SCALE_BYTES:]
-        self.scales[self.size : size] = np.ascontiguousarray(joined[:, :_SCALE_BYTES]).view("<f4")[
-            :, 0
-        ]
+        scales = np.ascontiguousarray(joined[:, :_SCALE_BYTES]).view("<f4")
+        self.scales[self.size : size] = scales[:, 0]
         self.size = size
 
-    def cosines(self, questions: Floats, rows: Places) -> Floats:
-        """Of some rows with each question."""
-        found = np.empty((len(rows), len(questions)), np.float32)
-        columns = np.ascontiguousarray(questions.T)
-        for start in range(0, len(rows), _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
-            np.dot(self.numbers[rows[part]].astype(np.float32), columns, out=found[part])
-        found *= self.scales[rows][:, None]
-        return found.T
+    def cosines(self, queries: Floats, rows: RowNumbers) -> Floats:
+        """Return one line per query with its cosine to each of the rows."""
+        cosines = np.empty((len(rows), len(queries)), np.float32)
+        columns = np.ascontiguousarray(queries.T)
+        for start in range(0, len(rows), _PRODUCT_ROWS):
+            part = slice(start, start + _PRODUCT_ROWS)
+            numbers = self.numbers[rows[part]].astype(np.float32)
+            np.dot(numbers, columns, out=cosines[part])
+        cosines *= self.scales[rows][:, None]
+        return cosines.T
 
 
-def grown(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
-    """The array with room for so many; whoever holds the one before goes on with that."""
+def grow_array(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
+    """Return the array, or a larger copy if it has less than `size` items; readers may keep the old one."""
     if size <= len(array):
         return array
     larger = np.empty((max(size, len(array) * 3 // 2, 64), *array.shape[1:]), array.dtype)
@@ -106,309 +103,317 @@ def grown(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
     return larger
 
 
-class VectorPlaces:
-    """Where the vectors of a tenant by one model stand, whoever holds their numbers.
+class VectorPositions:
+    """The rows of a tenant's vectors by one model, without their numbers.
 
-    Only ever one thread changes it; others read what was there before.
+    One thread at a time changes it. Others may read meanwhile: they see the state before the change.
     """
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
         self.size = 0
-        self.last_place = 0
-        # Whether any of them was encrypted: then they go when keys change.
+        self.last_position = 0
+        # True if any vector was encrypted: then the vectors are dropped when keys change.
         self.was_encrypted = False
-        self._places: NDArray[np.int64] = np.empty(0, np.int64)
-        # In the order of rows: behind the end of which version, and where the second vector stands; of a text that
-        # stands alone that is another model's.
+        # By row: positions in the table of vectors, the previous versions, and the rows of the second vectors.
+        self._positions: NDArray[np.int64] = np.empty(0, np.int64)
         self._contexts: NDArray[np.int64] = np.empty(0, np.int64)
-        self._context_rows: Places = np.empty(0, np.int32)
-        self._contexts_size = 0
-        # Sorted by version: so a version is found.
-        self._sorted: tuple[NDArray[np.int64], Places] = (
+        self._second_rows: RowNumbers = np.empty(0, np.int32)
+        self._second_size = 0
+        # Version ids in ascending order, and the row of each.
+        self._sorted: tuple[NDArray[np.int64], RowNumbers] = (
             np.empty(0, np.int64),
             np.empty(0, np.int32),
         )
-        self._looked_up: list[tuple[NDArray[np.int64], Flags, NDArray[np.int64], Standing]] = []
+        # The arguments and results of the last lookups, with the versions known then.
+        self._lookups: list[tuple[NDArray[np.int64], Flags, NDArray[np.int64], VectorRows]] = []
 
     def __len__(self) -> int:
         return self.size
 
     @property
     def nbytes(self) -> int:
-        """What it takes."""
-        return self._places.nbytes + self._contexts.nbytes + self._context_rows.nbytes
+        """The bytes that it takes in memory."""
+        return self._positions.nbytes + self._contexts.nbytes + self._second_rows.nbytes
 
     def add(
         self,
-        places: NDArray[np.int64],
+        positions: NDArray[np.int64],
         versions: NDArray[np.int64],
         contexts: NDArray[np.int64],
         has_second: Flags,
     ) -> None:
-        """Take up what came since, in the order of places."""
-        start, size = self.size, self.size + len(places)
-        rows = np.where(has_second, self._contexts_size + np.cumsum(has_second) - 1, _NONE).astype(
-            np.int32
-        )
-        for name, values in (("_places", places), ("_contexts", contexts), ("_context_rows", rows)):
-            array = grown(getattr(self, name), start, size)
-            array[start:size] = values
-            setattr(self, name, array)
-        self.size, self._contexts_size = (
-            size,
-            self._contexts_size + int(np.count_nonzero(has_second)),
-        )
-        self.last_place = max(self.last_place, int(places[-1]) if len(places) else 0)
+        """Append vectors, given in the order of their positions."""
+        start, size = self.size, self.size + len(positions)
+        numbered = self._second_size + np.cumsum(has_second) - 1
+        second_rows = np.where(has_second, numbered, _NO_ROW).astype(np.int32)
+        self._positions = grow_array(self._positions, start, size)
+        self._contexts = grow_array(self._contexts, start, size)
+        self._second_rows = grow_array(self._second_rows, start, size)
+        self._positions[start:size] = positions
+        self._contexts[start:size] = contexts
+        self._second_rows[start:size] = second_rows
+        self.size = size
+        self._second_size += int(np.count_nonzero(has_second))
+        self.last_position = max(self.last_position, int(positions[-1]) if len(positions) else 0)
         self._sort(versions, np.arange(start, size, dtype=np.int32))
 
-    def _sort(self, versions: NDArray[np.int64], rows: Places) -> None:
-        known, at = self._sorted
-        if (
-            len(known)
-            and len(versions)
-            and versions[0] > known[-1]
-            and bool(np.all(np.diff(versions) > 0))
-        ):
-            self._sorted = np.concatenate((known, versions)), np.concatenate((at, rows))
+    def _sort(self, versions: NDArray[np.int64], rows: RowNumbers) -> None:
+        """Add versions to the sorted ones. If a version has several vectors, the last one counts."""
+        known, known_rows = self._sorted
+        joined, joined_rows = np.concatenate((known, versions)), np.concatenate((known_rows, rows))
+        is_later = bool(len(known)) and bool(len(versions)) and versions[0] > known[-1]
+        if is_later and bool(np.all(np.diff(versions) > 0)):
+            self._sorted = joined, joined_rows
             return
-        everything, places = np.concatenate((known, versions)), np.concatenate((at, rows))
-        order = np.lexsort((places, everything))
-        everything, places = everything[order], places[order]
-        # Of one version the last one counts.
-        is_last = np.append(everything[1:] != everything[:-1], True)
-        self._sorted = everything[is_last], places[is_last]
+        order = np.lexsort((joined_rows, joined))
+        joined, joined_rows = joined[order], joined_rows[order]
+        is_last = np.append(joined[1:] != joined[:-1], True)
+        self._sorted = joined[is_last], joined_rows[is_last]
 
-    def forget(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Leave out those whose version was erased, at these places of the store; in which rows they are."""
-        rows = self.rows_at(places)
-        versions, at = self._sorted
-        stays = ~np.isin(at, rows)
-        self._sorted = versions[stays], at[stays]
+    def remove(self, positions: Sequence[int]) -> NDArray[np.int64]:
+        """Remove the vectors of erased versions, given by their positions in ascending order; return the rows."""
+        rows = self.rows_at(positions)
+        versions, known_rows = self._sorted
+        stays = ~np.isin(known_rows, rows)
+        self._sorted = versions[stays], known_rows[stays]
         return rows
 
-    def forget_context(self, places: NDArray[np.int64]) -> None:
-        """Leave out the second ones of those of which what was said before was erased."""
-        self._context_rows[self.rows_at(places)] = _NONE
+    def remove_context(self, positions: Sequence[int]) -> None:
+        """Remove the second vectors at some positions, because the texts before them were erased."""
+        self._second_rows[self.rows_at(positions)] = _NO_ROW
 
-    def rows_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of those of some places that are known, which are in order."""
-        own = self._places[: self.size]
-        found = np.searchsorted(own, places)
-        found = found[found < len(own)]
-        return found[np.isin(own[found], places)]
+    def rows_at(self, positions: Sequence[int]) -> NDArray[np.int64]:
+        """Return the rows of those positions, given in ascending order, that are known."""
+        wanted, known = np.array(positions, np.int64), self._positions[: self.size]
+        rows = np.searchsorted(known, wanted)
+        rows = rows[rows < len(known)]
+        return rows[np.isin(known[rows], wanted)]
 
-    def places_of(self, rows: Places) -> NDArray[np.int64]:
-        """At which places of the store rows stand."""
-        return self._places[rows]
+    def positions_of(self, rows: RowNumbers) -> NDArray[np.int64]:
+        """Return the positions of some rows in the table of vectors."""
+        return self._positions[rows]
 
-    def standing(self, versions: NDArray[np.int64], mask: Flags) -> Standing:
-        """Where the vectors stand of those of some versions that are marked.
+    def lookup(self, versions: NDArray[np.int64], mask: Flags) -> VectorRows:
+        """Return the vectors of a segment's versions, of the rows with a flag in `mask`.
 
-        Segments stay what they are, and so does what somebody sees: so what was looked up last is kept.
+        The last results are cached by the identity of the arguments: segments and views do not change.
         """
-        known, at = self._sorted
-        for asked, of, then, kept in self._looked_up:
-            if asked is versions and of is mask and then is known:
-                return kept
-        places = mask.nonzero()[0]
+        known, known_rows = self._sorted
+        for cached_versions, cached_mask, known_then, cached in self._lookups:
+            if cached_versions is versions and cached_mask is mask and known_then is known:
+                return cached
+        rows = mask.nonzero()[0]
         if len(known):
-            sought = versions.take(places)
-            found = known.searchsorted(sought)
-            has_one = (known.take(found, mode="clip") == sought).nonzero()[0]
-            places, rows = places.take(has_one), at.take(found.take(has_one))
+            wanted = versions.take(rows)
+            indexes = known.searchsorted(wanted)
+            has_vector = (known.take(indexes, mode="clip") == wanted).nonzero()[0]
+            rows, vector_rows = rows.take(has_vector), known_rows.take(indexes.take(has_vector))
         else:
-            places, rows = places[:0], np.empty(0, np.int32)
-        standing = Standing(places, rows, is_run=bool(np.all(rows[1:] == rows[:-1] + 1)))
+            rows, vector_rows = rows[:0], np.empty(0, np.int32)
+        is_contiguous = bool(np.all(vector_rows[1:] == vector_rows[:-1] + 1))
+        result = VectorRows(rows, vector_rows, is_contiguous)
         if not mask.flags.writeable:
-            self._looked_up = [
-                *self._looked_up[-_LOOKED_UP + 1 :],
-                (versions, mask, known, standing),
-            ]
-        return standing
+            recent = self._lookups[-_LOOKUPS_LIMIT + 1 :]
+            self._lookups = [*recent, (versions, mask, known, result)]
+        return result
 
-    def contexts(self, rows: Places) -> NDArray[np.int64]:
-        """Of which version each second vector begins with the end; 0: of none."""
-        return np.where(self._context_rows[rows] >= 0, self._contexts[rows], 0)
+    def context_versions(self, vector_rows: RowNumbers) -> NDArray[np.int64]:
+        """Return the version whose text each second vector includes; 0 if there is none."""
+        return np.where(self._second_rows[vector_rows] >= 0, self._contexts[vector_rows], 0)
 
-    def share_alone(self, several: Sequence[Standing]) -> float:
-        """How many of all stand alone, as a share: of those another model has an opinion."""
-        alone = sum(int(np.count_nonzero(self.is_alone(each.rows))) for each in several)
-        return alone / max(1, sum(len(each.rows) for each in several))
+    def standalone_share(self, by_segment: Sequence[VectorRows]) -> float:
+        """Return the share of vectors whose second one is by the second model."""
+        standalone = sum(
+            int(np.count_nonzero(self.is_standalone(rows.vector_rows))) for rows in by_segment
+        )
+        return standalone / max(1, sum(len(rows.vector_rows) for rows in by_segment))
 
-    def is_alone(self, rows: Places) -> Flags:
-        """Of which another model has an opinion."""
-        found: Flags = (self._contexts[rows] == 0) & (self._context_rows[rows] >= 0)
-        return found
+    def is_standalone(self, vector_rows: RowNumbers) -> Flags:
+        """Return a flag for each vector: True if its second one is by the second model."""
+        has_second = self._second_rows[vector_rows] >= 0
+        flags: Flags = (self._contexts[vector_rows] == 0) & has_second
+        return flags
 
 
-class Matrix(VectorPlaces):
+class VectorMatrix(VectorPositions):
     """All vectors of a tenant by one model, with their numbers."""
 
     def __init__(self, dimensions: int) -> None:
         super().__init__(dimensions)
-        self._own, self._in_context = _Rows(dimensions), _Rows(dimensions)
+        self._own, self._second = _VectorArray(dimensions), _VectorArray(dimensions)
         self._signs: _Signs | None = None
 
     @property
     def nbytes(self) -> int:
-        """What it takes."""
-        return sum(
-            each.nbytes
-            for rows in (self._own, self._in_context)
-            for each in (rows.numbers, rows.scales)
-        ) + (0 if self._signs is None else self._signs.bits.nbytes)
-
-    def append(self, vectors: Sequence[Stored]) -> None:
-        """Take up what came since, in the order of places."""
-        length = _SCALE_BYTES + self.dimensions
-        fit = [each for each in vectors if len(each.data) == length and _fits(each, length)]
-        self.last_place = vectors[-1].place if vectors else self.last_place
-        if not fit:
-            return
-        beside = [
-            each.context_data
-            for each in fit
-            if each.context_data is not None and each.context_id >= 0
-        ]
-        has_more = np.array(
-            [each.context_data is not None and each.context_id >= 0 for each in fit], np.bool_
+        """The bytes that it takes in memory."""
+        arrays = (
+            self._own.numbers,
+            self._own.scales,
+            self._second.numbers,
+            self._second.scales,
         )
-        if beside:
-            self._in_context.append(beside)
-        self._own.append([each.data for each in fit])
-        places, versions, contexts = np.array([each[:3] for each in fit], np.int64).T
-        self.add(places, versions, contexts, has_more)
+        sign_bytes = 0 if self._signs is None else self._signs.bits.nbytes
+        return sum(array.nbytes for array in arrays) + sign_bytes
 
-    def forget(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Blank them, too."""
-        rows = super().forget(places)
+    def append(self, vectors: Sequence[StoredVector]) -> None:
+        """Append vectors, given in the order of their positions. Those of another length are left out."""
+        length = _SCALE_BYTES + self.dimensions
+        self.last_position = vectors[-1].position if vectors else self.last_position
+        fitting = [
+            vector for vector in vectors if len(vector.data) == length and _fits(vector, length)
+        ]
+        if not fitting:
+            return
+        second = [vector.context_data if vector.context_id >= 0 else None for vector in fitting]
+        present = [data for data in second if data is not None]
+        if present:
+            self._second.append(present)
+        self._own.append([vector.data for vector in fitting])
+        numbers = [(vector.position, vector.version_id, vector.context_id) for vector in fitting]
+        positions, versions, contexts = np.array(numbers, np.int64).T
+        has_second = np.array([data is not None for data in second], np.bool_)
+        self.add(positions, versions, contexts, has_second)
+
+    def remove(self, positions: Sequence[int]) -> NDArray[np.int64]:
+        """Remove vectors, and overwrite their numbers with zeros."""
+        rows = super().remove(positions)
         self._own.numbers[rows] = 0
-        self._blank_context(rows)
+        self._blank_second(rows)
         return rows
 
-    def forget_context(self, places: NDArray[np.int64]) -> None:
-        """Blank them, too."""
-        self._blank_context(self.rows_at(places))
-        super().forget_context(places)
+    def remove_context(self, positions: Sequence[int]) -> None:
+        """Remove second vectors, and overwrite their numbers with zeros."""
+        self._blank_second(self.rows_at(positions))
+        super().remove_context(positions)
 
-    def _blank_context(self, rows: NDArray[np.int64]) -> None:
-        contexts = self._context_rows[rows]
-        self._in_context.numbers[contexts[contexts >= 0]] = 0
+    def _blank_second(self, rows: NDArray[np.int64]) -> None:
+        second_rows = self._second_rows[rows]
+        self._second.numbers[second_rows[second_rows >= 0]] = 0
 
     def cosines(
         self,
-        questions: Floats,
-        rows: Places,
+        queries: Floats,
+        vector_rows: RowNumbers,
         in_context: Flags,
         second: Floats | None = None,
         share: float = 1.0,
     ) -> tuple[Floats, Floats]:
-        """How near each is to each question by itself, and with what was said before it where that may be told.
+        """Return the cosines of own vectors, and of those with context, one line per query.
 
-        `second`: the same questions, as another model puts them; it is asked of what stands alone. `share`: how much
-        of all does: an opinion of few would put those before or behind the many it says nothing of.
+        `in_context`: the rows whose context the caller may see; the others get their own cosine twice. `second`: the
+        queries by the second model, for standalone texts; `share`: their share of all texts.
         """
-        own = self._own.cosines(questions, rows)
-        alone = self.is_alone(rows).nonzero()[0]
-        if second is not None and len(alone):
-            opinion = self._in_context.cosines(second, self._context_rows[rows[alone]])
-            own[:, alone] = with_opinion(own[:, alone], opinion, share)
-        beside = own.copy()
-        places = np.flatnonzero(in_context)
-        if len(places):
-            beside[:, places] = self._in_context.cosines(
-                questions, self._context_rows[rows[places]]
-            )
-        return own, beside
+        own = self._own.cosines(queries, vector_rows)
+        standalone = self.is_standalone(vector_rows).nonzero()[0]
+        if second is not None and len(standalone):
+            second_rows = self._second_rows[vector_rows[standalone]]
+            opinion = self._second.cosines(second, second_rows)
+            own[:, standalone] = blend_second_model(own[:, standalone], opinion, share)
+        with_context = own.copy()
+        indexes = np.flatnonzero(in_context)
+        if len(indexes):
+            second_rows = self._second_rows[vector_rows[indexes]]
+            with_context[:, indexes] = self._second.cosines(queries, second_rows)
+        return own, with_context
 
-    def nearest(self, question: Floats, several: Sequence[Standing]) -> list[Standing]:
-        """Of many those that are worth to be compared exactly: nearest by their signs."""
+    def nearest(self, query: Floats, by_segment: Sequence[VectorRows]) -> list[VectorRows]:
+        """Return the vectors whose signs are nearest to those of the query, at least NEAREST_BY_SIGNS if there are."""
         signs = self._signs
         if signs is None or signs.size < self._own.size:
             signs = self._signs = _Signs.of(self._own, signs)
-        distances, counts = signs.distances(question, several)
-        # No two numbers of bits differ by more than there are bits: counted, not sorted.
-        limit, left = int(counts.cumsum().searchsorted(NEAREST_BY_SIGNS)), 2 * NEAREST_BY_SIGNS
-        found = []
-        for each, standing in zip(distances, several, strict=True):
-            near = (each <= limit).nonzero()[0][:left]
-            left -= len(near)
-            found.append(
-                Standing(standing.places.take(near), standing.rows.take(near), is_run=False)
+        distances, counts = signs.distances(query, by_segment)
+        # Distances are small integers, so the limit is found by counting instead of sorting.
+        limit = int(counts.cumsum().searchsorted(NEAREST_BY_SIGNS))
+        remaining = 2 * NEAREST_BY_SIGNS
+        nearest = []
+        for of_segment, rows in zip(distances, by_segment, strict=True):
+            indexes = (of_segment <= limit).nonzero()[0][:remaining]
+            remaining -= len(indexes)
+            nearest.append(
+                VectorRows(
+                    rows.rows.take(indexes), rows.vector_rows.take(indexes), is_contiguous=False
+                )
             )
-        return found
+        return nearest
 
 
-def with_opinion(own: Floats, opinion: Floats, share: float) -> Floats:
-    """How near texts that stand alone are, with what another model says of them."""
-    return np.minimum(own + SECOND * share * (opinion - SECOND_OF_ANY), 1.0)
+def blend_second_model(own: Floats, opinion: Floats, share: float) -> Floats:
+    """Return the cosines of standalone texts, corrected by those of the second model.
+
+    `share`: the share of standalone texts. If they are few, a correction would move them unfairly past all others.
+    """
+    correction = SECOND_MODEL_WEIGHT * share * (opinion - SECOND_MODEL_BASELINE)
+    return np.minimum(own + correction, 1.0)
 
 
-def _fits(stored: Stored, length: int) -> bool:
-    """Whether the second one is as long as it must be, if it is there."""
+def _fits(vector: StoredVector, length: int) -> bool:
+    """Return True if the second vector is missing, unusable, or as long as it must be."""
     return (
-        stored.context_id < 0 or stored.context_data is None or len(stored.context_data) == length
+        vector.context_id < 0 or vector.context_data is None or len(vector.context_data) == length
     )
 
 
 class _Signs:
-    """One bit a number: on which side of the mean it is; a word of 64 a row of the array."""
+    """One bit per dimension of each vector: 1 above the mean. Line i of `bits` holds dimensions 64 i to 64 i + 63."""
 
-    def __init__(self, mean: Floats, bits: NDArray[np.uint64], size: int, mean_of: int) -> None:
-        self.mean, self.bits, self.size, self.mean_of = mean, bits, size, mean_of
+    def __init__(self, mean: Floats, bits: NDArray[np.uint64], size: int, sample: int) -> None:
+        """Hold the bits of `size` vectors, from whose mean, of `sample` vectors, they were computed."""
+        self.mean, self.bits, self.size, self.sample = mean, bits, size, sample
 
     @classmethod
-    def of(cls, rows: _Rows, before: _Signs | None) -> _Signs:
-        size = rows.size
-        if before is not None and before.mean_of * 2 >= min(size, _MEAN_OF):
-            mean, mean_of, start = before.mean, before.mean_of, before.size
-            bits = grown(before.bits.T, start, size).T
+    def of(cls, vectors: _VectorArray, previous: _Signs | None) -> _Signs:
+        """Compute the signs of vectors, continuing the previous ones unless their mean is outdated."""
+        size = vectors.size
+        if previous is not None and previous.sample * 2 >= min(size, _MEAN_SAMPLE):
+            mean, sample, start = previous.mean, previous.sample, previous.size
+            bits = grow_array(previous.bits.T, start, size).T
         else:
-            mean_of, start = min(size, _MEAN_OF), 0
-            sample = np.linspace(0, size - 1, mean_of).astype(np.int64)
-            mean = (rows.numbers[sample].astype(np.float32) * rows.scales[sample, None]).mean(
-                axis=0
-            )
-            bits = np.empty((_words(len(mean)), size), np.uint64)
+            sample, start = min(size, _MEAN_SAMPLE), 0
+            rows = np.linspace(0, size - 1, sample).astype(np.int64)
+            numbers = vectors.numbers[rows].astype(np.float32)
+            mean = (numbers * vectors.scales[rows, None]).mean(axis=0)
+            bits = np.empty((_words_for(len(mean)), size), np.uint64)
         for first in range(start, size, EXACT_LIMIT):
             last = min(size, first + EXACT_LIMIT)
-            numbers = rows.numbers[first:last].astype(np.float32) * rows.scales[first:last, None]
-            bits[:, first:last] = _packed(numbers - mean).T
-        return cls(mean, bits, size, mean_of)
+            numbers = vectors.numbers[first:last].astype(np.float32)
+            scaled = numbers * vectors.scales[first:last, None]
+            bits[:, first:last] = _pack_signs(scaled - mean).T
+        return cls(mean, bits, size, sample)
 
     def distances(
-        self, question: Floats, several: Sequence[Standing]
+        self, query: Floats, by_segment: Sequence[VectorRows]
     ) -> tuple[list[NDArray[np.uint16]], NDArray[np.int64]]:
-        """How many signs differ, of each; and how many there are of each such number."""
-        asked = _packed((question - self.mean)[None, :])[0]
-        differing = np.empty(_SIGNS_AT_ONCE, np.uint64)
-        counted = np.empty(_SIGNS_AT_ONCE, np.uint8)
+        """Return the Hamming distance of each vector to the query, and the number of vectors at each distance."""
+        query_bits = _pack_signs((query - self.mean)[None, :])[0]
+        differing = np.empty(_SIGN_ROWS, np.uint64)
+        bit_counts = np.empty(_SIGN_ROWS, np.uint8)
         counts = np.zeros(64 * len(self.bits) + 1, np.int64)
-        made = []
-        for standing in several:
-            found = np.zeros(len(standing.rows), np.uint16)
-            for start in range(0, len(found), _SIGNS_AT_ONCE):
-                part, rows = (
-                    found[start : start + _SIGNS_AT_ONCE],
-                    standing.rows[start : start + _SIGNS_AT_ONCE],
-                )
+        distances_by_segment = []
+        for of_segment in by_segment:
+            distances = np.zeros(len(of_segment.vector_rows), np.uint16)
+            for start in range(0, len(distances), _SIGN_ROWS):
+                part = distances[start : start + _SIGN_ROWS]
+                rows = of_segment.vector_rows[start : start + _SIGN_ROWS]
                 first, size = int(rows[0]), len(rows)
-                for column, word in zip(self.bits, asked, strict=True):
-                    signs = column[first : first + size] if standing.is_run else column.take(rows)
+                for line, word in zip(self.bits, query_bits, strict=True):
+                    is_contiguous = of_segment.is_contiguous
+                    signs = line[first : first + size] if is_contiguous else line.take(rows)
                     np.bitwise_xor(signs, word, out=differing[:size])
-                    part += np.bitwise_count(differing[:size], out=counted[:size])
+                    part += np.bitwise_count(differing[:size], out=bit_counts[:size])
                 counts += np.bincount(part, minlength=len(counts))
-            made.append(found)
-        return made, counts
+            distances_by_segment.append(distances)
+        return distances_by_segment, counts
 
 
-def _words(dimensions: int) -> int:
+def _words_for(dimensions: int) -> int:
+    """Return the number of 64-bit words that hold one bit per dimension."""
     return (dimensions + 63) // 64
 
 
-def _packed(numbers: Floats) -> NDArray[np.uint64]:
+def _pack_signs(numbers: Floats) -> NDArray[np.uint64]:
+    """Pack the signs of each row into 64-bit words; missing dimensions are 0."""
     packed = np.packbits(numbers > 0, axis=1)
-    whole = np.zeros((len(numbers), 8 * _words(numbers.shape[1])), np.uint8)
-    whole[:, : packed.shape[1]] = packed
-    return whole.view(np.uint64)
+    padded = np.zeros((len(numbers), 8 * _words_for(numbers.shape[1])), np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    return padded.view(np.uint64)

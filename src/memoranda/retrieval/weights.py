@@ -15,39 +15,39 @@ K1: Final = 0.9
 B: Final = 0.4
 # Of a text with its neighbours: long ones hold many words by chance.
 WINDOW_B: Final = 0.75
-# A leg's best so many are compared, from the last of them (0) to the first (1).
-LEG_LIMIT: Final = 100
-# Of so many of the best those that say the same as a better one come last.
-FOLD_LIMIT: Final = 200
+# Candidates per retriever: the best 100 get a score from 0 (the last one) to 1 (the best), all others 0.
+CANDIDATE_LIMIT: Final = 100
+# Results: duplicates are moved back only among the best 200, which is more than any page shows.
+DEDUPLICATION_LIMIT: Final = 200
 
 
-# More words than these tell nothing.
+# Words: a longer text is not more informative, so its length counts no further.
 LENGTH_LIMIT: Final = 40
 # A question of whose words the best memory covers less than this is answered by meaning, more and more.
-GATE: Final = 0.30
+COVERAGE_GATE: Final = 0.30
 
 
 # By how much what the best one covers of a question's words makes up for being less near, where it is told whether
 # anything answers at all. What is said in talks is nearer to any question than what stands alone.
-COVERED: Final = 0.20
-LINE_OF_TALKS: Final = 0.05
+COVERAGE_BONUS: Final = 0.20
+CONVERSATION_BONUS: Final = 0.05
 # The more there are, the nearer is the nearest by chance: among few what is near enough for one is, among many more.
-LINE_OF_FEW: Final = 6
-LINE_OF_MANY: Final = 400
+FEW_VERSIONS: Final = 6
+MANY_VERSIONS: Final = 400
 # Some texts are near to any question: so much of how near they are to a typical one does not count, when words tell
 # little.
-TYPICAL: Final = 0.40
+TYPICAL_SHARE: Final = 0.40
 # What another model says of how near a text that stands alone is, above what it says of any; times the share of all
 # that stand alone.
-SECOND: Final = 0.30
-SECOND_OF_ANY: Final = 0.20
+SECOND_MODEL_WEIGHT: Final = 0.30
+SECOND_MODEL_BASELINE: Final = 0.20
 # What reading the question and a text together adds at most, where that is asked for.
-RERANK: Final = 0.60
+RERANK_WEIGHT: Final = 0.60
 # Legs of words and of meaning.
-LEG_COUNT: Final = 4
+RETRIEVER_COUNT: Final = 4
 # What a session is about is what its best one is about: all legs alike, and these.
-TOPIC_PERSON: Final = 0.30
-TOPIC_DATE: Final = 0.30
+SESSION_PERSON_WEIGHT: Final = 0.30
+SESSION_DATE_WEIGHT: Final = 0.30
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):

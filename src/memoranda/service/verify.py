@@ -1,4 +1,9 @@
-"""Verify: every signature of a tenant's memory, or of all tenants', the audit chains, and the database itself."""
+"""Verification of one tenant or all: every signature, the audit chains, the indexes, and the database itself.
+
+Every version is read, those that are forgotten or superseded included, and its own signature or address is checked. The
+indexes are compared with what the documents yield when they are read again (`derive_facts`). Nothing is repaired here;
+`reindex` rebuilds the search index.
+"""
 
 from __future__ import annotations
 
@@ -20,48 +25,50 @@ from memoranda.service.retrieve import read_page
 from memoranda.standards.ump.audit import ChainReport
 from memoranda.storage.engine.database import Loss
 
+# Versions read at a time.
 PAGE_LIMIT: Final = 500
 
 
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check of the whole memory of one owner, or of every owner, found."""
+    """The result of a verification."""
 
     owners: int
     records: int
     unverified: tuple[str, ...]
     audit: ChainReport
     database: tuple[str, ...]
-    # Where an index is not what the documents say.
+    # Differences between an index and the documents.
     index: tuple[str, ...] = ()
-    # What was acknowledged once and is missing.
+    # Writes that were acknowledged and are missing.
     losses: tuple[Loss, ...] = ()
 
     @property
     def ok(self) -> bool:
+        """True if nothing was found."""
         sound = not self.unverified and not self.database and not self.index and not self.losses
         return sound and self.audit.ok
 
     def document(self) -> dict[str, Any]:
-        """All of it as JSON."""
-        said: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
+        """Return the report as JSON."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
         return {
             "ok": self.ok,
-            **said,
+            **fields,
             "audit": asdict(self.audit),
-            "losses": [each._asdict() for each in self.losses],
+            "losses": [loss._asdict() for loss in self.losses],
         }
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> VerifyReport:
-        """What such a document says."""
+    def of(cls, document: Mapping[str, Any]) -> VerifyReport:
+        """Return the report that a JSON document states."""
         return cls(
-            owners=said["owners"],
-            records=said["records"],
-            unverified=tuple(said["unverified"]),
-            audit=ChainReport(**said["audit"]),
-            database=tuple(said["database"]),
-            index=tuple(said["index"]),
-            losses=tuple(Loss(**each) for each in said["losses"]),
+            owners=document["owners"],
+            records=document["records"],
+            unverified=tuple(document["unverified"]),
+            audit=ChainReport(**document["audit"]),
+            database=tuple(document["database"]),
+            index=tuple(document["index"]),
+            losses=tuple(Loss(**loss) for loss in document["losses"]),
         )
 
 
@@ -72,27 +79,28 @@ def verify_all(
     owner: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> VerifyReport:
-    """Check every record's signature, the audit chain, and the database itself."""
+    """Verify the caller's tenant, or the tenant of `owner`. Raises ForbiddenScope."""
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
-    return _report(context, [tenant], progress)
+    return _verify_tenants(context, [tenant], progress)
 
 
 def verify_store(
     context: Context, *, progress: Callable[[int], None] | None = None
 ) -> VerifyReport:
-    """The same for every owner of the store: for whoever has its files before him."""
-    return _report(context, context.engine.system.list_tenants(), progress)
+    """Verify every tenant of the store, for the owner of its files."""
+    return _verify_tenants(context, context.engine.system.list_tenants(), progress)
 
 
-def _report(
+def _verify_tenants(
     context: Context, tenants: Sequence[str], progress: Callable[[int], None] | None
 ) -> VerifyReport:
+    """Verify some tenants and the database. `progress` gets the number of versions so far."""
     context.engine.flush()
     unverified: list[str] = []
     count = 0
     for tenant in tenants:
-        for version in versions(context, tenant):
+        for version in iterate_versions(context, tenant):
             count += 1
             if not (version.state.erased or verify_document(version)):
                 unverified.append(version.document.name)
@@ -101,52 +109,50 @@ def _report(
     if progress:
         progress(count)
     chains = [verify_tenant(context, tenant) for tenant in tenants]
-    broken = next((each for each in chains if not each.ok), None)
+    audit = next((chain for chain in chains if not chain.ok), None)
+    if audit is None:
+        events = sum(chain.count for chain in chains)
+        audit = ChainReport(ok=True, count=events, pruned=sum(chain.pruned for chain in chains))
+    losses = context.engine.list_losses()
+    problems = (problem for tenant in tenants for problem in _index_problems(context, tenant))
     return VerifyReport(
         owners=len(tenants),
         records=count,
         unverified=tuple(unverified),
-        audit=broken
-        or ChainReport(
-            ok=True,
-            count=sum(each.count for each in chains),
-            pruned=sum(each.pruned for each in chains),
-        ),
+        audit=audit,
         database=tuple(context.engine.find_damage(tenants)),
-        losses=tuple(
-            each for each in context.engine.list_losses() if not each.owner or each.owner in tenants
-        ),
-        index=tuple(
-            dict.fromkeys(each for tenant in tenants for each in _index_problems(context, tenant))
-        ),
+        losses=tuple(loss for loss in losses if not loss.owner or loss.owner in tenants),
+        index=tuple(dict.fromkeys(problems)),
     )
 
 
 def reindex(
     context: Context, *, progress: Callable[[int], None] | None = None, outdated: bool = False
 ) -> int:
-    """Make the word index of every owner anew from the documents, or what of it is outdated; how many versions."""
+    """Rebuild the search index of every tenant, or only its outdated parts; return the number of versions."""
     count = 0
     for tenant in context.engine.system.list_tenants():
         before = count
 
-        def done(made: int, before: int = before) -> None:
+        def report_progress(count_here: int, before: int = before) -> None:
             if progress:
-                progress(before + made)
+                progress(before + count_here)
 
         count += context.engine.reindex(
-            tenant, partial(_read, context), progress=done, outdated=outdated
+            tenant, partial(_project_or_none, context), progress=report_progress, outdated=outdated
         )
     return count
 
 
 def _index_problems(context: Context, tenant: str) -> list[str]:
+    """Return the differences between the indexes of a tenant and its documents."""
     return context.engine.find_index_problems(
-        tenant, partial(_read, context), partial(_tell, context)
+        tenant, partial(_project_or_none, context), partial(_derive_facts_or_none, context)
     )
 
 
-def _read(context: Context, version: Version) -> Projection | None:
+def _project_or_none(context: Context, version: Version) -> Projection | None:
+    """Return the reading of a version; None if it is erased or damaged."""
     return (
         None
         if version.state.erased
@@ -154,7 +160,8 @@ def _read(context: Context, version: Version) -> Projection | None:
     )
 
 
-def _tell(context: Context, version: Version) -> DocumentReading | None:
+def _derive_facts_or_none(context: Context, version: Version) -> DocumentReading | None:
+    """Return the facts that an index should have of a version; None if it is erased or damaged."""
     return (
         None
         if version.state.erased
@@ -162,8 +169,8 @@ def _tell(context: Context, version: Version) -> DocumentReading | None:
     )
 
 
-def versions(context: Context, tenant: str, *, after: int = 0) -> Iterator[Version]:
-    """Every version of an owner, also those that were forgotten or erased; or those after one."""
+def iterate_versions(context: Context, tenant: str, *, after: int = 0) -> Iterator[Version]:
+    """Yield every version of a tenant after a number, in the order written, forgotten and erased ones included."""
     while True:
         with context.engine.read(tenant) as snapshot:
             everything = Selection(status_filter="all")

@@ -23,7 +23,7 @@ from memoranda.model.calendar import (
     units_after,
 )
 from memoranda.model.instant import DAY_MS
-from memoranda.retrieval.languages import fold, language_of
+from memoranda.retrieval.languages import detect_language, fold
 from memoranda.retrieval.weights import TimeSpan
 from memoranda.time_words.dates import MONTH, YEAR, find_dates
 from memoranda.time_words.vocabulary import (
@@ -226,7 +226,7 @@ class _QuestionReader:
     # --- times relative to the question ------------------------------------------------------------------
 
     def _add_relative_times(self) -> None:
-        is_german = language_of(self._text.split(), self._text, least=1) == "de"
+        is_german = detect_language(self._text.split(), self._text, minimum=1) == "de"
         for match in self._matches(_AGO):
             self._add_ago(*_parse_ago(match))
         for match in self._matches(_ROLLING):

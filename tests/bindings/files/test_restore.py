@@ -9,7 +9,7 @@ from tests.bindings.files.test_forms import FORMS, NEW, Writer, everything, read
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.standards.oms.grains import Grain
 
 
@@ -95,8 +95,8 @@ def test_what_was_written_after_it_was_forgotten_is_news(tmp_path: Path) -> None
             "created_at": "2099-01-01T00:00:00Z",
             "updated_at": "2099-01-01T00:00:00Z",
         }
-        assert m.ump.import_items(numbered("oams", [stored])).forgotten == 1
-        assert m.ump.import_items(numbered("oams", [later])).created == 1
+        assert m.ump.import_items(number_items("oams", [stored])).forgotten == 1
+        assert m.ump.import_items(number_items("oams", [later])).created == 1
         assert [each["value"] for each in m.oams.list().memories] == ["black tea"]
 
 

@@ -18,7 +18,7 @@ from tests.embedders import WORDS_ALONE
 
 from memoranda.bindings.http.app import all_operations, create_app
 from memoranda.bindings.http.oams import EXAMPLE_DREAM
-from memoranda.bindings.http.openapi import body_name, build_document, operation_parameters
+from memoranda.bindings.http.openapi import body_schema_name, build_document, operation_parameters
 from memoranda.bindings.http.openwop import EXAMPLE_PATH, EXAMPLE_RUN, OPENWOP
 from memoranda.bindings.http.operation import Operation
 from memoranda.bindings.http.route import RouteTable
@@ -159,13 +159,15 @@ def test_the_example_runs_and_its_answer_is_as_described(server: Running, operat
         if not is_owners:
             there = made_for(client, operation) if is_wop else dreamt(client) if is_undone else seed(client)
         has_body = operation.has_body and operation.method != "DELETE"
-        if has_body and body_name(operation):
-            check(operation.example, body_name(operation))
+        if has_body and body_schema_name(operation):
+            check(operation.example, body_schema_name(operation))
         path = operation.path
         params = {}
         for each in operation_parameters(operation):
             if each["in"] == "path":
-                path = path.replace(f"{{{each['name']}}}", quote(there.get(each["example"], each["example"]), safe=""))
+                path = path.replace(
+                    f"{{{each['name']}}}", quote(there.get(each["example"]) or each["example"], safe="")
+                )
             elif each["in"] == "query" and "example" in each:
                 params[each["name"]] = each["example"]
         example = {"token": prepared(client)} if operation.name == "cal_execute" else operation.example

@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 
 from memoranda.bindings.mcp.definition import MemoryTool
-from memoranda.bindings.mcp.tools import OPERATIONS, failure
+from memoranda.bindings.mcp.tools import OPERATIONS, error_result
 from memoranda.errors import GrainError, NotFound, QueryError
 
 EACH = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=list(OPERATIONS))
@@ -75,11 +75,11 @@ def test_every_argument_is_described_or_limited_for_the_model(operation: MemoryT
 @EACH
 def test_an_error_is_valid_against_every_output_schema(operation: MemoryTool) -> None:
     validator = jsonschema_rs.Draft202012Validator(output_of(operation))
-    assert validator.is_valid(failure(NotFound()).structured_content)
+    assert validator.is_valid(error_result(NotFound()).structured_content)
     wrong = GrainError(oms_code="ERR_SCHEMA")
-    assert validator.is_valid(failure(wrong, tool=operation.tool.name).structured_content)
+    assert validator.is_valid(error_result(wrong, tool=operation.tool.name).structured_content)
     unread = QueryError("Not so.", cal_code="CAL-E044", suggestion="Thus.", reason="replayed", oms_error="ERR_SCHEMA")
-    assert validator.is_valid(failure(unread, tool=operation.tool.name).structured_content)
+    assert validator.is_valid(error_result(unread, tool=operation.tool.name).structured_content)
     assert not validator.is_valid({})
     assert not validator.is_valid({"error": {"message": "a code is missing"}})
 

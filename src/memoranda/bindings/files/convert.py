@@ -27,7 +27,7 @@ from memoranda.bindings.files.importers.importer import Importer
 from memoranda.bindings.files.reader_process import OnSurvey
 from memoranda.encoding.garbage import collect_seldom
 from memoranda.errors import InvalidInput
-from memoranda.service.exchange.convert import Carried, Conversion, Target
+from memoranda.service.exchange.convert import Conversion, SourceMemory, Target
 from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import Report
 from memoranda.standards.oams.memory import Memory
@@ -111,8 +111,8 @@ def convert_file(
     the owner of documents whose form does not state one. Nothing is written if every document was refused.
     """
     _refuse_same(source, target)
-    conversion = Conversion(given=owner, ump_version=ump_version)
-    sources = list(exchange.find_sources([source], conversion.report, form, conversion.own))
+    conversion = Conversion(stated_owner=owner, ump_version=ump_version)
+    sources = list(exchange.find_sources([source], conversion.report, form, conversion.owner_hash))
     exchange.survey(sources, on_survey, on_count)
     work = _FileConversion(
         conversion=conversion, sources=sources, target=target, shape=shape, progress=progress
@@ -161,14 +161,14 @@ class _FileConversion(msgspec.Struct, kw_only=True):
         if self.standard_form == "oms":
             mg.pack(
                 target,
-                self._require_any(self._converted(conversion.grain)),
+                self._require_any(self._converted(conversion.to_grain)),
                 order="given",
                 compress=compress,
                 progress=self.progress,
-                later_states=conversion.successions(),
+                later_states=conversion.list_successions(),
             )
         elif self.standard_form == "ump":
-            records = self._counted(self._converted(conversion.record))
+            records = self._counted(self._converted(conversion.to_record))
             if target.endswith("/") or Path(target).is_dir():
                 exchange.export_folder(records, Path(target))
             else:
@@ -176,22 +176,22 @@ class _FileConversion(msgspec.Struct, kw_only=True):
                     records = exchange.require_single(records)
                 exchange.export_file(records, target, _RECORDS[self.shape])
         elif self.shape == OAMS:
-            memories = self._counted(self._converted(conversion.memory))
+            memories = self._counted(self._converted(conversion.to_memory))
             shape = oams.shape_by_name(target)
             oams.write(memories, target, shape=shape, exported_at=exported_at, overwrite=overwrite)
         else:
             foreign = iter(self._counted(self._foreign_memories()))
             # The first memory is converted before `conversion.own` is read: it may tell the owner.
             first = list(islice(foreign, 1))
-            exchange.write_system(chain(first, foreign), target, self.shape, conversion.own)
+            exchange.write_system(chain(first, foreign), target, self.shape, conversion.owner_hash)
 
     def read_only(self) -> None:
         """Convert everything and write nothing: a dry run."""
-        convert: Callable[[Carried], object] = self.conversion.memory
+        convert: Callable[[SourceMemory], object] = self.conversion.to_memory
         if self.standard_form == "oms":
-            convert = self.conversion.grain
+            convert = self.conversion.to_grain
         elif self.standard_form == "ump":
-            convert = self.conversion.record
+            convert = self.conversion.to_record
         documents: Iterable[object]
         is_foreign = self.shape in EXPORTERS
         documents = self._foreign_memories() if is_foreign else self._converted(convert)
@@ -201,7 +201,7 @@ class _FileConversion(msgspec.Struct, kw_only=True):
     def _items(self) -> Iterator[Item]:
         return chain.from_iterable(source.items() for source in self.sources)
 
-    def _converted(self, convert: Callable[[Carried], T]) -> Iterator[T]:
+    def _converted(self, convert: Callable[[SourceMemory], T]) -> Iterator[T]:
         """Return the documents in the form of the target.
 
         Grains are read twice for records: a record names its successor, which may come later in the file.
@@ -212,7 +212,7 @@ class _FileConversion(msgspec.Struct, kw_only=True):
                 self.conversion.learn_names(
                     lambda: chain.from_iterable(source.items() for source in grains)
                 )
-        return self.conversion.converted(self._items(), self.standard_form, convert)
+        return self.conversion.convert_items(self._items(), self.standard_form, convert)
 
     def _foreign_memories(self) -> Iterator[Memory]:
         """Return the memories for a file of another system, and count the parts that it cannot hold."""
@@ -220,7 +220,7 @@ class _FileConversion(msgspec.Struct, kw_only=True):
         # The first memory is converted before `conversion.own` is read: it may tell the owner.
         first = list(islice(memories, 1))
         return exchange.count_losses(
-            chain(first, memories), self.shape, self.unsaid, self.conversion.own
+            chain(first, memories), self.shape, self.unsaid, self.conversion.owner_hash
         )
 
     def _counted(self, documents: Iterable[T]) -> Iterable[T]:

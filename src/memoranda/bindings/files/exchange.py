@@ -40,7 +40,7 @@ from memoranda.bindings.files.reader_process import Limits, OnSurvey, Request, r
 from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, NotFound
 from memoranda.model.instant import parse_instant
 from memoranda.service.core.access import Access
-from memoranda.service.exchange.adoption import Renaming
+from memoranda.service.exchange.adoption import NamespaceMapping
 from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import Report
 from memoranda.service.service import Service
@@ -365,7 +365,7 @@ def import_files(
             items = reader.enter_context(read_in_process(request, report, on_survey, on_count))
         if conversations is not None:
             items = _collect_conversations(
-                items, conversations, Renaming(into=into, tenant=owner if adopt else None)
+                items, conversations, NamespaceMapping(into=into, tenant=owner if adopt else None)
             )
         return import_items(
             items,
@@ -406,13 +406,13 @@ def _base_name(source: str) -> str:
 
 
 def _collect_conversations(
-    items: Iterable[Item], conversations: set[Namespace], renaming: Renaming
+    items: Iterable[Item], conversations: set[Namespace], renaming: NamespaceMapping
 ) -> Iterator[Item]:
     """Yield the items, and note the namespaces of what was said in conversations under their new names."""
     for item in items:
         if item.form == "oams" and item.error is None and SESSION_KEY in metadata_of(item.value):
             theirs = parse_namespace(item.value["namespace"])
-            conversations.add(renaming.place_of(theirs, is_foreign=item.is_foreign))
+            conversations.add(renaming.map_namespace(theirs, is_foreign=item.is_foreign))
         yield item
 
 

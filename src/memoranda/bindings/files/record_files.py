@@ -27,7 +27,7 @@ from memoranda.bindings.files.sync_pass import (
 from memoranda.encoding.json_text import canonical
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import parse_instant
-from memoranda.service.exchange.importing import numbered
+from memoranda.service.exchange.importing import number_items
 from memoranda.standards.ump import markdown, rules, signature
 from memoranda.standards.ump.shapes import Body, Record, Unchecked
 
@@ -199,7 +199,7 @@ class RecordFolder(FolderPass[Unchecked]):
             complete = self._service.with_defaults(self._access, draft, method="file")
             remembered = self._service.remember(self._access, complete)
             return remembered.id, remembered.result == "merged"
-        report = self._service.import_items(self._access, numbered("ump", [draft]))
+        report = self._service.import_items(self._access, number_items("ump", [draft]))
         for refusal in report.refusals:
             raise InvalidInput(refusal.message)
         return str(draft["id"]), report.created == 0

@@ -68,7 +68,7 @@ def all_operations(seams: Seams | None = None) -> tuple[Operation, ...]:
         *oms.OPERATIONS,
         *cal.OPERATIONS,
         *oams.OPERATIONS,
-        *openwop_runs.operations(
+        *openwop_runs.workflow_operations(
             {**openwop_runs.WORKFLOWS, **seams.workflows}, tuple(seams.workflows)
         ),
         *openwop_runs.OPERATIONS,
@@ -303,7 +303,7 @@ def _no_route(
         if not tables.is_public(path):
             # Callers without a valid credential do not learn which routes exist.
             await threads.run(authenticate, request.scope)
-        status, body = tables.standard_of(path).no_route(error.status_code, path)
+        status, body = tables.standard_of(path).refuse_route(error.status_code, path)
         headers = error.headers if status == error.status_code else None
         return Response(dump(body), status, headers, media_type=wire.JSON)
 

@@ -40,7 +40,7 @@ TOKEN_HEADER: Final = b"x-cal-token"
 # --- errors ------------------------------------------------------------------------------------------------
 
 
-def malformed(error: InvalidInput) -> MemorandaError:
+def as_query_error(error: InvalidInput) -> MemorandaError:
     """Return the error of CAL (section 22) for a request that cannot be parsed."""
     if isinstance(error, QueryError):
         return error
@@ -61,7 +61,7 @@ def malformed(error: InvalidInput) -> MemorandaError:
 
 def refuse(error: MemorandaError, path: str) -> Refusal:
     """Return an error in the form of section 22; an error that is not about the query, in the form of UMP."""
-    error = malformed(error) if isinstance(error, TooLarge) else error
+    error = as_query_error(error) if isinstance(error, TooLarge) else error
     if isinstance(error, QueryError):
         return http_status(error.cal_code), error_envelope(error)
     return ump.refuse(error, path)
@@ -71,8 +71,8 @@ CAL: Final = Standard(
     name="cal",
     prefixes=("/cal",),
     refuse=refuse,
-    no_route=ump.no_route,
-    malformed=malformed,
+    refuse_route=ump.refuse_route,
+    malformed_error=as_query_error,
     responses="cal",
     schemas="Cal",
     errors={

@@ -17,7 +17,7 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from memoranda.bindings.http import wire
-from memoranda.bindings.http.cal import CalRequest, malformed, query_parser
+from memoranda.bindings.http.cal import CalRequest, as_query_error, query_parser
 from memoranda.bindings.http.call import HttpCall
 from memoranda.bindings.http.threads import Threads
 from memoranda.bindings.operations.cal import EVENTS, LINES
@@ -102,7 +102,7 @@ class CalStreams:
         try:
             return _parse_query(HttpCall(scope=scope, raw=raw, max_body_bytes=self._max_body_bytes))
         except InvalidInput as error:
-            raise malformed(error) from None
+            raise as_query_error(error) from None
 
     def _events(self, access: Access, request: CalRequest) -> Events:
         return self._service.cal.stream(

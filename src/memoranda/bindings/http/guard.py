@@ -138,7 +138,7 @@ class UnreadAnswers:
         if len(body) <= wire.CHUNK_BYTES:
             await send(message)
             return
-        drop = scope["state"].get("drop", _keep)
+        drop = scope["state"].get("drop", _do_not_drop)
         caller = scope["state"].get("caller")
         self._answers.put(drop, caller.digest if caller else scope.get("client"), len(body))
         while self._answers.total > UNREAD_BYTES_LIMIT:
@@ -155,7 +155,7 @@ class UnreadAnswers:
             self._answers.remove(drop)
 
 
-def _keep() -> None:
+def _do_not_drop() -> None:
     """Do nothing: stands for dropping a connection that only its server can end."""
 
 
@@ -228,7 +228,7 @@ class Guard:
         self._gate = gate
         self._tables = tables
         self._rules = rules
-        self._hosts = LOOPBACK_NAMES | {_host_name(host) for host in rules.allowed_hosts}
+        self._hosts = LOOPBACK_NAMES | {_strip_port(host) for host in rules.allowed_hosts}
         self._origins = frozenset(origin.rstrip("/").lower() for origin in rules.allowed_origins)
         self._requests = TokenBuckets(
             rate=rules.rate_limit, burst=rules.rate_limit * BURST_SECONDS, clock=rules.clock
@@ -312,12 +312,12 @@ class Guard:
         """Raise ForbiddenScope for a Host that is not ours: a page may have led its domain to us (DNS rebinding)."""
         if "*" in self._hosts:
             return
-        name = _host_name(wire.read_header(scope, b"host") or "")
+        name = _strip_port(wire.read_header(scope, b"host") or "")
         if name in self._hosts:
             return
         # The address of this very connection cannot be rebound. It matters when listening on all addresses.
         server = scope.get("server")
-        if server is not None and name == _host_name(str(server[0])) and _is_address(name):
+        if server is not None and name == _strip_port(str(server[0])) and _is_address(name):
             return
         raise ForbiddenScope(
             "this server does not answer to that Host; add its name to allowed_hosts"
@@ -359,7 +359,7 @@ class Guard:
         """Return the caller of a request. Raises RateLimited if the credential makes too many."""
         client = scope.get("client")
         caller = Caller(
-            self._gate, _bearer(scope), client[0] if client else "", self._admit_stranger
+            self._gate, _read_bearer(scope), client[0] if client else "", self._admit_stranger
         )
         if caller.digest in self._requests:
             wait = self._requests.take(caller.digest)
@@ -378,7 +378,7 @@ class Guard:
             raise RateLimited(retry_after_seconds=wait)
 
 
-def _bearer(scope: Scope) -> str:
+def _read_bearer(scope: Scope) -> str:
     """Return the credential of a request. Raises Unauthorized."""
     scheme, _, bearer = (wire.read_header(scope, b"authorization") or "").partition(" ")
     bearer = bearer.strip()
@@ -390,7 +390,7 @@ def _bearer(scope: Scope) -> str:
     return bearer
 
 
-def _host_name(host: str) -> str:
+def _strip_port(host: str) -> str:
     """Return a Host value without its port, in lower case; an IPv6 address without its brackets."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()

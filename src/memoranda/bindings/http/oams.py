@@ -76,7 +76,7 @@ def refuse(error: MemorandaError, path: str) -> Refusal:
     return status, _error(path, *describe_error(error))
 
 
-def no_route(status: int, path: str) -> Refusal:
+def refuse_route(status: int, path: str) -> Refusal:
     """Return the refusal of an unknown path or method."""
     message = "no route" if status == 404 else "this path is not for that method"
     return status, _error(path, codes.METHOD_NOT_FOUND, message)
@@ -93,7 +93,7 @@ OAMS: Final = Standard(
     name="oams",
     prefixes=("/v1/oams/",),
     refuse=refuse,
-    no_route=no_route,
+    refuse_route=refuse_route,
     responses="oams",
     schemas="Oams",
     errors={
@@ -135,8 +135,8 @@ def store(service: Service, call: HttpCall, request: StoreRequest) -> HttpAnswer
         call.access, request.memory, if_match=request.if_match, if_absent=is_new
     )
     headers = (
-        *_version(stored),
-        *_warnings(stored),
+        *_version_headers(stored),
+        *_warning_headers(stored),
         (b"x-oams-result", stored.result.encode("ascii")),
     )
     return HttpAnswer(
@@ -160,7 +160,7 @@ def recall(service: Service, call: HttpCall, request: ConsentedRecall) -> object
 def get(service: Service, call: HttpCall, request: GetRequest) -> HttpAnswer:
     """Return one memory by its key; its version is in a header."""
     stored = service.oams.get(call.access, request.namespace, request.key)
-    return HttpAnswer(result=stored.memory, headers=_version(stored))
+    return HttpAnswer(result=stored.memory, headers=_version_headers(stored))
 
 
 def forget(service: Service, call: HttpCall, request: ForgetRequest) -> HttpAnswer:
@@ -211,19 +211,19 @@ def _consents(service: Service, tokens: Sequence[str]) -> list[Access]:
     return consents
 
 
-def _version(memory: TaggedMemory) -> tuple[wire.Header, ...]:
+def _version_headers(memory: TaggedMemory) -> tuple[wire.Header, ...]:
     return ((b"etag", f'"{memory.etag}"'.encode("ascii")),)
 
 
-def _warnings(stored: StoreResult) -> tuple[wire.Header, ...]:
+def _warning_headers(stored: StoreResult) -> tuple[wire.Header, ...]:
     """Return the headers with the warnings about a memory, as far as they fit."""
     texts = list(stored.warnings[:WARNINGS_LIMIT])
     if more := len(stored.warnings) - len(texts):
         texts.append(f"and {more} more")
-    return tuple((WARNING_HEADER, _printable(text)) for text in texts)
+    return tuple((WARNING_HEADER, _header_text(text)) for text in texts)
 
 
-def _printable(text: str) -> bytes:
+def _header_text(text: str) -> bytes:
     """Return a text as ASCII for a header, without control characters."""
     printable = "".join(char if char.isprintable() else " " for char in text[:WARNING_CHARS_LIMIT])
     return printable.encode("ascii", "backslashreplace")

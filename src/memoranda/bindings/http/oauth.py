@@ -84,7 +84,7 @@ PUBLIC: Final = "none"
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class _Registered(OAuthClientInformationFull):
+class _RegisteredProgram(OAuthClientInformationFull):
     """A program as the SDK represents it, with our own check of redirect URIs."""
 
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
@@ -111,7 +111,7 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         client = self._grants.find_client(client_id)
         if client is None:
             return None
-        return _Registered(
+        return _RegisteredProgram(
             client_id=client_id,
             redirect_uris=[AnyUrl(uri) for uri in client.redirect_uris],
             token_endpoint_auth_method=PUBLIC,
@@ -142,7 +142,7 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         self, client: OAuthClientInformationFull, params: AuthorizationParams
     ) -> str:
         """Return the URL of the consent page, with the request sealed in it. Raises AuthorizeError."""
-        if not is_ours(params.resource, self._base):
+        if not is_mcp_endpoint(params.resource, self._base):
             raise AuthorizeError("invalid_target", "resource is not this server's MCP endpoint")
         authorization = AuthorizationRequest(
             client_id=client.client_id,
@@ -257,7 +257,7 @@ class OAuth:
             Route(AUTHORIZE, self._authorize, methods=["GET"]),
             Route(CONSENT, self._consent, methods=["GET", "POST"]),
             *(
-                Route(path, self._limited(handler), methods=["POST"])
+                Route(path, self._with_limits(handler), methods=["POST"])
                 for path, handler in posts.items()
             ),
         ]
@@ -270,7 +270,7 @@ class OAuth:
         finally:
             self._threads.close()
 
-    def _limited(self, handler: Handler) -> Handler:
+    def _with_limits(self, handler: Handler) -> Handler:
         """Return a handler with the limits for strangers in front of it."""
 
         async def handle_within_limits(request: Request) -> Response:
@@ -293,11 +293,11 @@ class OAuth:
 
     def _provider(self, request: Request) -> _Provider:
         """Return the provider for the URL by which this request came."""
-        return _Provider(self._grants, self._threads, base_of(request), self._registration)
+        return _Provider(self._grants, self._threads, issuer_url(request), self._registration)
 
     async def _resource_metadata(self, request: Request) -> Response:
         """Return the metadata of the protected resource (RFC 9728)."""
-        base = base_of(request)
+        base = issuer_url(request)
         return JSONResponse(
             {
                 "resource": base + GRANT_AUDIENCE,
@@ -310,7 +310,7 @@ class OAuth:
 
     async def _server_metadata(self, request: Request) -> Response:
         """Return the metadata of the authorization server (RFC 8414)."""
-        base = base_of(request)
+        base = issuer_url(request)
         document = {
             "issuer": base,
             "authorization_endpoint": base + AUTHORIZE,
@@ -336,7 +336,7 @@ class OAuth:
 
     async def _authorize(self, request: Request) -> Response:
         """Check an authorization request, and redirect to the consent page or back to the program."""
-        base = base_of(request)
+        base = issuer_url(request)
         # RFC 6749 3.1: no parameter may occur twice; this raises InvalidInput.
         wire.parse_query(request.scope)
         answer = await AuthorizationHandler(self._provider(request)).handle(request)
@@ -351,10 +351,10 @@ class OAuth:
         provider = self._provider(request)
         form = await request.form()
         if len(form) != len(form.multi_items()):
-            return _refusal("invalid_request", "a field is given twice")
+            return _token_error("invalid_request", "a field is given twice")
         # RFC 8707 2.2; the SDK does not check the resource.
-        if not is_ours(form.get("resource"), base_of(request)):
-            return _refusal("invalid_target", "resource is not this server's MCP endpoint")
+        if not is_mcp_endpoint(form.get("resource"), issuer_url(request)):
+            return _token_error("invalid_target", "resource is not this server's MCP endpoint")
         answer: Response = await TokenHandler(provider, ClientAuthenticator(provider)).handle(
             request
         )
@@ -367,23 +367,23 @@ class OAuth:
 
     async def _consent(self, request: Request) -> Response:
         """Show the page on which a person approves a program, or handle its form."""
-        base = base_of(request)
+        base = issuer_url(request)
         fields: Any = request.query_params
         if request.method == "POST":
             request = await self._receive(request)
             fields = await request.form()
-        sealed = _text(fields, "request")
+        sealed = _field_text(fields, "request")
         try:
             authorization, client = self._grants.open_request(sealed)
         except InvalidInput as error:
-            return _page(f"<p>{html.escape(error.message)}</p>", 400)
+            return _html_page(f"<p>{html.escape(error.message)}</p>", 400)
         if request.method == "GET":
             return _consent_page(sealed, authorization, client)
-        if _text(fields, "answer") != "allow":
+        if _field_text(fields, "answer") != "allow":
             return _redirect_to_program(authorization, base, error="access_denied")
         try:
             code = await self._threads.run(
-                self._grants.approve, authorization, _text(fields, "key").strip()
+                self._grants.approve, authorization, _field_text(fields, "key").strip()
             )
         except Unauthorized:
             return _consent_page(
@@ -397,7 +397,7 @@ class OAuth:
         return _redirect_to_program(authorization, base, code=code)
 
 
-def base_of(request: Request) -> str:
+def issuer_url(request: Request) -> str:
     """Return the URL by which the server was reached. Raises ForbiddenScope without TLS (OAuth 2.1 1.5)."""
     base = wire.base_url(request.scope)
     parts = urlsplit(base)
@@ -406,7 +406,7 @@ def base_of(request: Request) -> str:
     return base
 
 
-def is_ours(resource: object, base: str) -> bool:
+def is_mcp_endpoint(resource: object, base: str) -> bool:
     """Return True if the resource is the MCP endpoint. No resource means it, too: there is no other."""
     if resource is None:
         return True
@@ -417,12 +417,12 @@ def is_ours(resource: object, base: str) -> bool:
     return f"{scheme.lower()}{mark}{host.lower()}{slash}{path}".rstrip("/") == base + GRANT_AUDIENCE
 
 
-def _text(fields: Any, name: str) -> str:
+def _field_text(fields: Any, name: str) -> str:
     value = fields.get(name)
     return value if isinstance(value, str) else ""
 
 
-def _refusal(error: str, description: str) -> Response:
+def _token_error(error: str, description: str) -> Response:
     return JSONResponse({"error": error, "error_description": description}, 400)
 
 
@@ -450,7 +450,7 @@ def _consent_page(
         f"<li><b>{verb}</b>: {html.escape(SCOPES[verb])}</li>" for verb in authorization.verbs
     )
     complaint = f'<p class="wrong">{html.escape(wrong)}</p>' if wrong else ""
-    return _page(
+    return _html_page(
         f"<h1>Let a program use your memory?</h1><p>It calls itself <b>{html.escape(client.name)}</b>, which nobody "
         f"has checked. The answer goes to <b>{html.escape(receiver)}</b> ({html.escape(target.netloc)}).</p>"
         f"<p>It asks to:</p><ul>{verbs}</ul>{complaint}"
@@ -464,7 +464,7 @@ def _consent_page(
     )
 
 
-def _page(body: str, status: int, target: str | None = None) -> Response:
+def _html_page(body: str, status: int, target: str | None = None) -> Response:
     """Return a page whose form may go to this server and, redirected, to the target."""
     forms = "'none'"
     if target is not None:

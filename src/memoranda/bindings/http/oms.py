@@ -61,7 +61,7 @@ OMS: Final = Standard(
     name="oms",
     prefixes=("/oms/",),
     refuse=refuse,
-    no_route=ump.no_route,
+    refuse_route=ump.refuse_route,
     errors=ump.ERRORS,
     error_schemas=("Error",),
     answers={
@@ -130,15 +130,15 @@ def put(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, ob
 
 def get(service: Service, call: HttpCall, request: GetRequest) -> HttpAnswer:
     """Return a grain in the form that Accept prefers."""
-    return _show(call, service.grains.get(call.access, request.address))
+    return _render_grain(call, service.grains.get(call.access, request.address))
 
 
 def get_for_export(service: Service, call: HttpCall, request: GetRequest) -> HttpAnswer:
     """Return a grain that its policy allows to export, in the form that Accept prefers."""
-    return _show(call, service.grains.release(call.access, request.address))
+    return _render_grain(call, service.grains.release(call.access, request.address))
 
 
-def _show(call: HttpCall, stored: StoredGrain) -> HttpAnswer:
+def _render_grain(call: HttpCall, stored: StoredGrain) -> HttpAnswer:
     """Return a grain as its bytes or as JSON, with the state of its index in headers."""
     headers = _index_headers(stored)
     if not _prefers_bytes(call.header(b"accept") or "*/*"):

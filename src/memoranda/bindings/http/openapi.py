@@ -9,33 +9,36 @@ from memoranda.bindings.http.operation import Operation, Standard
 from memoranda.bindings.operations.row import in_query
 from memoranda.encoding.shapes import NAME, Schema, Shape, closed_object, ref, schema
 
+# A part of the OpenAPI document, as JSON.
+Document = dict[str, Any]
+
 # Characters of a text in a URL: several such texts, percent-encoded, fit into the head of a request.
 URL_TEXT_CHARS: Final = 1024
 
 
-def build_document(operations: Sequence[Operation], *, server_version: str) -> dict[str, Any]:
+def build_document(operations: Sequence[Operation], *, server_version: str) -> Document:
     """Return the OpenAPI document of some operations."""
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, Document] = {}
     schemas: dict[str, Schema] = {}
-    responses: dict[str, Any] = {}
+    responses: Document = {}
     for standard in {
         id(operation.standard): operation.standard for operation in operations
     }.values():
         schemas |= {name: schema(kind) for name, kind in standard.documents.items()}
         schemas |= standard.answers
         responses |= {
-            f"{standard.responses}{code}": _json(text, *standard.error_schemas)
+            f"{standard.responses}{code}": _json_response(text, *standard.error_schemas)
             for code, text in standard.errors.items()
         }
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation_entry(operation)
         if (
             operation.has_body
             and operation.asks is not None
             and not operation.body
             and operation.method != "DELETE"
         ):
-            schemas[body_name(operation)] = _body(operation, operation.asks)
+            schemas[body_schema_name(operation)] = _body_schema(operation, operation.asks)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -60,18 +63,18 @@ def build_document(operations: Sequence[Operation], *, server_version: str) -> d
     }
 
 
-def body_name(operation: Operation) -> str:
+def body_schema_name(operation: Operation) -> str:
     """Return the name of the schema of a body; "" for none."""
     if operation.body or operation.asks is None:
         return operation.body
     return f"{operation.standard.schemas}{operation.asks.__name__.removesuffix('Request')}Request"
 
 
-def operation_parameters(operation: Operation) -> list[dict[str, Any]]:
+def operation_parameters(operation: Operation) -> list[Document]:
     """Return the parameters in the path, in the query and in headers."""
     described = {} if operation.asks is None else schema(operation.asks, nulls=False)
     properties, required = described.get("properties", {}), described.get("required", ())
-    entries: list[dict[str, Any]] = []
+    entries: list[Document] = []
     for name in operation.path_names:
         described_name = operation.standard.names.get(name, {})
         entries.append(
@@ -102,11 +105,11 @@ def operation_parameters(operation: Operation) -> list[dict[str, Any]]:
             parameter["example"] = operation.example[name]
         entries.append(parameter)
     headers = operation.standard.effect_headers if operation.has_effect else ()
-    in_url = _in_url(properties) if operation.is_in_url else ()
+    in_url = _url_parameters(properties) if operation.is_in_url else ()
     return [*entries, *map(dict, (*in_url, *operation.parameters, *headers))]
 
 
-def _in_url(properties: Mapping[str, Schema]) -> list[dict[str, Any]]:
+def _url_parameters(properties: Mapping[str, Schema]) -> list[Document]:
     """Return the parameters of a query that is sent as it is: all fields but the query text and its parameters."""
     in_url = (
         (name, field) for name, field in properties.items() if name not in ("query", "params")
@@ -114,7 +117,7 @@ def _in_url(properties: Mapping[str, Schema]) -> list[dict[str, Any]]:
     return [in_query(name, NAME, field["description"]) for name, field in in_url]
 
 
-def _body(operation: Operation, asks: type[Shape]) -> Schema:
+def _body_schema(operation: Operation, asks: type[Shape]) -> Schema:
     """Return the schema of a body: all fields but those in the path."""
     body = schema(asks)
     names = operation.path_fields
@@ -126,14 +129,14 @@ def _body(operation: Operation, asks: type[Shape]) -> Schema:
     return body
 
 
-def _describe(operation: Operation) -> dict[str, Any]:
+def _operation_entry(operation: Operation) -> Document:
     """Return the OpenAPI entry of an operation."""
     standard: Standard = operation.standard
-    described: dict[str, Any] = {
+    described: Document = {
         "operationId": operation.name,
         "summary": operation.summary,
         "responses": {
-            **{str(status): _success(operation, status) for status in operation.success},
+            **{str(status): _success_response(operation, status) for status in operation.success},
             **{
                 code: {"$ref": f"#/components/responses/{standard.responses}{code}"}
                 for code in standard.errors
@@ -143,8 +146,8 @@ def _describe(operation: Operation) -> dict[str, Any]:
     if entries := operation_parameters(operation):
         described["parameters"] = entries
     if operation.has_body and operation.method != "DELETE":
-        name = body_name(operation)
-        content: dict[str, Any] = {"schema": ref(name) if name else closed_object("")}
+        name = body_schema_name(operation)
+        content: Document = {"schema": ref(name) if name else closed_object("")}
         if operation.example or name:
             content["example"] = dict(operation.example)
         described["requestBody"] = {
@@ -156,19 +159,19 @@ def _describe(operation: Operation) -> dict[str, Any]:
     return described
 
 
-def _success(operation: Operation, status: int) -> dict[str, Any]:
+def _success_response(operation: Operation, status: int) -> Document:
     """Return the OpenAPI response for a status of success."""
     if status == 204:
         return {"description": "Success, without content"}
     if not operation.answer:
         return {"description": "Success", "content": dict(operation.gives)}
-    success = _json("Success", operation.answer)
+    success = _json_response("Success", operation.answer)
     if operation.headers:
         success["headers"] = dict(operation.headers)
     return {**success, "content": {**success["content"], **operation.gives}}
 
 
-def _json(description: str, *schemas: str) -> dict[str, Any]:
+def _json_response(description: str, *schemas: str) -> Document:
     """Return a response with a JSON body of one of these schemas."""
     body = ref(schemas[0]) if len(schemas) == 1 else {"anyOf": [ref(name) for name in schemas]}
     return {"description": description, "content": {"application/json": {"schema": body}}}

@@ -59,14 +59,14 @@ def refuse(error: MemorandaError, _path: str) -> Refusal:
     return problem_of(error, details=None if scope is None else {"scopeRequired": scope})
 
 
-def no_route(status: int, _path: str) -> Refusal:
+def refuse_route(status: int, _path: str) -> Refusal:
     """Return the refusal of an unknown path or method."""
     if status == 405:
         return status, build_problem("method_not_allowed", "this path is not for that method")
     return status, build_problem(NOT_FOUND, "no route")
 
 
-def _name(example: str, description: str = "") -> dict[str, object]:
+def _path_parameter(example: str, description: str = "") -> dict[str, object]:
     """Return the OpenAPI parameter of a name in the path."""
     described = {"description": description} if description else {}
     return {"schema": {"type": "string", "minLength": 1}, "example": example, **described}
@@ -183,7 +183,7 @@ OPENWOP: Final = Standard(
     name="openwop",
     prefixes=("/v1/", DISCOVERY),
     refuse=refuse,
-    no_route=no_route,
+    refuse_route=refuse_route,
     responses="openwop",
     schemas="Wop",
     errors={
@@ -200,13 +200,13 @@ OPENWOP: Final = Standard(
     error_schemas=("OpenwopError",),
     answers=ANSWERS,
     names={
-        "ref": _name(EXAMPLE_REF, "A memoryRef, percent-encoded, its slashes too."),
-        "id": _name("mem_example", "An entry's id."),
-        "run_id": _name(EXAMPLE_RUN),
-        "path": _name(EXAMPLE_PATH, "A path; its slashes need no encoding."),
-        "commitment_id": _name("com_example"),
-        "proposal_id": _name("prop_example"),
-        "webhook_id": _name("wh_example"),
+        "ref": _path_parameter(EXAMPLE_REF, "A memoryRef, percent-encoded, its slashes too."),
+        "id": _path_parameter("mem_example", "An entry's id."),
+        "run_id": _path_parameter(EXAMPLE_RUN),
+        "path": _path_parameter(EXAMPLE_PATH, "A path; its slashes need no encoding."),
+        "commitment_id": _path_parameter("com_example"),
+        "proposal_id": _path_parameter("prop_example"),
+        "webhook_id": _path_parameter("wh_example"),
     },
     # Ids of other standards and file paths may hold slashes.
     slash_names=frozenset({"id", "path"}),
@@ -281,7 +281,7 @@ def fire_commitment(service: Service, call: HttpCall, request: FireRequest) -> d
     return {"commitment": commitment.document(), **({} if event is None else {"event": event})}
 
 
-def apply(service: Service, call: HttpCall, request: ApplyRequest) -> dict[str, object]:
+def apply_proposal(service: Service, call: HttpCall, request: ApplyRequest) -> dict[str, object]:
     """Apply a proposal, and return the installed artifact."""
     applied = service.openwop.apply_proposal(
         call.access, call.path_name("proposal_id"), approval_id=request.approval_id
@@ -289,14 +289,14 @@ def apply(service: Service, call: HttpCall, request: ApplyRequest) -> dict[str, 
     return {"installedArtifactRef": applied["activation"]["installedArtifactRef"]}
 
 
-def reject(service: Service, call: HttpCall, request: RejectRequest) -> Any:
+def reject_proposal(service: Service, call: HttpCall, request: RejectRequest) -> object:
     """Reject a proposal, and return it."""
     return service.openwop.reject_proposal(
         call.access, call.path_name("proposal_id"), reason=request.reason or ""
     )
 
 
-def register(
+def register_webhook(
     service: Service, call: HttpCall, request: RegisterWebhookRequest
 ) -> dict[str, object]:
     """Register a webhook whose address is allowed."""
@@ -312,7 +312,7 @@ SERVE: Final[Mapping[str, Serve]] = {
     **{f"{name}_remove_file": delete_file for name in ("openwop", "openwop_run")},
     "openwop_watch": watch_commitments,
     "openwop_fire": fire_commitment,
-    "openwop_apply": apply,
-    "openwop_reject": reject,
-    "openwop_register": register,
+    "openwop_apply": apply_proposal,
+    "openwop_reject": reject_proposal,
+    "openwop_register": register_webhook,
 }

@@ -7,7 +7,7 @@ POST /v1/host/runs         a host's own run: it reads the current store, and its
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from memoranda.bindings.http import openwop
 from memoranda.bindings.http.call import HttpCall, Serve
@@ -41,20 +41,22 @@ Workflow = Callable[[Service, Access, RunRequest], Run]
 
 def compact(service: Service, access: Access, request: RunRequest) -> Run:
     """Run a compaction of a ref."""
-    return service.openwop.compact(access, _ref(request)).run
+    return service.openwop.compact(access, _memory_ref(request)).run
 
 
 def distill(service: Service, access: Access, request: RunRequest) -> Run:
     """Run a distillation of a ref, within a token budget."""
-    return service.openwop.distill(access, _ref(request), token_budget=request.token_budget).run
+    return service.openwop.distill(
+        access, _memory_ref(request), token_budget=request.token_budget
+    ).run
 
 
 def consolidate(service: Service, access: Access, request: RunRequest) -> Run:
     """Run a consolidation of a ref."""
-    return service.openwop.consolidate(access, _ref(request)).run
+    return service.openwop.consolidate(access, _memory_ref(request)).run
 
 
-def _ref(request: RunRequest) -> str:
+def _memory_ref(request: RunRequest) -> str:
     return RefRequest.parse({"memoryRef": request.inputs.get("memoryRef")}).memory_ref
 
 
@@ -65,7 +67,7 @@ WORKFLOWS: Final[Mapping[str, Workflow]] = {
 }
 
 
-def start_with(workflows: Mapping[str, Workflow]) -> Serve:
+def make_start(workflows: Mapping[str, Workflow]) -> Serve:
     """Return the function that starts one of these workflows."""
 
     def start(service: Service, call: HttpCall, request: RunRequest) -> dict[str, object]:
@@ -78,7 +80,7 @@ def start_with(workflows: Mapping[str, Workflow]) -> Serve:
     return start
 
 
-def discovery_with(fixtures: tuple[str, ...]) -> Serve:
+def make_discovery(fixtures: tuple[str, ...]) -> Serve:
     """Return the function that serves the capabilities of this host."""
 
     def discovery(service: Service, _call: HttpCall, _request: None) -> object:
@@ -95,7 +97,7 @@ def _started_answer(run: Run) -> dict[str, object]:
 # --- any run -----------------------------------------------------------------------------------------------
 
 
-def fork(service: Service, call: HttpCall, request: ForkRequest) -> dict[str, object]:
+def fork_run(service: Service, call: HttpCall, request: ForkRequest) -> dict[str, object]:
     """Start a fork of a run at one of its events, and return the new run."""
     source = call.path_name("run_id")
     run = service.openwop.fork(call.access, source, mode=request.mode, from_seq=request.from_seq)
@@ -172,7 +174,7 @@ def _brief_run(run: Run) -> dict[str, object]:
     return {name: value for name, value in run.snapshot().items() if name != "variables"}
 
 
-def begin(service: Service, call: HttpCall, request: BeginRunRequest) -> dict[str, object]:
+def begin_run(service: Service, call: HttpCall, request: BeginRunRequest) -> dict[str, object]:
     """Register a run of the host, and return its id and URLs."""
     if request.workflow_id.startswith(HOST_WORKFLOW):
         raise InvalidInput(
@@ -189,7 +191,7 @@ def begin(service: Service, call: HttpCall, request: BeginRunRequest) -> dict[st
     return _started_answer(run)
 
 
-def finish(service: Service, call: HttpCall, request: FinishRunRequest) -> Any:
+def finish_run(service: Service, call: HttpCall, request: FinishRunRequest) -> object:
     """End a run of the host, and return its snapshot."""
     run_id = call.path_name("run_id")
     outcome = {"variables": request.variables, "error": request.error}
@@ -207,7 +209,7 @@ _RUN: Final = "/v1/runs/{run_id}"
 _row: Final = OPENWOP.row
 
 
-def operations(
+def workflow_operations(
     workflows: Mapping[str, Workflow] = WORKFLOWS, fixtures: tuple[str, ...] = ()
 ) -> tuple[Operation, ...]:
     """Return the operations that depend on the workflows of this host."""
@@ -217,7 +219,7 @@ def operations(
             DISCOVERY,
             "openwop_discovery",
             "Return the capabilities of this host (openwop)",
-            discovery_with(fixtures),
+            make_discovery(fixtures),
             "OpenwopDiscovery",
             is_public=True,
             is_quick=True,
@@ -227,7 +229,7 @@ def operations(
             "/v1/runs",
             "openwop_start",
             f"Start a workflow of this host over the memory of a ref: {', '.join(WORKFLOWS)}",
-            start_with(workflows),
+            make_start(workflows),
             "OpenwopStarted",
             RunRequest,
             {"workflowId": "memoranda.consolidation", "inputs": {"memoryRef": EXAMPLE_REF}},
@@ -242,10 +244,10 @@ OPERATIONS: Final = (
         serve={
             **openwop.SERVE,
             "openwop_pass": run_pass,
-            "openwop_fork": fork,
+            "openwop_fork": fork_run,
             "openwop_runs": list_runs,
-            "openwop_begin": begin,
-            "openwop_finish": finish,
+            "openwop_begin": begin_run,
+            "openwop_finish": finish_run,
             "openwop_events": None,
             "openwop_all_events": None,
         },

@@ -37,7 +37,7 @@ class Standard:
     # Returns an error in the standard's own form; the path decides if the standard has several forms.
     refuse: Callable[[MemorandaError, str], Refusal]
     # Returns the refusal of an unknown path (404) or method (405).
-    no_route: Callable[[int, str], Refusal]
+    refuse_route: Callable[[int, str], Refusal]
     # In the OpenAPI document: the prefixes of the names of its responses and of its schemas.
     responses: str = ""
     schemas: str = ""
@@ -48,7 +48,7 @@ class Standard:
     answers: Mapping[str, Schema]
     documents: Mapping[str, type] = field(default_factory=dict)
     # Names in paths: schema, description and example.
-    names: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    names: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     # Names in paths that include all further slashes.
     slash_names: frozenset[str] = frozenset()
     # Names in paths that count as empty if they cannot be decoded: nothing is found then, instead of an error.
@@ -56,11 +56,11 @@ class Standard:
     # Largest body as a multiple of an ordinary one.
     body_factor: int = 1
     # Returns the standard's own error for a request that cannot be parsed.
-    malformed: Callable[[InvalidInput], MemorandaError] = lambda error: error
+    malformed_error: Callable[[InvalidInput], MemorandaError] = lambda error: error
     # A wrapper of calls that change something, called with (service, operation, call, act).
     idempotency: Callable[..., tuple[HttpAnswer, bytes]] | None = None
     # Headers of calls that change something, as OpenAPI parameters.
-    effect_headers: tuple[Mapping[str, Any], ...] = ()
+    effect_headers: tuple[Mapping[str, object], ...] = ()
 
     def row(
         self,
@@ -71,7 +71,7 @@ class Standard:
         serve: Serve | None,
         answer: str = "",
         asks: type[Shape] | None = None,
-        example: Mapping[str, Any] | None = None,
+        example: Mapping[str, object] | None = None,
         **more: Any,
     ) -> Operation:
         """Return an operation that only HTTP has."""

@@ -126,7 +126,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def may_be_dropped(self) -> bool:
         """Return True unless a request of an authenticated caller is being answered."""
-        cycle = self._last
+        cycle = self._last_cycle
         return cycle is None or cycle.response_complete or "access" not in cycle.scope["state"]
 
     def drop(self) -> None:
@@ -167,13 +167,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     @property
     def _is_answering(self) -> bool:
         """True if a request is complete and its answer is not."""
-        cycle = self._last
+        cycle = self._last_cycle
         return bool(self.pipeline) or (
             cycle is not None and not cycle.more_body and not cycle.response_complete
         )
 
     @property
-    def _last(self) -> RequestResponseCycle | None:
+    def _last_cycle(self) -> RequestResponseCycle | None:
         """The last request whose head was read."""
         return self.cycle
 

@@ -247,7 +247,7 @@ class OperationEndpoint:
         try:
             request = parse_request(operation, call)
         except InvalidInput as error:
-            raise operation.standard.malformed(error) from None
+            raise operation.standard.malformed_error(error) from None
         if operation.standard.idempotency is None or not operation.has_effect:
             return self._act(operation, call, request)
         return operation.standard.idempotency(

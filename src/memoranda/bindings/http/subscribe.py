@@ -60,7 +60,7 @@ class Listener:
 
     def listen(self) -> Callable[[], None]:
         """Start listening for changes. Return the function that ends it."""
-        stop = self._service.notifier.listen(self._ring)
+        stop = self._service.notifier.listen(self._note_change)
         STREAMS.add()
 
         def end() -> None:
@@ -69,7 +69,7 @@ class Listener:
 
         return end
 
-    def _ring(self) -> None:
+    def _note_change(self) -> None:
         # Called from the notifier's thread; at the very end the loop may be closed already.
         self._changed_at = self._changed_at or time.perf_counter()
         with suppress(RuntimeError):

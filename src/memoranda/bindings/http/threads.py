@@ -59,7 +59,7 @@ class Threads:
         IN_PROGRESS.add(self._name)
         try:
             self._waiting.append((loop, future, claim, work, args, copy_context()))
-            self._hand_over()
+            self._dispatch()
             if self._unsettled > self._count or self._waiting:
                 # Earlier requests are queued.
                 timeout = loop.call_later(self._turn_seconds, self._give_up, future, claim)
@@ -78,13 +78,13 @@ class Threads:
                 )
             )
 
-    def _hand_over(self) -> None:
+    def _dispatch(self) -> None:
         """Give waiting jobs to the threads, at most two per thread."""
         while self._waiting and self._unsettled < 2 * self._count:
             self._unsettled += 1
             if len(self._threads) < min(self._count, self._unsettled):
                 name = f"{self._name}_{len(self._threads)}"
-                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                thread = threading.Thread(target=self._run_jobs, name=name, daemon=True)
                 self._threads.append(thread)
                 thread.start()
             self._jobs.put(self._waiting.popleft())
@@ -107,7 +107,7 @@ class Threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._threads.clear()
 
-    def _work(self) -> None:
+    def _run_jobs(self) -> None:
         """Run jobs until there is a None in the queue. This is the body of a thread."""
         while (job := self._jobs.get()) is not None:
             loop, future, claim, work, args, context = job
@@ -133,7 +133,7 @@ class Threads:
     ) -> None:
         """Set the result of a job, on the event loop."""
         self._unsettled -= 1
-        self._hand_over()
+        self._dispatch()
         if future.done():
             return
         if failure is None:

@@ -26,7 +26,7 @@ from memoranda.encoding.shapes import COUNT, NAME, closed_object, fields_of, one
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import format_instant
 from memoranda.service.core.limits import OwnRules
-from memoranda.service.exchange.importing import Item, numbered
+from memoranda.service.exchange.importing import Item, number_items
 from memoranda.service.exchange.report import Report
 from memoranda.service.service import Service
 from memoranda.service.ump.redact import BesidePage, SuspectPage
@@ -74,7 +74,7 @@ def refuse(error: MemorandaError, _path: str = "") -> Refusal:
     return _STATUSES.get(error.code, OTHER_ERROR_STATUS), {"error": body}
 
 
-def no_route(_status: int, _path: str) -> Refusal:
+def refuse_route(_status: int, _path: str) -> Refusal:
     """Return the refusal of an unknown path or method. Both have the text of the reference."""
     return 404, {"error": {"code": "not_found", "message": "no route"}}
 
@@ -97,7 +97,7 @@ UMP: Final = Standard(
     name="ump",
     prefixes=("/",),
     refuse=refuse,
-    no_route=no_route,
+    refuse_route=refuse_route,
     errors=ERRORS,
     error_schemas=("Error",),
     answers={
@@ -254,7 +254,7 @@ def export_records(service: Service, call: HttpCall, request: ExportRequest) -> 
 
 def import_records(service: Service, call: HttpCall, request: ImportRequest) -> dict[str, object]:
     """Import records as an export has them, and return the report."""
-    items = numbered("ump", request.records, first=request.first)
+    items = number_items("ump", request.records, first=request.first)
     return service.import_items(call.access, items, restore=request.restore).document()
 
 

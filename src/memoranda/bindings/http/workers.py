@@ -38,8 +38,8 @@ WORKERS_LIMIT: Final = 64
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger(__name__)
 
-# The work of one worker until it is told to stop. Its arguments: the pipe that ends with the first process, and what to
-# call when the worker answers requests.
+# Does the work of one worker until it is stopped. Takes the pipe that closes with the first process, and the function
+# to call when the worker answers requests.
 Work = Callable[[int, Callable[[], None]], None]
 
 
@@ -55,7 +55,7 @@ class Patience:
     longest_pause: float = 30.0
     # A worker that was ready for this time does not count as failing repeatedly.
     steady: float = 10.0
-    # While no worker is ready.
+    # Without any ready worker, until the server gives up.
     without_any: float = 300.0
 
     def pause(self, failures: int) -> float:
@@ -152,28 +152,32 @@ class Workers:
         self._kill_late()
         self._note_ended()
         self._announce()
-        # As long as no worker is ready, starts fail again and again; one that is under way is let be.
-        if self._failed_starts > failed_before and not self._ready() and not self._requests_to_end:
-            self._check_hope()
+        # Checked only after a failed start, because a worker that is starting may still become ready.
+        if (
+            self._failed_starts > failed_before
+            and not self._ready_slots()
+            and not self._requests_to_end
+        ):
+            self._raise_if_hopeless()
 
     # --- watching ----------------------------------------------------------------------------------------
 
-    def _ready(self) -> list[_Slot]:
+    def _ready_slots(self) -> list[_Slot]:
         return [slot for slot in self._slots if slot.ready_since is not None]
 
-    def _startable(self) -> list[_Slot]:
-        """Return the slots that are to have a new process, now or later; before one was ready, the first alone."""
+    def _startable_slots(self) -> list[_Slot]:
+        """Return the slots that need a new process, now or later. Until one was ready, only the first counts."""
         slots = self._slots if self._last_ready is not None else self._slots[:1]
         return [slot for slot in slots if slot.process is None]
 
     def _next_moment(self) -> float:
         """Return the time of the next action that no pipe and no signal announces."""
-        moments = [slot.next_start_at for slot in self._startable()]
+        moments = [slot.next_start_at for slot in self._startable_slots()]
         moments += [slot.start_ends_at for slot in self._slots if slot.is_starting]
         return min(moments, default=math.inf)
 
     def _wait(self, until: float) -> None:
-        """Wait for a signal, a worker that is ready, or a moment."""
+        """Wait until a signal arrives, a worker reports being ready, or the time is reached."""
         pipes = [self._wakeups[0], *(slot.pipe for slot in self._slots if slot.pipe is not None)]
         seconds = None if until == math.inf else max(0.0, until - self._clock())
         readable, _, _ = select.select(pipes, [], [], seconds)
@@ -204,8 +208,8 @@ class Workers:
                 os.kill(slot.process, signal.SIGKILL)
 
     def _note_ended(self) -> None:
-        """Note which processes have ended, and when each is replaced."""
-        for slot, code in self._ended():
+        """Note the processes that have ended, and the time at which each is replaced."""
+        for slot, code in self._reap():
             now, since = self._clock(), slot.ready_since
             is_steady = since is not None and now - since >= self._patience.steady
             slot.failures = 0 if is_steady else slot.failures + 1
@@ -228,7 +232,7 @@ class Workers:
                 when,
             )
 
-    def _ended(self) -> list[tuple[_Slot, int]]:
+    def _reap(self) -> list[tuple[_Slot, int]]:
         """Free the slots of the processes that have ended, and return the slots with the exit codes."""
         ended = []
         for slot in self._slots:
@@ -244,13 +248,13 @@ class Workers:
 
     def _announce(self) -> None:
         """Report once that the server answers, as soon as no worker is at its first start."""
-        if self._is_announced or self._requests_to_end or not self._ready():
+        if self._is_announced or self._requests_to_end or not self._ready_slots():
             return
         if all(slot.ready_since is not None or slot.failures for slot in self._slots):
             self._is_announced = True
             self._on_ready()
 
-    def _check_hope(self) -> None:
+    def _raise_if_hopeless(self) -> None:
         """Raise StoreUnavailable if no worker was ever ready, or none was for long."""
         if self._last_ready is None:
             raise StoreUnavailable(
@@ -266,7 +270,7 @@ class Workers:
 
     def _start_due(self) -> None:
         now = self._clock()
-        for slot in self._startable():
+        for slot in self._startable_slots():
             if slot.next_start_at <= now and not self._requests_to_end:
                 self._start(slot)
 
@@ -285,14 +289,14 @@ class Workers:
             _log.warning("worker %d could not be started: %s", slot.number, error.strerror)
         else:
             if process == 0:
-                self._be_worker(slot.number, ready, tell)
+                self._run_worker(slot.number, ready, tell)
             slot.process, slot.pipe = process, ready
             slot.start_ends_at = self._clock() + self._patience.start
         finally:
             os.close(tell)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
-    def _be_worker(self, number: int, ready: int, tell: int) -> NoReturn:
+    def _run_worker(self, number: int, ready: int, tell: int) -> NoReturn:
         """Do the work in the new process, and end it. `tell` is the pipe on which it reports being ready."""
         code = 1
         try:
@@ -332,7 +336,7 @@ class Workers:
                 for process in running:
                     os.kill(process, number)
             self._wait(kill_at)
-            self._ended()
+            self._reap()
 
     @contextmanager
     def _handling_signals(self) -> Iterator[None]:

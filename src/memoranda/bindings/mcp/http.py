@@ -124,7 +124,7 @@ class McpEndpoint:
             return
         # The SDK compares this user with the one that opened the session.
         token = AccessToken(
-            token="", client_id=_principal(access), scopes=[], subject=access.default_tenant
+            token="", client_id=_caller_key(access), scopes=[], subject=access.default_tenant
         )
         await self._serve({**scope, "user": AuthenticatedUser(token)}, receive, send)
 
@@ -186,7 +186,7 @@ def _access_of(ctx: RequestContext) -> Access:
     return access
 
 
-def _principal(access: Access) -> str:
+def _caller_key(access: Access) -> str:
     """Return a text that differs for any two callers with different rights.
 
     The name in a token alone would not do: its issuer chooses it, and may choose that of someone else.

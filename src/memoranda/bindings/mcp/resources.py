@@ -96,7 +96,7 @@ def list_resources(
         raise InvalidInput("cursor is not one that this server gave")
     records, following = service.list_records(access, after=int(cursor or 0), limit=PAGE_LIMIT)
     return types.ListResourcesResult(
-        resources=[_resource(record) for record in records],
+        resources=[_resource_entry(record) for record in records],
         next_cursor=None if following is None else str(following),
     )
 
@@ -106,15 +106,17 @@ def read_resource(service: Service, access: Access, uri: str) -> types.ReadResou
     name = parse_uri(uri)
     if not name.id:
         records, _ = service.list_records(access, project=name.project, limit=PAGE_LIMIT)
-        return _contents([(format_uri(name_of_record(record)), record) for record in records])
+        return _resource_contents(
+            [(format_uri(name_of_record(record)), record) for record in records]
+        )
     record = service.get(access, name.id)
     if name_of_record(record).project != name.project:
         # A memory has one address; under another project's it does not exist.
         raise NotFound(f"no memory {name.id} in that project")
-    return _contents([(uri, record)])
+    return _resource_contents([(uri, record)])
 
 
-def _contents(records: list[tuple[str, Record]]) -> types.ReadResourceResult:
+def _resource_contents(records: list[tuple[str, Record]]) -> types.ReadResourceResult:
     """Return the result with these records, each under its URI."""
     contents: list[types.TextResourceContents | types.BlobResourceContents] = [
         types.TextResourceContents(uri=uri, mime_type=MEDIA_TYPE, text=_dump_record(record))
@@ -128,7 +130,7 @@ def _dump_record(record: Record) -> str:
     return dump(neutralize_json(record)).decode("utf-8")
 
 
-def _resource(record: Record) -> types.Resource:
+def _resource_entry(record: Record) -> types.Resource:
     """Return the entry of a memory in the list of resources."""
     name = name_of_record(record)
     # Twice the length, because runs of spaces collapse to one.

@@ -218,11 +218,11 @@ class _Handlers:
             )
             return await _run_with_progress(ctx, tool, work)
         except MemorandaError as error:
-            return tools.failure(error, tool=tool.tool.name)
+            return tools.error_result(error, tool=tool.tool.name)
         # An outermost handler: unexpected errors are logged, and the model learns no details.
         except Exception:  # noqa: BLE001
             _log.exception("%s failed", params.name)
-            return tools.failure(unexpected_error())
+            return tools.error_result(unexpected_error())
 
     async def list_resources(
         self, ctx: RequestContext, params: types.PaginatedRequestParams | None

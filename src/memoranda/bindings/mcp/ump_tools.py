@@ -20,7 +20,7 @@ from memoranda.bindings.mcp.definition import (
     brief_schema,
     define_tool,
 )
-from memoranda.bindings.operations.row import row_named
+from memoranda.bindings.operations.row import find_row
 from memoranda.bindings.operations.ump import OPERATIONS as ROWS
 from memoranda.encoding.shapes import Shape
 from memoranda.errors import InvalidInput
@@ -52,11 +52,11 @@ _NAME_CHARS: Final = 80
 NOTHING: Final = "Nothing in memory answers this."
 NOTHING_LISTED: Final = "There are no memories."
 
-_recall: Final = RowCall(row_named(ROWS, "recall_bare"), RecallRequest)
-_get: Final = RowCall(row_named(ROWS, "get"), GetRequest)
-_revise: Final = RowCall(row_named(ROWS, "revise"), ReviseRequest)
-_forget: Final = RowCall(row_named(ROWS, "forget"), ForgetRequest)
-_feedback: Final = RowCall(row_named(ROWS, "feedback"), FeedbackRequest)
+_recall: Final = RowCall(find_row(ROWS, "recall_bare"), RecallRequest)
+_get: Final = RowCall(find_row(ROWS, "get"), GetRequest)
+_revise: Final = RowCall(find_row(ROWS, "revise"), ReviseRequest)
+_forget: Final = RowCall(find_row(ROWS, "forget"), ForgetRequest)
+_feedback: Final = RowCall(find_row(ROWS, "feedback"), FeedbackRequest)
 
 
 def _capabilities(service: Service, _access: Access, _request: CapabilitiesRequest) -> Answer:

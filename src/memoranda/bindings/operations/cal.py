@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from memoranda.bindings.operations.row import in_header, rows
+from memoranda.bindings.operations.row import in_header, row_constructor
 from memoranda.encoding.shapes import NAME, OBJECT, ref
 from memoranda.encoding.shapes import TEXT as STRING
 from memoranda.standards.cal.requests import (
@@ -55,7 +55,7 @@ TOKEN: Final = in_header(
     "A capability token of CAL (section 18), which narrows what the credential may do.",
 )
 
-row: Final = rows("cal")
+row: Final = row_constructor("cal")
 
 OPERATIONS: Final = (
     row(

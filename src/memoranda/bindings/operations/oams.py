@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from memoranda.bindings.operations.row import in_header, rows
+from memoranda.bindings.operations.row import in_header, row_constructor
 from memoranda.encoding.shapes import TEXT
 from memoranda.standards.oams.requests import (
     MAX_ETAG_CHARS,
@@ -49,7 +49,7 @@ CONSENT: Final = in_header(
 )
 _MEMORY: Final = "/v1/oams/memories/{namespace}/{key}"
 
-row: Final = rows("oams")
+row: Final = row_constructor("oams")
 
 OPERATIONS: Final = (
     row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from memoranda.bindings.operations.row import in_query, rows
+from memoranda.bindings.operations.row import in_query, row_constructor
 from memoranda.encoding.shapes import NAME, TEXT
 from memoranda.standards.oms.mapping import MEDIA_TYPE, SIGNED_MEDIA_TYPE
 from memoranda.standards.oms.requests import (
@@ -30,7 +30,7 @@ EXAMPLE_ADDRESS: Final = "b2437eaf0fdcecab95465e29b834c5d01af584ba1edb620ab15799
 _BYTES: Final[dict[str, object]] = {MEDIA_TYPE: {}, SIGNED_MEDIA_TYPE: {}}
 _WHY: Final = {"reason": "asked for by the person"}
 
-row: Final = rows("oms")
+row: Final = row_constructor("oms")
 
 OPERATIONS: Final = (
     row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from memoranda.bindings.operations.row import in_header, rows
+from memoranda.bindings.operations.row import in_header, row_constructor
 from memoranda.bindings.operations.workspace import file_rows
 from memoranda.encoding.shapes import COUNT, TEXT, ref
 from memoranda.standards.openwop.entry import Draft, ListOptions
@@ -59,7 +59,7 @@ _REF_OF: Final = {"ref": "memory_ref"}
 _ENTRY_ID: Final = {"entry_id": "id"}
 _NO_ENTRY: Final = "no such entry"
 
-row: Final = rows("openwop")
+row: Final = row_constructor("openwop")
 
 
 OPERATIONS: Final = (

@@ -65,7 +65,7 @@ class Row:
     # The message of the 404 that stands for a result of None or False.
     missing: str = ""
     # The answer of a verb that returns nothing.
-    done: Mapping[str, Any] | None = None
+    done: Mapping[str, object] | None = None
     # The verb reads everything an owner has, so few run at once.
     is_long: bool = False
     # Fields that may stand in the query although there is a body; without a body all may.
@@ -75,20 +75,20 @@ class Row:
     # The name of the schema of a body that is not the fields.
     body: str = ""
     # OpenAPI parameters that are no fields.
-    parameters: tuple[Mapping[str, Any], ...] = ()
+    parameters: tuple[Mapping[str, object], ...] = ()
     is_public: bool = False
     # Answered on the event loop: it waits for nothing.
     is_quick: bool = False
     # Media types of bodies and answers beside JSON; of bytes the description is empty.
     takes: Mapping[str, Any] = field(default_factory=dict)
-    gives: Mapping[str, Any] = field(default_factory=dict)
+    gives: Mapping[str, object] = field(default_factory=dict)
     # Media types of the answer that the stream of this name sends, if they are preferred.
     streams: tuple[str, ...] = ()
     # Statuses of success, the usual one first; 204 has no content.
     success: tuple[int, ...] = (200,)
-    headers: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, object] = field(default_factory=dict)
 
-    def perform(self, service: Service, access: Access, arguments: Mapping[str, Any]) -> Any:
+    def perform(self, service: Service, access: Access, arguments: Mapping[str, object]) -> Any:
         """Call the verb in an open service, and return the answer. Raises NotFound for a result that is missing."""
         name = _TABLES[self.table][2]
         verbs = getattr(service, name) if name else service
@@ -101,7 +101,7 @@ class Row:
         return {self.under: document} if self.under else document
 
 
-def rows(standard: str) -> Callable[..., Row]:
+def row_constructor(standard: str) -> Callable[..., Row]:
     """Return the constructor of the rows of a standard: method, path, name, summary, answer, asks, example, …"""
 
     def row(
@@ -151,9 +151,9 @@ class CallPlan:
     attributes: tuple[tuple[str, str], ...]
     request: str
 
-    def arguments(self, request: object) -> dict[str, Any]:
+    def arguments(self, request: object) -> dict[str, object]:
         """Return the arguments that a request holds, without those that it leaves open."""
-        arguments: dict[str, Any] = {self.request: request} if self.request else {}
+        arguments: dict[str, object] = {self.request: request} if self.request else {}
         for parameter, attribute in self.attributes:
             value = getattr(request, attribute)
             if value is not UNSET:
@@ -193,17 +193,26 @@ def as_document(value: object) -> object:
     return value
 
 
-def in_header(name: str, schema: Schema, description: str) -> dict[str, Any]:
+def in_header(name: str, schema: Schema, description: str) -> dict[str, object]:
     """Return the OpenAPI parameter of a header."""
     return {"name": name, "in": "header", "schema": schema, "description": description}
 
 
-def in_query(name: str, schema: Schema, description: str, example: object = None) -> dict[str, Any]:
+def in_query(
+    name: str, schema: Schema, description: str, example: object = None
+) -> dict[str, object]:
     """Return the OpenAPI parameter of a name in the query."""
-    parameter = {"name": name, "in": "query", "schema": schema, "description": description}
-    return parameter if example is None else {**parameter, "example": example}
+    parameter: dict[str, object] = {
+        "name": name,
+        "in": "query",
+        "schema": schema,
+        "description": description,
+    }
+    if example is not None:
+        parameter["example"] = example
+    return parameter
 
 
-def row_named(rows: Iterable[Row], name: str) -> Row:
+def find_row(rows: Iterable[Row], name: str) -> Row:
     """Return the row of an operation."""
     return next(row for row in rows if row.name == name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from memoranda.bindings.operations.row import rows
+from memoranda.bindings.operations.row import row_constructor
 from memoranda.standards.ump.extensions import (
     IdsRequest,
     ImportPartRequest,
@@ -48,7 +48,7 @@ _ID: Final = {"name": "id"}
 _PAGE: Final = {"after": "cursor"}
 _OK: Final = {"ok": True}
 
-row: Final = rows("ump")
+row: Final = row_constructor("ump")
 
 OPERATIONS: Final = (
     row(

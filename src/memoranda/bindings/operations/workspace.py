@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from memoranda.bindings.operations.row import Row, in_header, rows
+from memoranda.bindings.operations.row import Row, in_header, row_constructor
 from memoranda.encoding.shapes import TEXT
 from memoranda.standards.openwop.requests import GetFileRequest, ListFilesRequest
 from memoranda.standards.openwop.workspace import WorkspaceDraft
@@ -16,7 +16,7 @@ _IF_NONE_MATCH: Final = in_header(
 _ETAG: Final = {"ETag": {"description": "The version of the file.", "schema": TEXT}}
 _NO_FILE: Final = "no such workspace file"
 
-row: Final = rows("openwop")
+row: Final = row_constructor("openwop")
 
 
 def file_rows(path: str, name: str, summary: str) -> tuple[Row, ...]:

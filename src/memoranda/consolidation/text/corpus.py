@@ -23,7 +23,7 @@ import msgspec
 from memoranda.consolidation.text.note import MemoryNote, order_notes
 from memoranda.consolidation.text.sentences import split_sentences
 from memoranda.model.calendar import utc_day
-from memoranda.retrieval.analysis import plain_words
+from memoranda.retrieval.analysis import english_keywords
 
 T = TypeVar("T")
 
@@ -113,7 +113,7 @@ def read_sentence(note: MemoryNote, index: int, text: str, before: Sequence[str]
 
 def content_words(text: str) -> tuple[str, ...]:
     """Return the search words of a text."""
-    return tuple(plain_words(text))
+    return tuple(english_keywords(text))
 
 
 def topic_words(text: str) -> list[str]:
@@ -124,7 +124,7 @@ def topic_words(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _plain_verbs() -> frozenset[str]:
-    return frozenset(plain_words(_PLAIN_VERBS))
+    return frozenset(english_keywords(_PLAIN_VERBS))
 
 
 def numbers(text: str) -> frozenset[str]:

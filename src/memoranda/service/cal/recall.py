@@ -28,7 +28,7 @@ from memoranda.model.selection import (
     StatusFilter,
     Test,
 )
-from memoranda.retrieval.analysis import sought, words
+from memoranda.retrieval.analysis import keywords, query_terms
 from memoranda.service.cal.grouping import COUNTED, Grouping
 from memoranda.service.cal.session import CalSession
 from memoranda.service.cal.window import (
@@ -50,7 +50,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import as_grain
 from memoranda.service.core.ranking import place_below_sources
 from memoranda.service.oms.views import collect_text, is_visible, matching_fields
-from memoranda.service.retrieve import PAGE_BYTES, asked_for, reach
+from memoranda.service.retrieve import PAGE_BYTES, restrict_selection, with_phrase_reader
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
 from memoranda.standards.cal.assembly.pipeline import GrainList, Total, Values
@@ -232,7 +232,9 @@ class GrainReader(msgspec.Struct):
             namespace = self.session.namespace
             space = "" if namespace == DEFAULT_NAMESPACE else namespace
             everything = Selection(space=space, has_fields=True)
-            self.reached = reach(self.context, self.session.access, self.snapshot, everything)
+            self.reached = restrict_selection(
+                self.context, self.session.access, self.snapshot, everything
+            )
         within = self.reached
         return structs.replace(
             within, form=grain_type, tests=(*within.tests, *tests), status_filter=standing
@@ -251,7 +253,7 @@ class GrainReader(msgspec.Struct):
                 # What the whole grain is searched for; the words of single fields are looked for in what that finds.
                 texts.insert(0, _text(condition))
             elif condition in lost or (condition.field in SEMANTIC and condition.operator == "="):
-                within.append((condition.field, sought(_text(condition))))
+                within.append((condition.field, query_terms(_text(condition))))
                 texts.append(_text(condition))
             elif condition.field == "hash":
                 tests.append(IsAmong(version_ids=self._hashed(condition)))
@@ -421,7 +423,7 @@ class GrainReader(msgspec.Struct):
         is_answer: bool,
     ) -> Found:
         self.scores, self.asked = {}, question.asked
-        self.sought = frozenset() if question.text is None else sought(question.text)
+        self.sought = frozenset() if question.text is None else query_terms(question.text)
         reorders = [option for option in recall.options if option.name in ("dedup", "diversity")]
         is_looked_at = bool(
             question.left_over or question.within or reorders or not self._sees_all()
@@ -513,7 +515,7 @@ class GrainReader(msgspec.Struct):
         self, text: str, selection: Selection, limit: int, *, whole: bool = False
     ) -> Matches:
         legs = self.context.semantic_search.create_retriever_queries(
-            asked_for(self.context, KeywordQuery(text=text))
+            with_phrase_reader(self.context, KeywordQuery(text=text))
         )
         began = time.monotonic()
         self.snapshot.warm_index()
@@ -668,7 +670,7 @@ def _without_scores(conditions: list[WhereCondition], tests: list[Test]) -> list
 
 def _has_words(question: _Question, item: ResultItem) -> bool:
     return all(
-        not sought.isdisjoint(words(collect_text(value_of(item, name))))
+        not sought.isdisjoint(keywords(collect_text(value_of(item, name))))
         for name, sought in question.within
     )
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.model.selection import Order
-from memoranda.retrieval.analysis import words
+from memoranda.retrieval.analysis import keywords
 from memoranda.service.core.compliance import apply_minimum_necessary
 from memoranda.service.oms.views import collect_text
 from memoranda.standards.cal.assembly import pipeline
@@ -169,7 +169,7 @@ def diversified(
 
     def bag(item: ResultItem) -> frozenset[str]:
         if item.address not in bags:
-            bags[item.address] = frozenset(words(_compared_text(item)))
+            bags[item.address] = frozenset(keywords(_compared_text(item)))
         return bags[item.address]
 
     def similarity(one: ResultItem, other: ResultItem) -> float:

@@ -63,7 +63,7 @@ from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oams.memories import AcceptedMemory
 from memoranda.service.oams.views import Location
-from memoranda.service.retrieve import walk
+from memoranda.service.retrieve import iterate_selected
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.consolidated import strategy_of
 from memoranda.standards.oams.memory import Memory
@@ -371,7 +371,7 @@ def _visible_versions(
 ) -> Iterator[Version]:
     """Yield the current versions of a namespace that are intact and visible to the caller, latest update first."""
     selection = Selection(space=location.space, visibilities=access.visibilities(location.tenant))
-    for version, _ in walk(snapshot, selection, UPDATED, now=now):
+    for version, _ in iterate_selected(snapshot, selection, UPDATED, now=now):
         if (
             not version.state.erased
             and is_intact(version)

@@ -31,12 +31,12 @@ from memoranda.model.memory import Version
 from memoranda.service.core.context import CLOSE_SECONDS, Context
 from memoranda.service.core.views import project, run_unless_damaged
 from memoranda.standards.port import port_of
-from memoranda.storage.index.embedding_work import (
-    ANY_NUMBER,
-    Batch,
-    Failure,
+from memoranda.storage.index.vector_queue import (
+    NO_LIMIT,
+    EmbeddingBatch,
+    EmbeddingFailure,
+    EmbeddingProgress,
     NewVector,
-    Progress,
     ToEmbed,
 )
 
@@ -96,15 +96,15 @@ class EmbeddingQueue:
         self._thread: threading.Thread | None = None
         context.semantic_search.queue = self
 
-    def progress(self) -> Progress:
+    def progress(self) -> EmbeddingProgress:
         """Return the version number up to which vectors are made, and the newest one."""
         return self._context.engine.vectors.progress(self._model)
 
-    def count_waiting(self, limit: int = ANY_NUMBER) -> int:
+    def count_waiting(self, limit: int = NO_LIMIT) -> int:
         """Return the number of versions that wait for vectors, counted up to `limit`."""
         return self._context.engine.vectors.waiting(self._model, limit)
 
-    def failure(self) -> Failure | None:
+    def failure(self) -> EmbeddingFailure | None:
         """Return the failure that prevents vectors, of any process; None if there is none."""
         return self._context.engine.vectors.failure(self._model)
 
@@ -115,7 +115,7 @@ class EmbeddingQueue:
 
     def count_set_aside(self) -> int:
         """Return the number of versions that could not be embedded and are found by keywords alone."""
-        return len(self._context.engine.vectors.aside(self._model))
+        return len(self._context.engine.vectors.skipped(self._model))
 
     def settle(self, seconds: float) -> None:
         """Wait up to `seconds` until everything written before this call has vectors.
@@ -143,7 +143,7 @@ class EmbeddingQueue:
 
     def _is_failing(self) -> bool:
         failure = self.failure()
-        return failure is not None and self._context.clock() - failure.tried < _FAILURE_TTL_MS
+        return failure is not None and self._context.clock() - failure.last_try < _FAILURE_TTL_MS
 
     def start(self) -> None:
         """Start the background thread, unless it runs, there is no model, or the queue is closed."""
@@ -223,12 +223,12 @@ class EmbeddingQueue:
         """Embed the next batch; return False if there was none, or this process may not work."""
         queue = self._context.engine.vectors
         if not self.progress().is_behind:
-            # Vectors from before are copied to where the database compares them itself.
-            return self._retry_set_aside() or queue.copy(self._model)
+            # VectorQueue from before are copied to where the database compares them itself.
+            return self._retry_set_aside() or queue.copy_in_clear(self._model)
         if not self._claim():
             return False
         try:
-            batch = queue.next(self._model, self._batch_limit)
+            batch = queue.next_batch(self._model, self._batch_limit)
             jobs = self._create_jobs(batch)
         except StoreUnavailable:
             raise
@@ -264,27 +264,27 @@ class EmbeddingQueue:
         self._failed_tries += 1
         if self._failed_tries < _TRIES_LIMIT:
             return True
-        if len(queue.aside(self._model, _SET_ASIDE_LIMIT)) == _SET_ASIDE_LIMIT:
+        if len(queue.skipped(self._model, _SET_ASIDE_LIMIT)) == _SET_ASIDE_LIMIT:
             raise error
-        batch, self._failed_tries = queue.next_alone(self._model), 0
-        for version in batch.found:
+        batch, self._failed_tries = queue.next_single(self._model), 0
+        for version in batch.versions:
             _log.warning("version %d has no vector: %s", version.version_id, _describe_error(error))
-        return queue.set_aside(self._model, self._holder, batch, self._context.clock())
+        return queue.skip_batch(self._model, self._holder, batch, self._context.clock())
 
     def _retry_set_aside(self) -> bool:
         """Embed one of the versions that were set aside before this process started; return False if there is none."""
         queue = self._context.engine.vectors
         if self._retries is None:
-            self._retries = queue.aside(self._model)
+            self._retries = queue.skipped(self._model)
         if not self._retries or not self._claim():
             return False
         version_id = self._retries.pop()
         try:
-            vectors = [self._embed(job) for job in self._create_jobs(queue.again(version_id))]
+            vectors = [self._embed(job) for job in self._create_jobs(queue.retry_batch(version_id))]
         except Exception as error:  # noqa: BLE001 - it stays aside
             _log.info("version %d still has no vector: %s", version_id, _describe_error(error))
             return True
-        queue.put_aside(self._model, self._holder, version_id, vectors, self._context.clock())
+        queue.put_skipped(self._model, self._holder, version_id, vectors, self._context.clock())
         return True
 
     def _note_failure(self, error: Exception) -> None:
@@ -296,11 +296,11 @@ class EmbeddingQueue:
         except MemorandaError as unavailable:
             _log.debug("the failure could not be noted: %s", unavailable)
 
-    def _create_jobs(self, batch: Batch) -> list[_Job]:
+    def _create_jobs(self, batch: EmbeddingBatch) -> list[_Job]:
         """Return the texts of a batch to embed; versions without text are left out."""
         jobs: list[_Job] = []
-        for tenant in dict.fromkeys(version.tenant for version in batch.found):
-            wanted = [version for version in batch.found if version.tenant == tenant]
+        for tenant in dict.fromkeys(version.tenant for version in batch.versions):
+            wanted = [version for version in batch.versions if version.tenant == tenant]
             texts = self._load_texts(
                 tenant,
                 sorted(

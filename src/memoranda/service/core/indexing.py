@@ -31,7 +31,7 @@ from memoranda.model.memory import (
     Version,
 )
 from memoranda.model.native import NATIVE_KEY
-from memoranda.retrieval.entry import NOTHING, Indexed
+from memoranda.retrieval.entry import NO_TEXT, IndexedText
 from memoranda.service.core.context import Context
 from memoranda.service.core.limits import Quotas, tighten_quotas
 from memoranda.service.core.views import (
@@ -57,7 +57,7 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     document: Document
     projection: Projection
     # The search words of the text.
-    indexed: Indexed
+    indexed: IndexedText
     field_index: FieldIndex
     # (standard, name)
     view_names: tuple[tuple[str, str], ...]
@@ -95,7 +95,7 @@ def prepare(
     projection: Projection,
     *,
     grain: Grain | None = None,
-    indexed: Indexed | None = None,
+    indexed: IndexedText | None = None,
 ) -> NewVersion:
     """Return a document, read as `projection`, with everything that is stored with it. Raises ForbiddenScope.
 
@@ -138,9 +138,9 @@ def derive_facts(context: Context, version: Version) -> DocumentReading:
     if grain is not None:
         # Restrictions are stored beside a grain: its fields and names are its own.
         read_alone = project_document(context, document, version.tenant, version.state.space)
-        new = prepare(context, document, read_alone, grain=grain, indexed=NOTHING)
+        new = prepare(context, document, read_alone, grain=grain, indexed=NO_TEXT)
     else:
-        new = prepare(context, document, projection, indexed=NOTHING)
+        new = prepare(context, document, projection, indexed=NO_TEXT)
     return DocumentReading(
         projection, new.field_index, ((document.standard, document.name), *new.view_names)
     )

@@ -31,7 +31,7 @@ from memoranda.service.core.views import (
     scope_of,
     view_record,
 )
-from memoranda.service.retrieve import PAGE_BYTES, reach, sees_everything
+from memoranda.service.retrieve import PAGE_BYTES, restrict_selection, sees_everything
 from memoranda.standards.ump import mapping
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine.contract import SLICE_VERSIONS, Snapshot
@@ -263,7 +263,7 @@ def list_records(
         since=since,
     )
     with context.engine.read(tenant) as snapshot:
-        where = reach(context, access, snapshot, selection)
+        where = restrict_selection(context, access, snapshot, selection)
         if where.space is None and where.agent is None and selection == Selection(at=now):
             # No filter can reveal a redacted value, so partly hidden records are listed, too.
             where = replace(where, redacted=None)

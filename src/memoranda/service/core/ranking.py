@@ -21,7 +21,7 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import Document, OpenedDocument, State
 from memoranda.model.selection import Reason
-from memoranda.retrieval.analysis import words
+from memoranda.retrieval.analysis import keywords
 from memoranda.standards.port import port_of
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.shapes import Signal
@@ -227,7 +227,7 @@ def _tokenize(text: str, opened: OpenedDocument | None) -> list[str]:
     cached = None if opened is None else opened.words
     if cached is not None and cached[0] == text:
         return cached[1]
-    tokens = words(text)
+    tokens = keywords(text)
     if opened is not None:
         opened.words = text, tokens
     return tokens

@@ -46,7 +46,7 @@ _CLEAN_WORDS_LIMIT: Final = 4_096
 
 def screen_text(context: Context, text: str, where: str) -> str:
     """Return a text as it may be stored."""
-    return context.secrets.screened(text, where)
+    return context.secrets.screen(text, where)
 
 
 def screen_fields(context: Context, fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -57,9 +57,9 @@ def screen_fields(context: Context, fields: Mapping[str, Any]) -> Mapping[str, A
         return fields
     if context.secrets.policy == "warn":
         for where, text in _iterate_texts_with_paths(fields, ""):
-            context.secrets.screened(text, where)
+            context.secrets.screen(text, where)
         return fields
-    return _change_texts(fields, context.secrets.screened)
+    return _change_texts(fields, context.secrets.screen)
 
 
 def detect_kinds(fields: Mapping[str, Any]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from memoranda.embedding.texts import TEXT_LIMIT
 from memoranda.errors import MemorandaError
 from memoranda.model.selection import KeywordQuery, RetrieverQuery, VectorQuery
-from memoranda.retrieval.weights import RERANK
+from memoranda.retrieval.weights import RERANK_WEIGHT
 
 if TYPE_CHECKING:
     from memoranda.embedding.embedder import Embedder, Reranker
@@ -98,7 +98,7 @@ class SemanticSearch:
                 self._reranker = load_reranker()
             reranker = self._reranker
         return {
-            name: RERANK * reranker.rate(question, text[:TEXT_LIMIT])
+            name: RERANK_WEIGHT * reranker.rate(question, text[:TEXT_LIMIT])
             for name, text in texts.items()
         }
 

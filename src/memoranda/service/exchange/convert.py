@@ -34,7 +34,7 @@ from memoranda.service.core.views import (
 )
 from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import Report
-from memoranda.service.exchange.unwrap import index_of
+from memoranda.service.exchange.unwrap import read_index_state
 from memoranda.service.oms.grains import space_of as grain_space_of
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import Memory, check
@@ -65,7 +65,7 @@ NOBODY: Final = "local"
 _NATIVE: Final = NATIVE_KEY.encode()
 
 
-class Carried(msgspec.Struct, frozen=True, kw_only=True):
+class SourceMemory(msgspec.Struct, frozen=True, kw_only=True):
     """A memory between two forms: its document, whose it is and where, and what was known of it beside."""
 
     document: Document
@@ -74,13 +74,13 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
     index: IndexState = DEFAULT
     # What the document says, if it is a record, and its reading, where someone has it at hand.
     record: Record | None = None
-    read: Projection | None = None
+    projection: Projection | None = None
 
 
 class Conversion(msgspec.Struct, kw_only=True):
     """One conversion on its way. `given` has what comes from a form that does not say whose it is."""
 
-    given: str | None = None
+    stated_owner: str | None = None
     ump_version: UmpVersion = "0.1"
     report: Report = msgspec.field(default_factory=Report)
     # Whom the first that says it belongs to.
@@ -95,61 +95,61 @@ class Conversion(msgspec.Struct, kw_only=True):
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
-    def take(self, item: Item) -> Carried:
+    def read_item(self, item: Item) -> SourceMemory:
         """What an item brings. Raises MemorandaError."""
         if item.error is not None:
             raise item.error
-        carried = self._taken(item)
+        carried = self._read_by_form(item)
         self._first = self._first or carried.tenant
         return carried
 
-    def _taken(self, item: Item) -> Carried:
+    def _read_by_form(self, item: Item) -> SourceMemory:
         if item.form == "oms":
-            return self._take_grain(item.value, item.index)
+            return self._read_grain(item.value, item.index)
         if item.form == "oams":
             memory = item.value if item.is_checked else check(item.value, complete=True)[0]
-            return self._take_memory(memory, item.raw)
-        return self._take_record(item.value)
+            return self._read_memory(memory, item.raw)
+        return self._read_record(item.value)
 
-    def _take_record(self, value: object) -> Carried:
+    def _read_record(self, value: object) -> SourceMemory:
         record = check_complete(value, version=self.ump_version)
         tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
         inner = ump.unwrap(record)
-        found = (
+        source = (
             None
             if inner is None
-            else _or_none(lambda: self._behind_record(record, inner, tenant, space))
+            else _try_or_none(lambda: self._unwrap_record(record, inner, tenant, space))
         )
-        return found or Carried(
+        return source or SourceMemory(
             document=document_of(record), tenant=tenant, space=space, record=record
         )
 
-    def _behind_record(
+    def _unwrap_record(
         self, record: Record, inner: Document, tenant: str, space: str
-    ) -> Carried | None:
+    ) -> SourceMemory | None:
         if read_carried_bounds(record) is not None or not is_view(self, record, inner):
             return None
-        successors, index = record.get("superseded_by") or (), index_of(record)
+        successors, index = record.get("superseded_by") or (), read_index_state(record)
         if successors:
             index = replace(index, successor_name=successors[-1])
-        found = replace(self._read_carried(inner, tenant, space), index=index)
-        shown = self.record(found)
-        if dump(shown) == dump(record):
-            return found
-        beside = dump(_difference(record, shown)).decode()
-        found = replace(found, index=replace(index, record=beside))
-        return found if dump(self.record(found)) == dump(record) else None
+        source = replace(self._read_document(inner, tenant, space), index=index)
+        view = self.to_record(source)
+        if dump(view) == dump(record):
+            return source
+        difference = dump(_difference(record, view)).decode()
+        source = replace(source, index=replace(index, record=difference))
+        return source if dump(self.to_record(source)) == dump(record) else None
 
-    def _take_grain(self, delivery: bytes, index: IndexState) -> Carried:
+    def _read_grain(self, delivery: bytes, index: IndexState) -> SourceMemory:
         is_signed = signature.is_envelope(delivery)
-        found = (
+        source = (
             None
             if is_signed or _NATIVE not in delivery
-            else _or_none(lambda: self._behind_grain(delivery))
+            else _try_or_none(lambda: self._unwrap_grain(delivery))
         )
-        if found is not None:
+        if source is not None:
             # What makes the same bytes again was read rightly.
-            return found if index is DEFAULT else replace(found, index=index)
+            return source if index is DEFAULT else replace(source, index=index)
         grain = grains.decode(signature.blob_of(delivery))
         if grain.header.is_signed != is_signed:
             raise GrainError(
@@ -160,11 +160,11 @@ class Conversion(msgspec.Struct, kw_only=True):
         document = Document(
             standard=oms.STANDARD, media_type=kind, name=grain.address, native=delivery
         )
-        return Carried(
+        return SourceMemory(
             document=document, tenant=self.owner, space=grain_space_of(grain.namespace), index=index
         )
 
-    def _behind_grain(self, blob: bytes) -> Carried | None:
+    def _unwrap_grain(self, blob: bytes) -> SourceMemory | None:
         _, fields = grains.read_accepted_fields(blob)
         inner = native.unwrap(fields.get("context"))
         if inner is None:
@@ -172,32 +172,35 @@ class Conversion(msgspec.Struct, kw_only=True):
         space = grain_space_of(str(fields.get("namespace", DEFAULT_NAMESPACE)))
         # A record says whose it is; where nobody else is its subject, a grain says it, too.
         for tenant in dict.fromkeys((self.owner, str(fields.get("subject") or self.owner))):
-            found = self._read_carried(inner, tenant, space)
-            if found.read is not None and oms.from_projection(found.read, inner).blob == blob:
-                return found
+            source = self._read_document(inner, tenant, space)
+            if (
+                source.projection is not None
+                and oms.from_projection(source.projection, inner).blob == blob
+            ):
+                return source
         return None
 
-    def _read_carried(self, inner: Document, tenant: str, space: str) -> Carried:
+    def _read_document(self, inner: Document, tenant: str, space: str) -> SourceMemory:
         """Return what a document carries. Raises unless it is complete, in canonical form, and under its own name.
 
         Whether a record is right in everything is checked where it is imported.
         """
         port = port_of(inner.standard)
         port.check(inner)
-        read = project_document(self, inner, tenant, space)
-        return Carried(
+        projection = project_document(self, inner, tenant, space)
+        return SourceMemory(
             document=inner,
-            tenant=read.scope.tenant,
-            space=read.scope.space,
+            tenant=projection.scope.tenant,
+            space=projection.scope.space,
             record=port.record(inner),
-            read=read,
+            projection=projection,
         )
 
-    def _take_memory(self, memory: Memory, raw: bytes | None) -> Carried:
+    def _read_memory(self, memory: Memory, raw: bytes | None) -> SourceMemory:
         inner = oams.unwrap(memory)
-        found = None if inner is None else _or_none(lambda: self._behind_memory(memory, inner))
-        if found is not None:
-            return found
+        source = None if inner is None else _try_or_none(lambda: self._unwrap_memory(memory, inner))
+        if source is not None:
+            return source
         space = space_of(parse_namespace(memory["namespace"]), self.owner)
         name = oams.format_reference(memory["namespace"], memory["key"])
         document = Document(
@@ -206,16 +209,16 @@ class Conversion(msgspec.Struct, kw_only=True):
             name=name,
             native=raw or dump(memory),
         )
-        return Carried(document=document, tenant=self.owner, space=space)
+        return SourceMemory(document=document, tenant=self.owner, space=space)
 
-    def _behind_memory(self, memory: Memory, inner: Document) -> Carried | None:
+    def _unwrap_memory(self, memory: Memory, inner: Document) -> SourceMemory | None:
         namespace = parse_namespace(memory["namespace"])
-        found = self._read_carried(inner, self.owner, space_of(namespace, self.owner))
-        if found.read is None or found.space != space_of(namespace, found.tenant):
+        source = self._read_document(inner, self.owner, space_of(namespace, self.owner))
+        if source.projection is None or source.space != space_of(namespace, source.tenant):
             return None
-        view = oams.from_projection(found.read, inner, namespace=memory["namespace"])
+        view = oams.from_projection(source.projection, inner, namespace=memory["namespace"])
         # When a store last touched it is not of the memory itself.
-        return found if {**view, "updated_at": memory["updated_at"]} == memory else None
+        return source if {**view, "updated_at": memory["updated_at"]} == memory else None
 
     def learn_names(self, items: Callable[[], Iterable[Item]]) -> None:
         """Find out what UMP calls the grains that others were superseded by: a record names its successor so."""
@@ -224,16 +227,21 @@ class Conversion(msgspec.Struct, kw_only=True):
         } - {None}
         for item in items() if wanted else ():
             blob = (
-                None if item.error is not None else _or_none(partial(signature.blob_of, item.value))
+                None
+                if item.error is not None
+                else _try_or_none(partial(signature.blob_of, item.value))
             )
             address = "" if blob is None else grains.address_of(blob)
-            if address in wanted and (found := _or_none(partial(self.take, item))) is not None:
-                self._names[address] = self._shown(found)["id"]
+            if (
+                address in wanted
+                and (source := _try_or_none(partial(self.read_item, item))) is not None
+            ):
+                self._names[address] = self._to_plain_record(source)["id"]
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
-    def converted(
-        self, items: Iterable[Item], target: Target, show: Callable[[Carried], T]
+    def convert_items(
+        self, items: Iterable[Item], target: Target, show: Callable[[SourceMemory], T]
     ) -> Iterator[T]:
         """Everything that can be shown in the other form; what cannot is reported with its place."""
         report = self.report
@@ -244,10 +252,10 @@ class Conversion(msgspec.Struct, kw_only=True):
             if item.value is None and item.error is None:
                 continue
             try:
-                carried = self.take(item)
+                carried = self.read_item(item)
                 if target != "ump":
-                    _refuse_bound(carried)
-                shown = show(carried)
+                    _refuse_consent_bound(carried)
+                converted = show(carried)
             except MemorandaError as error:
                 report.refuse(item.where, item.name, error, number=item.number)
                 continue
@@ -255,72 +263,76 @@ class Conversion(msgspec.Struct, kw_only=True):
             is_unchanged = carried.document.standard == target
             self.unchanged += is_unchanged
             self.carried += not is_unchanged
-            yield shown
+            yield converted
 
-    def record(self, carried: Carried) -> Record:
+    def to_record(self, carried: SourceMemory) -> Record:
         """A memory as a record; what is a view is not signed, for nobody here vouches for it."""
-        record, index = self._shown(carried), carried.index
+        record, index = self._to_plain_record(carried), carried.index
         if index is DEFAULT or index == DEFAULT:
             return record
         if index.record is not None:
-            beside = _or_none(lambda: self._said_beside(carried, index))
-            if beside is not None:
-                return beside
+            restored = _try_or_none(lambda: self._restore_record(carried, index))
+            if restored is not None:
+                return restored
         successor = index.successor_name or self._names.get(index.superseded_by or "")
         if ump.owns(carried.document) and successor in record.get("superseded_by", ()):
             return record
-        told = (
+        verdict = (
             {"verification": index.verification_status}
             if index.verification_status != UNVERIFIED
             else {}
         )
-        known = {
+        succession = {
             "successor": index.superseded_by,
             "closed": index.system_valid_to,
             "supersedes": list(index.supersedes) or None,
         }
         state: dict[str, object] = {
-            **told,
-            **{name: value for name, value in known.items() if value is not None},
+            **verdict,
+            **{name: value for name, value in succession.items() if value is not None},
         }
-        shown = _closed(record, successor, index) if successor else strip_integrity(record)
-        return _holding(
-            shown,
+        closed = _close_record(record, successor, index) if successor else strip_integrity(record)
+        return _with_structured(
+            closed,
             {NATIVE_KEY: native.wrap(carried.document), **({STATE_KEY: state} if state else {})},
         )
 
-    def _shown(self, carried: Carried) -> Record:
+    def _to_plain_record(self, carried: SourceMemory) -> Record:
         document = carried.document
         if carried.record is not None:
             return carried.record
         port = port_of(document.standard)
         if port.original(document, carried.tenant, ump_version=self.ump_version) is None:
-            return ump.from_projection(self._read(carried), document, version=self.ump_version)
+            return ump.from_projection(
+                self._projection_of(carried), document, version=self.ump_version
+            )
         # A memory that holds another document is shown as that is.
-        shown = create_record(self, document, carried.tenant, carried.space)
+        record = create_record(self, document, carried.tenant, carried.space)
         return (
-            shown
-            if ump.unwrap(shown) == document
-            else _holding(strip_integrity(shown), {NATIVE_KEY: native.wrap(document)})
+            record
+            if ump.unwrap(record) == document
+            else _with_structured(strip_integrity(record), {NATIVE_KEY: native.wrap(document)})
         )
 
-    def _said_beside(self, carried: Carried, index: IndexState) -> Record:
-        shown = self.record(replace(carried, index=replace(index, record=None)))
-        return check_complete(_with(shown, parse(index.record or "")), version=self.ump_version)
+    def _restore_record(self, carried: SourceMemory, index: IndexState) -> Record:
+        view = self.to_record(replace(carried, index=replace(index, record=None)))
+        return check_complete(
+            _apply_difference(view, parse(index.record or "")), version=self.ump_version
+        )
 
-    def grain(self, carried: Carried) -> tuple[bytes, IndexState]:
+    def to_grain(self, carried: SourceMemory) -> tuple[bytes, IndexState]:
         """A memory as a grain, and what is known of it beside."""
         document = carried.document
         if oms.owns(document):
             return CheckedGrain.of(document.native, document.name), carried.index
-        made = oms.from_projection(self._read(carried), document)
-        if len(made.blob) > EXTENDED.max_bytes:
+        grain = oms.from_projection(self._projection_of(carried), document)
+        if len(grain.blob) > EXTENDED.max_bytes:
             raise TooLarge(
                 f"too large for an .mg file, which holds grains of at most {EXTENDED.max_bytes} bytes"
             )
         if carried.record is not None:
-            self._note_succession(carried.record, made.address)
-        return CheckedGrain.of(made.blob, made.address), carried.index
+            self._note_succession(carried.record, grain.address)
+        return CheckedGrain.of(grain.blob, grain.address), carried.index
 
     def _note_succession(self, record: Record, address: str) -> None:
         if record.get("supersedes"):
@@ -328,29 +340,29 @@ class Conversion(msgspec.Struct, kw_only=True):
         if successors := record.get("superseded_by"):
             self._superseded[address] = successors[-1]
 
-    def successions(self) -> Iterator[tuple[str, IndexState]]:
+    def list_successions(self) -> Iterator[tuple[str, IndexState]]:
         """By which grains those were superseded that were records; known when all have passed."""
         for address, name in self._superseded.items():
             if (successor := self._addresses.get(name)) is not None:
                 yield address, IndexState(superseded_by=successor, successor_name=name)
 
-    def memory(self, carried: Carried) -> tuple[bytes, Memory]:
+    def to_memory(self, carried: SourceMemory) -> tuple[bytes, Memory]:
         """A memory as one of OAMS, with its bytes. That form says what is stated now, and no more."""
-        _refuse_over(carried)
+        _refuse_superseded(carried)
         document = carried.document
         if oams.owns(document):
             return document.native, load_memory(document.native)
         namespace = namespace_of(carried.space, carried.tenant)
-        made = oams.from_projection(self._read(carried), document, namespace=namespace)
-        return dump(made), made
+        memory = oams.from_projection(self._projection_of(carried), document, namespace=namespace)
+        return dump(memory), memory
 
-    def with_projection(self, carried: Carried) -> Memory:
+    def with_projection(self, carried: SourceMemory) -> Memory:
         """Return a memory with all that is said of it, for another system."""
-        return oams.with_projection(self.memory(carried)[1], self._read(carried))
+        return oams.with_projection(self.to_memory(carried)[1], self._projection_of(carried))
 
-    def _read(self, carried: Carried) -> Projection:
-        if carried.read is not None:
-            return carried.read
+    def _projection_of(self, carried: SourceMemory) -> Projection:
+        if carried.projection is not None:
+            return carried.projection
         if carried.record is not None:
             return ump.project(carried.record)
         return project_document(self, carried.document, carried.tenant, carried.space)
@@ -358,15 +370,15 @@ class Conversion(msgspec.Struct, kw_only=True):
     @property
     def owner(self) -> str:
         """Whose memories are that do not say it."""
-        return self.given or self._first or NOBODY
+        return self.stated_owner or self._first or NOBODY
 
     @property
-    def own(self) -> str:
+    def owner_hash(self) -> str:
         """What OAMS calls the owner."""
         return owner_hash(self.owner)
 
 
-def _or_none(make: Callable[[], T | None]) -> T | None:
+def _try_or_none(make: Callable[[], T | None]) -> T | None:
     """What is inside may be anything; what cannot be read is only what it says itself."""
     try:
         return make()
@@ -374,12 +386,12 @@ def _or_none(make: Callable[[], T | None]) -> T | None:
         return None
 
 
-def _holding(record: Record, more: dict[str, object]) -> Record:
+def _with_structured(record: Record, more: dict[str, object]) -> Record:
     structured = {**(record["body"].get("structured") or {}), **more}
     return sort_record_fields({**record, "body": {**record["body"], "structured": structured}})
 
 
-def _closed(record: Record, successor: str, index: IndexState) -> Record:
+def _close_record(record: Record, successor: str, index: IndexState) -> Record:
     """A record that says what superseded it, and when."""
     closed = strip_integrity(record)
     closed["superseded_by"] = [successor]
@@ -391,15 +403,15 @@ def _closed(record: Record, successor: str, index: IndexState) -> Record:
     return closed
 
 
-def _difference(record: Record, shown: Record) -> dict[str, Any]:
+def _difference(record: Record, view: Record) -> dict[str, Any]:
     """What a record says that the view of its document does not."""
-    structured, bare = record["body"].get("structured") or {}, shown["body"].get("structured") or {}
+    structured, bare = record["body"].get("structured") or {}, view["body"].get("structured") or {}
     fields: dict[str, Any] = {**record}
     return {
         "fields": {
             name: value
             for name, value in fields.items()
-            if name != "body" and shown.get(name) != value
+            if name != "body" and view.get(name) != value
         },
         "structured": {
             name: value for name, value in structured.items() if bare.get(name) != value
@@ -407,13 +419,13 @@ def _difference(record: Record, shown: Record) -> dict[str, Any]:
     }
 
 
-def _with(shown: Record, said: dict[str, Any]) -> Record:
-    structured = {**(shown["body"].get("structured") or {}), **said["structured"]}
-    body = {**shown["body"], "structured": structured} if structured else shown["body"]
-    return sort_record_fields(cast("Record", {**shown, **said["fields"], "body": body}))
+def _apply_difference(view: Record, difference: dict[str, Any]) -> Record:
+    structured = {**(view["body"].get("structured") or {}), **difference["structured"]}
+    body = {**view["body"], "structured": structured} if structured else view["body"]
+    return sort_record_fields(cast("Record", {**view, **difference["fields"], "body": body}))
 
 
-def _refuse_bound(carried: Carried) -> None:
+def _refuse_consent_bound(carried: SourceMemory) -> None:
     """UMP 2.7: what consent keeps, or cuts, goes into no form that cannot say so."""
     record = carried.record
     if record is None or "consent" not in record:
@@ -426,7 +438,7 @@ def _refuse_bound(carried: Carried) -> None:
         )
 
 
-def _refuse_over(carried: Carried) -> None:
+def _refuse_superseded(carried: SourceMemory) -> None:
     """OAMS and other systems have no word for what is not stated any more."""
     index = carried.index
     is_over = bool(index.superseded_by or index.successor_name or index.system_valid_to is not None)

@@ -57,7 +57,7 @@ PAGE_LIMIT: Final = 1_000
 SENT_LIMIT: Final = 50
 
 
-class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
+class _Export(msgspec.Struct, frozen=True, kw_only=True):
     """Who takes what out."""
 
     context: Context
@@ -69,42 +69,44 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
     # Its owner asks for everything, and no preset is in force.
     is_owner: bool
     # Which versions of the last page nothing can keep here: that is asked of each twice.
-    free: set[int] = msgspec.field(default_factory=set)
+    unrestricted: set[int] = msgspec.field(default_factory=set)
     # Names of the earlier versions of those of the last page, where they do not come along.
     earlier: dict[int, list[tuple[str, str]]] = msgspec.field(default_factory=dict)
 
-    def pages(self, space: str | None = None) -> Iterator[list[Version]]:
+    def iterate_pages(self, space: str | None = None) -> Iterator[list[Version]]:
         """What may leave, page by page; the store is not being read while someone takes a page, who may take time."""
         after: int | None = 0
         while after is not None:
-            leaving, after = self.page(space, after, PAGE_LIMIT)
+            leaving, after = self.load_page(space, after, PAGE_LIMIT)
             yield leaving
 
-    def page(self, space: str | None, after: int, limit: int) -> tuple[list[Version], int | None]:
+    def load_page(
+        self, space: str | None, after: int, limit: int
+    ) -> tuple[list[Version], int | None]:
         """What of the versions after one may leave, and after which the next page begins; None after the last."""
         everything = Selection(status_filter="all", space=space)
-        self.free.clear()
+        self.unrestricted.clear()
         self.earlier.clear()
         with self.context.engine.read(self.tenant) as snapshot:
             page = read_page(snapshot, everything, after=after, limit=limit, now=self.now)
-            leaving = [
+            exported = [
                 with_remote_successor(snapshot, each)
                 for each in page
-                if self.may_leave(snapshot, each)
+                if self.may_export(snapshot, each)
             ]
             if not self.history:
-                self._note_earlier(snapshot, leaving)
-                leaving = [self._with_key(snapshot, version) for version in leaving]
-        return leaving, page[-1].version_id if page else None
+                self._load_earlier_names(snapshot, exported)
+                exported = [self._as_keyed_memory(snapshot, version) for version in exported]
+        return exported, page[-1].version_id if page else None
 
-    def _note_earlier(self, snapshot: Snapshot, leaving: Sequence[Version]) -> None:
+    def _load_earlier_names(self, snapshot: Snapshot, leaving: Sequence[Version]) -> None:
         for version in leaving:
             if version.version_id != version.memory_id:
                 self.earlier[version.version_id] = snapshot.list_earlier_names(
                     version, MAX_SUPERSEDED
                 )
 
-    def superseded(self, version: Version, *standards: str) -> list[str]:
+    def earlier_names(self, version: Version, *standards: str) -> list[str]:
         """Return the names, in some standards, of the earlier versions that do not come along."""
         return [
             name
@@ -112,12 +114,12 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
             if standard in standards
         ]
 
-    def index_of(self, version: Version, index: IndexState) -> IndexState:
+    def with_earlier_names(self, version: Version, index: IndexState) -> IndexState:
         """Return what the index of an `.mg` file says of a version: the names of earlier versions, too."""
-        names = self.superseded(version, oms.STANDARD, ump.STANDARD)
+        names = self.earlier_names(version, oms.STANDARD, ump.STANDARD)
         return replace(index, supersedes=tuple(names)) if names else index
 
-    def _with_key(self, snapshot: Snapshot, version: Version) -> Version:
+    def _as_keyed_memory(self, snapshot: Snapshot, version: Version) -> Version:
         """A head without its history, as the OAMS memory under whose key it is known, if somebody gave it one.
 
         openwop has no such way: that the id stays behind with the first version is said.
@@ -136,17 +138,17 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
                 f"{root.document.name}, its id in {port.name}, stays behind with its first version",
             )
             return version
-        place = memories.locate_namespace(
+        location = memories.locate_namespace(
             self.access, parse_namespace(reference[0]), tenant=self.tenant
         )
-        made = oams_views.to_memory(self.context, snapshot, version, place)
-        name = memories.stored_name(self.context, place, made["key"])
+        memory = oams_views.to_memory(self.context, snapshot, version, location)
+        name = memories.stored_name(self.context, location, memory["key"])
         document = Document(
-            standard=oams.STANDARD, media_type=oams.MEDIA_TYPE, name=name, native=dump(made)
+            standard=oams.STANDARD, media_type=oams.MEDIA_TYPE, name=name, native=dump(memory)
         )
         return replace(version, document=document)
 
-    def may_leave(self, snapshot: Snapshot, version: Version) -> bool:
+    def may_export(self, snapshot: Snapshot, version: Version) -> bool:
         """Whether a version goes out. What was forgotten does not; what was superseded does, with its history."""
         state = version.state
         if is_over(state, self.now):
@@ -158,8 +160,8 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
                 "", version.document.name, StoreCorrupt("damaged; run 'memoranda verify'")
             )
             return False
-        if self._is_free(version):
-            self.free.add(version.version_id)
+        if self._is_unrestricted(version):
+            self.unrestricted.add(version.version_id)
             return True
         record = outline_record(self.context, version)
         scope = scope_of(record)
@@ -176,27 +178,27 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
             self.report.keep(record["id"], why)
         return why is None
 
-    def _is_free(self, version: Version) -> bool:
+    def _is_unrestricted(self, version: Version) -> bool:
         """Whether nothing can keep it here: its owner asks, no preset is in force, and it has no word for consent."""
         document = version.document
         if not self.is_owner or port_of(document.standard).states_consent:
             return False
         return not (is_binding(version.bounds) or compliance.may_declare_domain(document.native))
 
-    def is_whole(self, version: Version) -> bool:
+    def check_unredacted(self, version: Version) -> bool:
         """Whether it may leave uncut (UMP §2.7): a form that cannot be cut refuses it by name."""
         if (
-            version.version_id in self.free
+            version.version_id in self.unrestricted
             or not rules.redact(outline_record(self.context, version))[1]
         ):
             return True
         error = Unsupported(
             "its consent cuts it when it leaves, and this form only holds what is whole"
         )
-        self.report.refuse("", self._name(version), error)
+        self.report.refuse("", self._find_record_id(version), error)
         return False
 
-    def is_bound(self, version: Version, user: str | None = None) -> bool:
+    def check_bounds(self, version: Version, user: str | None = None) -> bool:
         """Whether a form without history and without room for it can say what earlier versions bind a head to.
 
         `user` is whoever the namespace of an OAMS memory names; a view as a grain names its user itself.
@@ -204,31 +206,31 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
         bounds = version.bounds
         if bounds is None or self.history or not is_binding(bounds):
             return True
-        is_said = not (bounds.agent or bounds.session or bounds.policy_fields)
+        is_expressible = not (bounds.agent or bounds.session or bounds.policy_fields)
         names_user = not port_of(version.document.standard).has_own_fields
-        is_said &= names_user if user is None else bounds.user in ("", user)
-        if not is_said:
-            name = self._name(version)
+        is_expressible &= names_user if user is None else bounds.user in ("", user)
+        if not is_expressible:
+            name = self._find_record_id(version)
             self.report.refuse(
                 "",
                 name,
                 Unsupported("what earlier versions bind it to cannot be said in this form"),
             )
-        return is_said
+        return is_expressible
 
-    def is_stated(self, version: Version) -> bool:
+    def check_stated(self, version: Version) -> bool:
         """Whether it is not retracted: OAMS has no word for verdicts, and must not state what is not stated here."""
         verdict = version.state.verification
         if verdict == UNVERIFIED:
             return True
-        name = self._name(version)
+        name = self._find_record_id(version)
         if verdict == "retracted":
             self.report.keep(name, "it is retracted, which this form cannot say")
             return False
         self.report.warn(name, f"that it is {verdict} stays behind; this form cannot say it")
         return True
 
-    def _name(self, version: Version) -> str:
+    def _find_record_id(self, version: Version) -> str:
         """What UMP calls it here, whatever it leaves as."""
         with self.context.engine.read(self.tenant) as snapshot:
             return (
@@ -236,21 +238,21 @@ class _Leaving(msgspec.Struct, frozen=True, kw_only=True):
                 or outline_record(self.context, version)["id"]
             )
 
-    def finish(self, op: str, what: str, scope: dict[str, str]) -> None:
+    def audit(self, op: str, unit_name: str, scope: dict[str, str]) -> None:
         count = self.report.exported
-        said = f"{count} {what}"
+        result = f"{count} {unit_name}"
         entry = audit_entry(
-            self.access, op, now=self.now, scope=scope, result=said, meta={"count": count}
+            self.access, op, now=self.now, scope=scope, result=result, meta={"count": count}
         )
         self.context.audit_read(self.tenant, entry)
 
 
-def _leaving(
+def _begin_export(
     context: Context, access: Access, owner: str | None, report: Report | None, history: bool
-) -> _Leaving:
+) -> _Export:
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
-    return _Leaving(
+    return _Export(
         context=context,
         access=access,
         tenant=tenant,
@@ -277,16 +279,16 @@ def export_records(
     With `names`, only the records of these ids, in this order. A record that another document stands behind carries
     it, unless `carry` is false.
     """
-    leaving = _leaving(context, access, owner, report, history)
-    tenant = leaving.tenant
-    asked = {"owner": tenant, **({"project": project} if project else {})}
-    access.require_scope({"visibility": access.limits.get("visibility"), **asked})
-    pages = leaving.pages(project) if names is None else _named(leaving, names, project)
+    export = _begin_export(context, access, owner, report, history)
+    tenant = export.tenant
+    scope = {"owner": tenant, **({"project": project} if project else {})}
+    access.require_scope({"visibility": access.limits.get("visibility"), **scope})
+    pages = export.iterate_pages(project) if names is None else _load_named(export, names, project)
     for page in pages:
         for version in page:
-            leaving.report.exported += 1
-            yield _leaving_record(leaving, version, carry=carry and names is None)
-    leaving.finish("export", "records", asked)
+            export.report.exported += 1
+            yield _create_exported_record(export, version, carry=carry and names is None)
+    export.audit("export", "records", scope)
 
 
 def export_page(
@@ -300,17 +302,19 @@ def export_page(
     after: int = 0,
 ) -> tuple[list[Record], int | None, Report]:
     """A page of the same, after which version the next begins, and what of it stays behind."""
-    leaving = _leaving(context, access, owner, None, history)
-    asked = {"owner": leaving.tenant, **({"project": project} if project else {})}
-    access.require_scope({"visibility": access.limits.get("visibility"), **asked})
-    versions, following = leaving.page(project, after, SENT_LIMIT)
-    leaving.report.exported = len(versions)
-    records = [_leaving_record(leaving, version, carry=carry) for version in versions]
-    leaving.finish("export", "records", asked)
-    return records, following, leaving.report
+    export = _begin_export(context, access, owner, None, history)
+    scope = {"owner": export.tenant, **({"project": project} if project else {})}
+    access.require_scope({"visibility": access.limits.get("visibility"), **scope})
+    versions, following = export.load_page(project, after, SENT_LIMIT)
+    export.report.exported = len(versions)
+    records = [_create_exported_record(export, version, carry=carry) for version in versions]
+    export.audit("export", "records", scope)
+    return records, following, export.report
 
 
-def _named(leaving: _Leaving, names: Sequence[str], project: str | None) -> Iterator[list[Version]]:
+def _load_named(
+    leaving: _Export, names: Sequence[str], project: str | None
+) -> Iterator[list[Version]]:
     for name in names:
         version, record = find_visible(leaving.context, leaving.access, name, leaving.now)
         is_here = version.tenant == leaving.tenant and project in (
@@ -318,37 +322,39 @@ def _named(leaving: _Leaving, names: Sequence[str], project: str | None) -> Iter
             scope_of(record).get("project"),
         )
         with leaving.context.engine.read(version.tenant) as snapshot:
-            leaves = is_here and leaving.may_leave(snapshot, version)
+            leaves = is_here and leaving.may_export(snapshot, version)
         if leaves:
             yield [version]
 
 
-def _leaving_record(leaving: _Leaving, version: Version, *, carry: bool) -> Record:
+def _create_exported_record(leaving: _Export, version: Version, *, carry: bool) -> Record:
     context = leaving.context
     record = view_record(context, version, leaving.now)
-    cut = redact_record(record, context.operator)
+    redacted = redact_record(record, context.operator)
     document = version.document
-    if cut is not record:
-        known = {
-            name: value for name, value in _known_beside(version).items() if name == "verification"
+    if redacted is not record:
+        extra = {
+            name: value
+            for name, value in _collect_extra_state(version).items()
+            if name == "verification"
         }
         leaving.report.redact(record["id"])
         # What binds it stays in its own words: its consent and its scope are never cut.
-        return _with_beside(context, cut, {STATE_KEY: known} if known else {})
+        return _with_structured(context, redacted, {STATE_KEY: extra} if extra else {})
     if not carry:
         return record
     port = port_of(document.standard)
     is_itself, stored = port.record(document) == record, port.exported(document)
-    known = _known_beside(version, leaving.superseded(version, ump.STANDARD), record)
-    if not known and (is_itself or ump.unwrap(record) == stored):
+    extra = _collect_extra_state(version, leaving.earlier_names(version, ump.STANDARD), record)
+    if not extra and (is_itself or ump.unwrap(record) == stored):
         return record
     # Closed or judged since, or the view of a document that stands in another: the stored document goes along.
-    return _with_beside(
-        context, record, {NATIVE_KEY: native.wrap(stored), **({STATE_KEY: known} if known else {})}
+    return _with_structured(
+        context, record, {NATIVE_KEY: native.wrap(stored), **({STATE_KEY: extra} if extra else {})}
     )
 
 
-def _with_beside(context: Context, record: Record, more: Mapping[str, object]) -> Record:
+def _with_structured(context: Context, record: Record, more: Mapping[str, object]) -> Record:
     """A record with what it has no word for in its structured body, signed anew."""
     if not more:
         return record
@@ -358,7 +364,7 @@ def _with_beside(context: Context, record: Record, more: Mapping[str, object]) -
     )
 
 
-def _known_beside(
+def _collect_extra_state(
     version: Version, earlier: Sequence[str] = (), record: Record | None = None
 ) -> dict[str, object]:
     """Return what a record has no word for.
@@ -367,16 +373,16 @@ def _known_beside(
     are more than those that it says it supersedes.
     """
     state = version.state
-    known: dict[str, object] = (
+    extra: dict[str, object] = (
         {} if state.verification == UNVERIFIED else {"verification": state.verification}
     )
     if record is not None and not set(earlier) <= set(record.get("supersedes", ())):
-        known["supersedes"] = list(earlier)
+        extra["supersedes"] = list(earlier)
     if version.bounds is not None:
-        known["bounds"] = load(encode(version.bounds))
+        extra["bounds"] = load(encode(version.bounds))
     if (address := state.successor_names.get(oms.STANDARD)) is not None:
-        known["successor"] = address
-    return {**known, "closed": state.closed} if state.closed is not None else known
+        extra["successor"] = address
+    return {**extra, "closed": state.closed} if state.closed is not None else extra
 
 
 def export_grains(
@@ -389,18 +395,20 @@ def export_grains(
     report: Report | None = None,
 ) -> Iterator[tuple[bytes, IndexState]]:
     """Every grain that may leave, as it travels, with what the index knows; other memories as their views."""
-    leaving = _leaving(context, access, owner, report, history)
+    export = _begin_export(context, access, owner, report, history)
     space = None if namespace is None else grains.space_of(namespace)
-    asked = {"owner": leaving.tenant, **({"project": space} if space else {})}
-    access.require_scope({**access.limits, **asked})
-    for page in leaving.pages(space):
-        whole = [each for each in page if leaving.is_whole(each) and leaving.is_bound(each)]
+    scope = {"owner": export.tenant, **({"project": space} if space else {})}
+    access.require_scope({**access.limits, **scope})
+    for page in export.iterate_pages(space):
+        versions = [
+            each for each in page if export.check_unredacted(each) and export.check_bounds(each)
+        ]
         for version, (delivery, index) in zip(
-            whole, grain_views.deliver(context, whole), strict=True
+            versions, grain_views.deliver(context, versions), strict=True
         ):
-            leaving.report.exported += 1
-            yield delivery, leaving.index_of(version, index)
-    leaving.finish("oms.export", "grains", asked)
+            export.report.exported += 1
+            yield delivery, export.with_earlier_names(version, index)
+    export.audit("oms.export", "grains", scope)
 
 
 def export_grains_page(
@@ -413,48 +421,51 @@ def export_grains_page(
     after: int = 0,
 ) -> tuple[list[tuple[bytes, IndexState]], int | None, Report]:
     """A page of the same, after which version the next begins, and what of it stays behind."""
-    leaving = _leaving(context, access, owner, None, history)
+    export = _begin_export(context, access, owner, None, history)
     space = None if namespace is None else grains.space_of(namespace)
-    asked = {"owner": leaving.tenant, **({"project": space} if space else {})}
-    access.require_scope({**access.limits, **asked})
-    versions, following = leaving.page(space, after, SENT_LIMIT)
-    whole = [each for each in versions if leaving.is_whole(each) and leaving.is_bound(each)]
-    leaving.report.exported = len(whole)
-    leaving.finish("oms.export", "grains", asked)
-    delivered = zip(whole, grain_views.deliver(context, whole), strict=True)
-    found = [
-        (delivery, leaving.index_of(version, index)) for version, (delivery, index) in delivered
+    scope = {"owner": export.tenant, **({"project": space} if space else {})}
+    access.require_scope({**access.limits, **scope})
+    versions, following = export.load_page(space, after, SENT_LIMIT)
+    complete = [
+        each for each in versions if export.check_unredacted(each) and export.check_bounds(each)
     ]
-    return found, following, leaving.report
+    export.report.exported = len(complete)
+    export.audit("oms.export", "grains", scope)
+    delivered = zip(complete, grain_views.deliver(context, complete), strict=True)
+    pairs = [
+        (delivery, export.with_earlier_names(version, index))
+        for version, (delivery, index) in delivered
+    ]
+    return pairs, following, export.report
 
 
 def export_memories_page(
     context: Context, access: Access, namespace: Namespace, *, after: int = 0
 ) -> tuple[list[tuple[bytes, Memory]], int | None, Report]:
     """A page of what may leave of a namespace as OAMS, after which version the next begins, and what stays behind."""
-    leaving = _leaving(context, access, None, None, history=False)
-    place = memories.locate_namespace(access, namespace)
-    versions, following = leaving.page(place.space, after, SENT_LIMIT)
-    lines = _lines(leaving, place, _as_memories(leaving, place, versions))
-    leaving.report.exported = len(lines)
-    leaving.finish("oams.export", "memories", {"owner": leaving.tenant})
-    return lines, following, leaving.report
+    export = _begin_export(context, access, None, None, history=False)
+    location = memories.locate_namespace(access, namespace)
+    versions, following = export.load_page(location.space, after, SENT_LIMIT)
+    lines = _create_lines(export, location, _select_for_oams(export, location, versions))
+    export.report.exported = len(lines)
+    export.audit("oams.export", "memories", {"owner": export.tenant})
+    return lines, following, export.report
 
 
-def _as_memories(
-    leaving: _Leaving,
-    place: oams_views.Location,
+def _select_for_oams(
+    leaving: _Export,
+    location: oams_views.Location,
     versions: Sequence[Version],
     *,
     for_others: bool = False,
 ) -> list[Version]:
     """Return the versions that OAMS can say completely, and another system what is stated of them."""
     return [
-        each
-        for each in versions
-        if leaving.is_stated(each)
-        and leaving.is_whole(each)
-        and (for_others or leaving.is_bound(each, place.user))
+        version
+        for version in versions
+        if leaving.check_stated(version)
+        and leaving.check_unredacted(version)
+        and (for_others or leaving.check_bounds(version, location.user))
     ]
 
 
@@ -471,37 +482,37 @@ def export_memories(
     `for_others`, for other systems, completes each memory by all that is said of it elsewhere. What earlier versions
     bind it to is said as its own then: no other system keeps the two apart.
     """
-    leaving = _leaving(context, access, None, report, history=False)
+    export = _begin_export(context, access, None, report, history=False)
     open_names = _open_namespaces(context, access) if namespaces is None else ()
-    listed = [parse_namespace(name) for name in open_names] if namespaces is None else namespaces
-    for place in [memories.locate_namespace(access, each) for each in listed]:
-        for page in leaving.pages(place.space):
-            versions = _as_memories(leaving, place, page, for_others=for_others)
-            lines = _lines(leaving, place, versions)
-            leaving.report.exported += len(lines)
+    chosen = [parse_namespace(name) for name in open_names] if namespaces is None else namespaces
+    for location in [memories.locate_namespace(access, namespace) for namespace in chosen]:
+        for page in export.iterate_pages(location.space):
+            versions = _select_for_oams(export, location, page, for_others=for_others)
+            lines = _create_lines(export, location, versions)
+            export.report.exported += len(lines)
             if not for_others:
                 yield from lines
                 continue
             for version, (raw, memory) in zip(versions, lines, strict=True):
                 yield raw, oams.with_projection(memory, project(context, version))
-    leaving.finish("oams.export", "memories", {"owner": leaving.tenant})
+    export.audit("oams.export", "memories", {"owner": export.tenant})
 
 
-def _lines(
-    leaving: _Leaving, place: oams_views.Location, versions: Sequence[Version]
+def _create_lines(
+    leaving: _Export, location: oams_views.Location, versions: Sequence[Version]
 ) -> list[tuple[bytes, Memory]]:
     lines: list[tuple[bytes, Memory]] = []
-    with leaving.context.engine.read(place.tenant) as snapshot:
+    with leaving.context.engine.read(location.tenant) as snapshot:
         for version in versions:
             if oams.owns(version.document):
                 lines.append((version.document.native, load_memory(version.document.native)))
             else:
-                made = oams_views.to_memory(leaving.context, snapshot, version, place)
-                lines.append((dump(made), made))
+                memory = oams_views.to_memory(leaving.context, snapshot, version, location)
+                lines.append((dump(memory), memory))
     return lines
 
 
-def namespaces(context: Context, access: Access) -> list[str]:
+def list_namespaces(context: Context, access: Access) -> list[str]:
     """The namespaces in which the caller's tenant has anything."""
     return _open_namespaces(context, access)
 
@@ -509,11 +520,11 @@ def namespaces(context: Context, access: Access) -> list[str]:
 def _open_namespaces(context: Context, access: Access) -> list[str]:
     tenant = access.default_tenant
     with context.engine.read(tenant) as snapshot:
-        found = [namespace_of(space, tenant) for space in snapshot.list_spaces()]
-    return sorted(name for name in found if _is_open(access, name))
+        names = [namespace_of(space, tenant) for space in snapshot.list_spaces()]
+    return sorted(name for name in names if _can_read_namespace(access, name))
 
 
-def _is_open(access: Access, name: str) -> bool:
+def _can_read_namespace(access: Access, name: str) -> bool:
     try:
         memories.locate_namespace(access, parse_namespace(name))
     except MemorandaError:

@@ -1,7 +1,8 @@
-"""Imports on record: which versions each wrote, so that it can be taken back as a whole.
+"""Records of imports: the versions that each import wrote, so that it can be undone as a whole.
 
-Versions are numbered in the order written and a batch is one unit of work, so what an import wrote is a few ranges of
-numbers. Nothing of what was taken in stands there.
+Versions are numbered in the order written, and a batch is one unit of work, so an import is stored as a few ranges of
+version numbers. Its content is not stored again. `undo_import` walks the ranges backwards: a new memory is forgotten, a
+changed one gets its former content as a new version, and one that was changed since is left alone.
 """
 
 from __future__ import annotations
@@ -22,51 +23,51 @@ from memoranda.service.ump.revise import revert
 from memoranda.storage.engine.contract import Unit
 
 _IMPORTS: Final = "import"
-# Of more the oldest can be taken back no longer.
+# Imports on record; of more, the oldest can no longer be undone.
 IMPORTS_LIMIT: Final = 32
 _LABEL_CHARS: Final = 200
 _CHUNK: Final = 500
 
 
-class Imported:
-    """One import on its way, to be put on record."""
+class ImportRecord:
+    """An import in progress that is being recorded."""
 
     def __init__(self, label: str, name: str = "") -> None:
         self.label = label[:_LABEL_CHARS]
         self.id = name
 
-    def note(self, unit: Unit, first: int, now: Instant) -> None:
-        """Put on record that the versions after one were written by this import, in the unit that writes them."""
+    def add_batch(self, unit: Unit, first: int, now: Instant) -> None:
+        """Record that this import wrote the versions after `first`, in the unit of work that writes them."""
         last = unit.find_last_version()
         if last == first:
             return
         if not self.id:
-            # By time, and by chance where two begin at once.
+            # By time; the random part separates two imports that begin at once.
             self.id = f"{now:015d}-{secrets.token_hex(3)}"
-        held = unit.load_item(_IMPORTS, self.id)
-        ranges: list[list[int]] = [] if held is None else json_text.parse(held)["ranges"]
+        stored = unit.load_item(_IMPORTS, self.id)
+        ranges: list[list[int]] = [] if stored is None else json_text.parse(stored)["ranges"]
         if ranges and ranges[-1][1] == first:
             ranges[-1][1] = last
         else:
             ranges.append([first, last])
         document = {"what": self.label, "at": now, "ranges": ranges}
         unit.put_item(_IMPORTS, self.id, json_text.dump(document))
-        if held is None:
+        if stored is None:
             for name in sorted(unit.load_items(_IMPORTS))[:-IMPORTS_LIMIT]:
                 unit.delete_item(_IMPORTS, name)
 
 
-def resumed(context: Context, access: Access, name: str) -> Imported:
-    """An import that goes on. Raises NotFound if it was taken back meanwhile, or is on record no more."""
+def resume_import(context: Context, access: Access, name: str) -> ImportRecord:
+    """Return an import that continues. Raises NotFound if it was undone meanwhile, or is no longer recorded."""
     with context.engine.read(access.default_tenant) as snapshot:
-        held = snapshot.load_item(_IMPORTS, name)
-    if held is None:
+        stored = snapshot.load_item(_IMPORTS, name)
+    if stored is None:
         raise NotFound(f"there is no import {name}")
-    return Imported(json_text.parse(held)["what"], name)
+    return ImportRecord(json_text.parse(stored)["what"], name)
 
 
 class UndoneImport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of what an import wrote: forgotten, as it was before, or left because it was changed since."""
+    """The result of undoing an import: versions forgotten, restored, and left alone because they were changed since."""
 
     id: str
     what: str
@@ -75,27 +76,28 @@ class UndoneImport(msgspec.Struct, frozen=True, kw_only=True):
     left: int = 0
 
     def document(self) -> dict[str, Any]:
+        """Return the result as JSON."""
         counts = {"forgotten": self.forgotten, "restored": self.restored, "left": self.left}
         return {"import": self.id, "what": self.what, **counts}
 
 
-def imports(context: Context, access: Access) -> list[dict[str, Any]]:
-    """The imports that can be taken back, the last first."""
+def list_imports(context: Context, access: Access) -> list[dict[str, Any]]:
+    """Return the imports that can be undone, latest first."""
     with context.engine.read(access.default_tenant) as snapshot:
-        kept = snapshot.load_items(_IMPORTS)
-    found = []
-    for name in sorted(kept, reverse=True):
-        told = json_text.parse(kept[name])
-        written = sum(last - first for first, last in told["ranges"])
-        found.append(
+        stored = snapshot.load_items(_IMPORTS)
+    imports = []
+    for name in sorted(stored, reverse=True):
+        record = json_text.parse(stored[name])
+        count = sum(last - first for first, last in record["ranges"])
+        imports.append(
             {
                 "import": name,
-                "what": told["what"],
-                "at": format_instant(told["at"]),
-                "written": written,
+                "what": record["what"],
+                "at": format_instant(record["at"]),
+                "written": count,
             }
         )
-    return found
+    return imports
 
 
 def undo_import(
@@ -105,59 +107,64 @@ def undo_import(
     *,
     progress: Callable[[int], None] | None = None,
 ) -> UndoneImport:
-    """Take back an import, the last unless it is named: what it brought is forgotten, what it changed is as before.
+    """Undo an import, the latest unless it is named. Raises NotFound.
 
-    What was changed since stays. An interrupt loses nothing: the rest is taken back by the next call.
+    Memories that were changed since stay. After an interrupt, the next call continues.
     """
     tenant = access.default_tenant
     with context.engine.read(tenant) as snapshot:
-        kept = {name: json_text.parse(held) for name, held in snapshot.load_items(_IMPORTS).items()}
-    chosen = name or max(kept, default=None)
-    if chosen is None or chosen not in kept:
+        records = {
+            name: json_text.parse(stored) for name, stored in snapshot.load_items(_IMPORTS).items()
+        }
+    chosen = name or max(records, default=None)
+    if chosen is None or chosen not in records:
         raise NotFound(
-            "there is no import to take back" if name is None else f"there is no import {name}"
+            "there is no import to undo" if name is None else f"there is no import {name}"
         )
-    undoing = _Undoing(context, access, kept[chosen]["ranges"])
+    undoing = _ImportUndo(context, access, records[chosen]["ranges"])
     undoing.run(progress)
-    context.engine.write(tenant, lambda unit: _end(unit, chosen, undoing.restored))
-    return UndoneImport(id=chosen, what=kept[chosen]["what"], **undoing.counts)
+    context.engine.write(tenant, lambda unit: _delete_record(unit, chosen, undoing.restored))
+    return UndoneImport(id=chosen, what=records[chosen]["what"], **undoing.counts)
 
 
-class _Undoing:
-    """One import on its way out."""
+class _ImportUndo:
+    """The undoing of one import."""
 
     def __init__(self, context: Context, access: Access, ranges: list[list[int]]) -> None:
         self._context, self._access, self._ranges = context, access, ranges
         self.counts = {"forgotten": 0, "restored": 0, "left": 0}
-        # The name of what says again what an earlier version said, and that.
+        # The names of versions that restore an earlier content, each with the number of that earlier version.
         self.restored: list[tuple[str, int]] = []
 
     def run(self, progress: Callable[[int], None] | None) -> None:
+        """Undo all versions, newest first; `progress` gets the number of versions so far."""
         for first, last in reversed(self._ranges):
             for start in range(last, first, -_CHUNK):
-                self._some(range(max(first, start - _CHUNK) + 1, start + 1))
+                self._undo_chunk(range(max(first, start - _CHUNK) + 1, start + 1))
                 if progress is not None:
                     progress(sum(self.counts.values()))
 
-    def _some(self, numbers: range) -> None:
+    def _undo_chunk(self, numbers: range) -> None:
+        """Undo the versions with these numbers."""
         with self._context.engine.read(self._access.default_tenant) as snapshot:
-            found = [
-                each
-                for each in snapshot.load_versions(list(numbers))
-                if not each.state.is_forgotten
+            versions = [
+                version_seen
+                for version_seen in snapshot.load_versions(list(numbers))
+                if not version_seen.state.is_forgotten
             ]
-            changed = [each for each in found if not each.state.is_head]
-            # What the import changed itself is among what it wrote, too.
+            changed = [version_seen for version_seen in versions if not version_seen.state.is_head]
+            # A version that the import changed again is among those it wrote.
             self.counts["left"] += sum(
-                not self._is_own(snapshot.list_history_ids(each.memory_id)[-1]) for each in changed
+                not self._is_own(snapshot.list_history_ids(version_seen.memory_id)[-1])
+                for version_seen in changed
             )
-        for version in found:
+        for version in versions:
             if version.state.erased or not version.state.is_head:
                 continue
             try:
                 name, before = revert(self._context, self._access, version, self._ranges[0][0])
             except MemorandaError:
-                # Held, or under a policy that does not let it go.
+                # It is on legal hold, or its policy forbids it.
                 self.counts["left"] += 1
                 continue
             self.counts["restored" if before else "forgotten"] += 1
@@ -165,23 +172,29 @@ class _Undoing:
                 self.restored.append((name, before))
 
     def _is_own(self, version_id: int) -> bool:
+        """Return True if this import wrote a version."""
         return any(first < version_id <= last for first, last in self._ranges)
 
 
-def _end(unit: Unit, name: str, restored: list[tuple[str, int]]) -> None:
-    """Take an import off the record; what now says what an earlier one wrote belongs to that one."""
+def _delete_record(unit: Unit, name: str, restored: list[tuple[str, int]]) -> None:
+    """Remove the record of an import.
+
+    A version that restored the content of an earlier import belongs to that import from now on.
+    """
     unit.delete_item(_IMPORTS, name)
-    written = [
+    restored_versions = [
         (version.version_id, before)
-        for each, before in restored
-        if (version := unit.find_by_name(UMP, each))
+        for restored_name, before in restored
+        if (version := unit.find_by_name(UMP, restored_name))
     ]
-    for other, held in unit.load_items(_IMPORTS).items() if written else ():
-        told = json_text.parse(held)
-        ranges = told["ranges"]
+    for other, stored in unit.load_items(_IMPORTS).items() if restored_versions else ():
+        record = json_text.parse(stored)
+        ranges = record["ranges"]
         ours = [
-            new for new, before in written if any(first < before <= last for first, last in ranges)
+            new
+            for new, before in restored_versions
+            if any(first < before <= last for first, last in ranges)
         ]
         if ours:
             ranges += [[new - 1, new] for new in sorted(ours)]
-            unit.put_item(_IMPORTS, other, json_text.dump(told))
+            unit.put_item(_IMPORTS, other, json_text.dump(record))

@@ -31,12 +31,17 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.lifecycle import note_remote_successor
 from memoranda.service.core.protection import check_supersession, read_policy_fields
 from memoranda.service.exchange import adoption, ancestry, unwrap
-from memoranda.service.exchange.adoption import Adoption, Renaming
-from memoranda.service.exchange.ancestry import Name, Waiting, find_all
-from memoranda.service.exchange.import_records import Imported, resumed
+from memoranda.service.exchange.adoption import Adoption, NamespaceMapping
+from memoranda.service.exchange.ancestry import Name, WaitingVersion
+from memoranda.service.exchange.batch_lookup import BatchLookup, get_fact
+from memoranda.service.exchange.import_records import ImportRecord, resume_import
 from memoranda.service.exchange.report import Form, Report
-from memoranda.service.exchange.unwrap import News, Outcome, Ready, version_of
-from memoranda.service.oams import memories
+from memoranda.service.exchange.unwrap import (
+    NewParts,
+    Outcome,
+    PreparedItem,
+    find_written_version,
+)
 from memoranda.service.oms import authority
 from memoranda.service.ump.remember import with_defaults
 from memoranda.standards.oams.namespace import Namespace
@@ -44,7 +49,7 @@ from memoranda.standards.oms import manifest
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.port import port_of
-from memoranda.storage.engine.contract import Snapshot, Unit
+from memoranda.storage.engine.contract import Unit
 from memoranda.storage.engine.database import PendingWrite
 from memoranda.storage.index.word_index import load_builder
 
@@ -82,7 +87,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def numbered(form: Form, values: Iterable[Any], *, first: int = 1) -> Iterator[Item]:
+def number_items(form: Form, values: Iterable[Any], *, first: int = 1) -> Iterator[Item]:
     """Values that come from no file as items: their place is their number."""
     for number, value in enumerate(values, start=first):
         yield Item(form=form, value=value, where=f"line {number}", number=number)
@@ -110,16 +115,16 @@ def import_items(
     """
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
-    taking = _Import(
+    run = _Import(
         context, access, tenant, report if report is not None else Report(), is_dry, progress
     )
-    taking.move(adopt, into, restore)
-    taking.imported = None if label is None else Imported(label)
-    taking.run(items)
-    return taking.report
+    run.configure(adopt, into, restore)
+    run.record = None if label is None else ImportRecord(label)
+    run.run(items)
+    return run.report
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class ImportPart(msgspec.Struct, frozen=True, kw_only=True):
     """What a part of an import came to, the name to go on with, and what of it waits for a successor to come."""
 
     report: Report
@@ -143,108 +148,37 @@ def import_part(
     into: Namespace | None = None,
     restore: bool = False,
     is_dry: bool = False,
-) -> Part:
+) -> ImportPart:
     """Take in a part of what somebody brings from elsewhere; `name` is what the part before it was put on record as.
 
     What names a successor that is not here is out of use until that comes, with the next part or ever: whoever brings
     the parts knows which, and says it.
     """
-    taking = _Import(context, access, access.default_tenant, Report(), is_dry, None)
-    taking.move(adopt, into, restore)
+    run = _Import(context, access, access.default_tenant, Report(), is_dry, None)
+    run.configure(adopt, into, restore)
     if name is not None:
-        taking.imported = resumed(context, access, name)
+        run.record = resume_import(context, access, name)
     elif label is not None:
-        taking.imported = Imported(label)
+        run.record = ImportRecord(label)
     waiting: list[tuple[str, str]] = []
-    taking.waiting = waiting
-    taking.run(items)
-    known = None if taking.imported is None else taking.imported.id or None
-    return Part(report=taking.report, name=known, waiting=waiting)
+    run.waiting = waiting
+    run.run(items)
+    name_on_record = None if run.record is None else run.record.id or None
+    return ImportPart(report=run.report, name=name_on_record, waiting=waiting)
 
 
-class Before(msgspec.Struct, frozen=True):
-    """What was there: the names and the facts that are known, and the heads of the keys."""
-
-    seq: int
-    names: set[Name]
-    # The memories that those of the batch supersede, by name, as they were.
-    predecessors: dict[Name, Version]
-    facts: set[str]
-    heads: memories.HeadLookup
-
-    @classmethod
-    def of(cls, context: Context, snapshot: Snapshot, batch: Sequence[Ready]) -> Before:
-        given = [ready.given for ready in batch if ready.given is not None]
-        names = [(ready.standard, ready.name) for ready in batch if ready.given is None]
-        names += [claim for ready in batch for claim in ready.claims]
-        superseded = [name for ready in batch for name in ready.predecessors]
-        facts = [fact for ready in batch if (fact := fact_of(ready))]
-        return cls(
-            snapshot.find_last_change(),
-            snapshot.filter_known_names(names),
-            find_all(snapshot, superseded) if superseded else {},
-            snapshot.filter_known_facts(facts) if facts else set(),
-            memories.HeadLookup(context, snapshot, given),
-        )
-
-    def stays_superseded(self, ready: Ready) -> bool:
-        """Return True if nothing that a memory supersedes is still open here."""
-        there = map(self.predecessors.get, ready.predecessors)
-        return not any(each is not None and each.state.is_head for each in there)
-
-    def went_with_predecessor(self, ready: Ready) -> bool:
-        """Return True if what a memory supersedes was forgotten here when the memory was there already."""
-        for each in map(self.predecessors.get, ready.predecessors):
-            if each is not None and each.state.is_forgotten:
-                return (
-                    each.state.tombstoned is None or ready.known.observed <= each.state.tombstoned
-                )
-        return False
-
-    def knows(self, ready: Ready) -> bool:
-        """Whether anything may be there that a memory follows, repeats or is merged to."""
-        if ready.given is not None:
-            return True
-        return (ready.standard, ready.name) in self.names or fact_of(ready) in self.facts
-
-    def again(self, context: Context, unit: Unit, batch: Sequence[Ready]) -> Before:
-        """The same when the writer's turn has come: looked up anew only if anything was written since."""
-        if unit.find_last_change() != self.seq:
-            return Before.of(context, unit, batch)
-        return replace(
-            self, names=set(self.names), facts=set(self.facts), heads=self.heads.for_unit(unit)
-        )
-
-    def news(self, ready: Ready) -> News:
-        """What is new about a memory; from then on it is known."""
-        name, fact = (ready.standard, ready.name), fact_of(ready)
-        found = News(name not in self.names, bool(fact) and fact not in self.facts)
-        self.names.add(name)
-        self.facts.add(fact)
-        return found
+_Batch = list[tuple[Item, PreparedItem]]
+_Links = dict[tuple[Form, str], WaitingVersion]
 
 
-def fact_of(ready: Ready) -> str:
-    """What a record states that may be merged into another; nothing else is."""
-    return (
-        ""
-        if ready.accepted is None or ready.accepted.is_own
-        else ready.accepted.projection.sameness
-    )
-
-
-_Batch = list[tuple[Item, Ready]]
-_Links = dict[tuple[Form, str], Waiting]
-
-
-class _Foreseen(Exception):
+class _DryRunEnd(Exception):
     """Ends the unit of work of a dry run, so that nothing of it is kept."""
 
-    def __init__(self, written: _Written) -> None:
-        self.written = written
+    def __init__(self, written: _BatchResult) -> None:
+        self.result = written
 
 
-class _Written(msgspec.Struct):
+class _BatchResult(msgspec.Struct):
     """What became of a batch, and what is waiting for its successor after it."""
 
     links: _Links
@@ -255,14 +189,16 @@ class _Written(msgspec.Struct):
     unlinked: list[tuple[Item, MemorandaError]] = msgspec.field(default_factory=list)
 
 
-def _stands_alone(item: Item, ready: Ready, written: _Written, known: Before) -> bool:
+def _changes_nothing(
+    item: Item, ready: PreparedItem, result: _BatchResult, lookup: BatchLookup
+) -> bool:
     """Return True if a memory that is here already changes nothing: neither itself nor what is before or after it."""
-    waits = (item.form, ready.known_as) in written.links or (
+    waits = (item.form, ready.name_in_form) in result.links or (
         item.form,
         ready.alias or "",
-    ) in written.links
+    ) in result.links
     is_told = ready.successor is not None or ready.index is not DEFAULT
-    return not (is_told or waits) and known.stays_superseded(ready)
+    return not (is_told or waits) and lookup.stays_superseded(ready)
 
 
 class _Import:
@@ -282,24 +218,24 @@ class _Import:
         self._is_dry = is_dry
         self._progress = progress
         self._links: _Links = {}
-        self._before = report.taken + report.refused
-        self.renaming: Renaming | None = None
+        self._count_before = report.taken + report.refused
+        self.renaming: NamespaceMapping | None = None
         self.adoption: Adoption | None = None
         self.restores = False
-        self.imported: Imported | None = None
+        self.record: ImportRecord | None = None
         # Told to whoever brings more, instead of being warned of.
         self.waiting: list[tuple[str, str]] | None = None
         # The batch that is on its way to the disk.
-        self._begun: tuple[_Batch, PendingWrite[_Written]] | None = None
+        self._pending: tuple[_Batch, PendingWrite[_BatchResult]] | None = None
 
-    def move(self, adopt: bool, into: Namespace | None, restore: bool) -> None:
+    def configure(self, adopt: bool, into: Namespace | None, restore: bool) -> None:
         """Set where memories go, whose they become, and whether those that were forgotten come back."""
         self.restores = restore
         if adopt or into is not None:
-            self.renaming = Renaming(into=into, tenant=self._access.default_tenant)
+            self.renaming = NamespaceMapping(into=into, tenant=self._access.default_tenant)
         if adopt and self.renaming is not None:
             self.adoption = Adoption(
-                context=self._context, access=self._access, renaming=self.renaming
+                context=self._context, access=self._access, namespaces=self.renaming
             )
 
     def run(self, items: Iterable[Item]) -> None:
@@ -309,8 +245,8 @@ class _Import:
                 self._write_all(items)
             finally:
                 # Also when what brings them failed: what was begun is there, and is counted.
-                self._settle()
-            self._finish()
+                self._finish_batch()
+            self._close_waiting()
             if not self._is_dry:
                 cascade.erase_withdrawn(self._context, self._tenant)
 
@@ -320,24 +256,24 @@ class _Import:
         # What one of a batch is merged to is not made in it: that would be signed in the writer's turn.
         facts: set[str] = set()
         for item in items:
-            ready = self._ready(item)
+            ready = self._prepare_item(item)
             if ready is None:
                 continue
-            fact = fact_of(ready)
+            fact = get_fact(ready)
             if batch and (
                 len(batch) == BATCH_LIMIT
                 or fact in facts
                 or (batch[-1][1].tenant, batch[-1][0].form) != (ready.tenant, item.form)
             ):
-                self._begin(batch)
+                self._begin_batch(batch)
                 batch, facts = [], set()
             batch.append((item, ready))
             if fact:
                 facts.add(fact)
         if batch:
-            self._begin(batch)
+            self._begin_batch(batch)
 
-    def _ready(self, item: Item) -> Ready | None:
+    def _prepare_item(self, item: Item) -> PreparedItem | None:
         """The item checked; None if it is refused, which is reported."""
         self.report.forms.add(item.form)
         for warning in item.warnings:
@@ -347,10 +283,10 @@ class _Import:
         try:
             if item.error is not None:
                 raise item.error
-            ready = self._checked(item)
+            ready = self._check_item(item)
         except MemorandaError as error:
             if self.renaming is None and (
-                why := adoption.why_not_own(self._access, item.form, item.value)
+                why := adoption.explain_foreign_owner(self._access, item.form, item.value)
             ):
                 error.message = why
                 error.args = (error.message,)
@@ -360,7 +296,7 @@ class _Import:
             self.report.warn(item.where, warning)
         return ready
 
-    def _checked(self, item: Item) -> Ready:
+    def _check_item(self, item: Item) -> PreparedItem:
         context, access, adopts, now = (
             self._context,
             self._access,
@@ -368,7 +304,7 @@ class _Import:
             self._context.clock(),
         )
         if item.form == "oms":
-            return unwrap.ready_grain(
+            return unwrap.prepare_grain(
                 context, access, item.value, item.index, self._tenant, now, adopts
             )
         if item.form == "oams":
@@ -376,85 +312,89 @@ class _Import:
             if self.renaming is not None and isinstance(memory, dict):
                 memory = self.renaming.apply(memory, is_foreign=item.is_foreign)
             raw = item.raw if memory is item.value else None
-            return unwrap.ready_memory(
+            return unwrap.prepare_memory(
                 context, access, memory, raw, now, adopts, is_checked=item.is_checked
             )
         draft = with_defaults(context, access, item.value, method="import", actor_kind="import")
-        return unwrap.ready_record(context, access, draft, now, adopts)
+        return unwrap.prepare_record(context, access, draft, now, adopts)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
-    def _foreseen(self, batch: _Batch) -> tuple[_Batch, Before]:
+    def _prepare_batch(self, batch: _Batch) -> tuple[_Batch, BatchLookup]:
         """A batch with everything that can be made before the writer's turn."""
         context = self._context
         with context.engine.read(batch[0][1].tenant) as snapshot:
-            before = Before.of(context, snapshot, [ready for _, ready in batch])
-            now, found = context.clock(), []
+            before = BatchLookup.look_up(context, snapshot, [ready for _, ready in batch])
+            now, prepared = context.clock(), []
             for item, ready in batch:
-                seen = (
-                    unwrap.foreseen(context, snapshot, ready, before.heads, now)
-                    if before.knows(ready)
+                settled_item = (
+                    unwrap.precompute(context, snapshot, ready, before.heads, now)
+                    if before.may_affect(ready)
                     else ready
                 )
-                if seen.settled is not None and item.form == oms.STANDARD:
+                if settled_item.settled is not None and item.form == oms.STANDARD:
                     # A view may bring a document one name more.
-                    is_named = snapshot.find_by_name(oms.STANDARD, ready.known_as) is not None
-                    seen = seen if is_named else replace(seen, settled=None)
-                found.append((item, seen))
-            return found, before
+                    is_named = snapshot.find_by_name(oms.STANDARD, ready.name_in_form) is not None
+                    settled_item = settled_item if is_named else replace(settled_item, settled=None)
+                prepared.append((item, settled_item))
+            return prepared, before
 
-    def _begin(self, batch: _Batch) -> None:
+    def _begin_batch(self, batch: _Batch) -> None:
         """Write a batch after the one before it; what is not waited for is its commit."""
-        self._settle()
-        seen, before = self._foreseen(batch)
+        self._finish_batch()
+        prepared, before = self._prepare_batch(batch)
         load_builder(len(batch))
-        begun = self._context.engine.start_write(
-            batch[0][1].tenant, lambda unit: self._unit(unit, seen, before)
+        pending = self._context.engine.start_write(
+            batch[0][1].tenant, lambda unit: self._write_batch(unit, prepared, before)
         )
         # Whoever interrupts the wait still has it counted.
-        self._begun = seen, begun
-        begun.wait_until_performed()
+        self._pending = prepared, pending
+        pending.wait_until_performed()
 
-    def _settle(self) -> None:
+    def _finish_batch(self) -> None:
         """Wait for the batch that is on its way, and count what became of it."""
-        if self._begun is None:
+        if self._pending is None:
             return
-        (batch, begun), self._begun = self._begun, None
+        (batch, pending), self._pending = self._pending, None
         try:
-            written = begun.result()
+            result = pending.result()
             self._context.engine.merge_large_segments()
-        except _Foreseen as foreseen:
-            written = foreseen.written
-        self._links = written.links
-        for (item, ready), outcome in zip(batch, written.outcomes, strict=True):
+        except _DryRunEnd as foreseen:
+            result = foreseen.result
+        self._links = result.links
+        for (item, ready), outcome in zip(batch, result.outcomes, strict=True):
             if isinstance(outcome, MemorandaError):
                 self.report.refuse(
-                    item.where, ready.known_as or item.name, outcome, number=item.number
+                    item.where, ready.name_in_form or item.name, outcome, number=item.number
                 )
             else:
                 self._count(item, ready, outcome)
-        for item, error in written.unlinked:
+        for item, error in result.unlinked:
             self.report.refuse(item.where, item.name, error, number=item.number)
         if self._progress is not None:
-            self._progress(self.report.taken + self.report.refused - self._before)
+            self._progress(self.report.taken + self.report.refused - self._count_before)
 
-    def _count(self, item: Item, ready: Ready, outcome: Outcome) -> None:
+    def _count(self, item: Item, ready: PreparedItem, outcome: Outcome) -> None:
         name: str = outcome
         if outcome == "forgotten":
-            self.report.leave_forgotten(f"{item.where}: {ready.known_as or item.name}")
+            self.report.skip_forgotten(f"{item.where}: {ready.name_in_form or item.name}")
             return
         if outcome in ("known", "merged"):
             name = "unchanged" if item.form == "oams" else "merged"
         setattr(self.report, name, getattr(self.report, name) + 1)
 
-    def _unit(self, unit: Unit, batch: _Batch, before: Before) -> _Written:
+    def _write_batch(self, unit: Unit, batch: _Batch, lookup: BatchLookup) -> _BatchResult:
         """Write a batch. It may be run again if another piece of the transaction fails, so it changes nothing here."""
         now, first = self._context.clock(), unit.find_last_version()
-        written = _Written(dict(self._links))
-        moved = unit.list_changed_memories(before.seq)
-        known = before.again(self._context, unit, [ready for _, ready in batch])
-        known.heads.prefetch(
-            [ready.given for _, ready in batch if ready.given is not None and not ready.settled],
+        result = _BatchResult(dict(self._links))
+        moved = unit.list_changed_memories(lookup.change_seq)
+        lookup_now = lookup.refresh(self._context, unit, [ready for _, ready in batch])
+        lookup_now.heads.prefetch(
+            [
+                ready.accepted_memory
+                for _, ready in batch
+                if ready.accepted_memory is not None and not ready.settled
+            ],
             now,
         )
         created: list[str] = []
@@ -463,173 +403,197 @@ class _Import:
                 if (
                     ready.settled is not None
                     and ready.settled[0] not in moved
-                    and _stands_alone(item, ready, written, known)
+                    and _changes_nothing(item, ready, result, lookup_now)
                 ):
                     outcome = ready.settled[1]
-                elif ready.given is not None:
-                    outcome = self._follow(unit, ready, known, now)
-                elif self._is_forgotten(unit, ready, known):
+                elif ready.accepted_memory is not None:
+                    outcome = self._write_memory(unit, ready, lookup_now, now)
+                elif self._is_forgotten(unit, ready, lookup_now):
                     outcome = "forgotten"
                 else:
-                    outcome = self._place(unit, item, ready, written, now, known)
+                    outcome = self._write_version(unit, item, ready, result, now, lookup_now)
             except MemorandaError as error:  # raised before anything of this memory was written
-                written.outcomes.append(error)
+                result.outcomes.append(error)
                 continue
-            written.outcomes.append(outcome)
+            result.outcomes.append(outcome)
             if outcome == "created":
                 created.append(ready.name)
-        form, tenant = batch[0][0].form, batch[0][1].tenant
-        count = sum(not isinstance(each, MemorandaError) for each in written.outcomes)
-        scope, said = {"owner": tenant}, f"{count} taken in, {len(created)} created"
-        unit.record_audit(
-            audit_entry(
-                self._access, _OPS[form], now=now, targets=tuple(created), scope=scope, result=said
-            )
-        )
+        self._audit_batch(unit, batch[0], result, created, now)
         if self._is_dry:
-            raise _Foreseen(written)
-        if self.imported is not None:
-            self.imported.note(unit, first, now)
-        return written
+            raise _DryRunEnd(result)
+        if self.record is not None:
+            self.record.add_batch(unit, first, now)
+        return result
 
-    def _follow(self, unit: Unit, ready: Ready, known: Before, now: Instant) -> Outcome:
+    def _audit_batch(
+        self,
+        unit: Unit,
+        first: tuple[Item, PreparedItem],
+        result: _BatchResult,
+        created: list[str],
+        now: Instant,
+    ) -> None:
+        """Record a batch in the audit log; all its items have the form and the tenant of the first."""
+        item, ready = first
+        count = sum(not isinstance(outcome, MemorandaError) for outcome in result.outcomes)
+        entry = audit_entry(
+            self._access,
+            _OPS[item.form],
+            now=now,
+            targets=tuple(created),
+            scope={"owner": ready.tenant},
+            result=f"{count} taken in, {len(created)} created",
+        )
+        unit.record_audit(entry)
+
+    def _write_memory(
+        self, unit: Unit, ready: PreparedItem, lookup: BatchLookup, now: Instant
+    ) -> Outcome:
         """Write an OAMS memory after the head of its key, if there is one."""
-        assert ready.given is not None
-        prior, may_follow = known.heads.head_and_permission(ready.given)
+        assert ready.accepted_memory is not None
+        prior, may_follow = lookup.heads.head_and_permission(ready.accepted_memory)
         if prior is None and not self.restores:
-            forgotten = known.heads.time_forgotten(ready.given)
+            forgotten = lookup.heads.time_forgotten(ready.accepted_memory)
             if (
                 forgotten is not None
-                and parse_instant(ready.given.memory["updated_at"]) <= forgotten
+                and parse_instant(ready.accepted_memory.memory["updated_at"]) <= forgotten
             ):
                 return "forgotten"
-        outcome = ready.write(unit, prior, now, News(may_follow=may_follow))
-        if outcome == "created" and (later := self._later(unit, ready, known)) is not None:
+        outcome = ready.write(unit, prior, now, NewParts(may_follow=may_follow))
+        if outcome == "created" and (later := self._find_later(unit, ready, lookup)) is not None:
             version = unit.find_by_name(ready.standard, ready.name)
             if (
                 version is not None
                 and version.state.is_head
                 and version.memory_id != later.memory_id
             ):
-                ancestry.close(unit, version, later, now)
+                ancestry.close_version(unit, version, later, now)
         return outcome
 
-    def _is_forgotten(self, unit: Unit, ready: Ready, known: Before) -> bool:
+    def _is_forgotten(self, unit: Unit, ready: PreparedItem, lookup: BatchLookup) -> bool:
         """Return True for a memory that was forgotten here, by itself or with what is before or after it.
 
         Old files do not undo that, only who asks for it does.
         """
         if self.restores:
             return False
-        later = self._later(unit, ready, known)
+        later = self._find_later(unit, ready, lookup)
         if later is not None and later.state.is_forgotten:
             return True
-        if (ready.standard, ready.name) not in known.names:
-            return known.went_with_predecessor(ready)
+        if (ready.standard, ready.name) not in lookup.known_names:
+            return lookup.went_with_predecessor(ready)
         version = unit.find_by_name(ready.standard, ready.name)
         if version is None or not version.state.is_forgotten:
             return False
         # Only a memory under a key can have been written anew elsewhere.
         return (
-            ready.written is None
+            ready.written_at is None
             or version.state.tombstoned is None
-            or ready.written <= version.state.tombstoned
+            or ready.written_at <= version.state.tombstoned
         )
 
     # --- what follows what -------------------------------------------------------------------------------------------
 
-    def _place(
-        self, unit: Unit, item: Item, ready: Ready, written: _Written, now: Instant, known: Before
+    def _write_version(
+        self,
+        unit: Unit,
+        item: Item,
+        ready: PreparedItem,
+        result: _BatchResult,
+        now: Instant,
+        lookup: BatchLookup,
     ) -> Outcome:
         """Write one memory, as the next version of the one that it supersedes, if that is here."""
-        waiting = written.links.pop((item.form, ready.known_as), None)
+        waiting = result.links.pop((item.form, ready.name_in_form), None)
         if waiting is None and ready.alias is not None:
-            waiting = written.links.pop((item.form, ready.alias), None)
-        priors, missing = self._priors(unit, item, ready, waiting, written, now)
+            waiting = result.links.pop((item.form, ready.alias), None)
+        priors, missing = self._find_priors(unit, item, ready, waiting, result, now)
         prior = priors[0] if priors else None
         if (
             port_of(ready.standard).has_own_fields
-            and (ready.standard, ready.name) not in known.names
+            and (ready.standard, ready.name) not in lookup.known_names
         ):
-            _check_authority(unit, ready, prior, now, written.ends)
-        outcome = ready.write(unit, prior, now, known.news(ready))
+            _check_authority(unit, ready, prior, now, result.ends)
+        outcome = ready.write(unit, prior, now, lookup.mark_known(ready))
         if ready.fields.get("relation") == authority.DELEGATES_TO:
-            written.ends.clear()
-        is_view = item.form == oms.STANDARD != ready.standard or ready.elsewhere is not None
-        later = self._later(unit, ready, known) if outcome == "created" else None
+            result.ends.clear()
+        is_view = item.form == oms.STANDARD != ready.standard or ready.name_in_file is not None
+        later = self._find_later(unit, ready, lookup) if outcome == "created" else None
         is_told = ready.successor is not None or ready.index is not DEFAULT
         if not (priors or missing or later or is_told or is_view):
             return outcome
         # What is closed below may have been a delegation.
-        written.ends.clear()
-        version = version_of(unit, ready)
+        result.ends.clear()
+        version = find_written_version(unit, ready)
         if version is None or version.state.erased:
             return outcome
         if is_view:
-            _keep_names(unit, version, ready)
-        for each in priors:
-            if not ancestry.leads_to(unit, item.form, version, each):
-                told = waiting if each is prior else None
-                ancestry.close(unit, each, version, now, told)
-        known.names.update(ancestry.keep_claims(unit, version, missing, known.names))
+            _add_view_names(unit, version, ready)
+        for prior_version in priors:
+            if not ancestry.leads_to(unit, item.form, version, prior_version):
+                waiting_here = waiting if prior_version is prior else None
+                ancestry.close_version(unit, prior_version, version, now, waiting_here)
+        lookup.known_names.update(ancestry.add_claims(unit, version, missing, lookup.known_names))
         try:
-            self._adopt_index(unit, item, ready, version, outcome == "created", written, now, later)
+            self._adopt_index(unit, item, ready, version, outcome == "created", result, now, later)
         except GrainError as error:
-            written.unlinked.append((item, error))
+            result.unlinked.append((item, error))
         return outcome
 
-    def _priors(
+    def _find_priors(
         self,
         unit: Unit,
         item: Item,
-        ready: Ready,
-        waiting: Waiting | None,
-        written: _Written,
+        ready: PreparedItem,
+        waiting: WaitingVersion | None,
+        result: _BatchResult,
         now: Instant,
     ) -> tuple[list[Version], list[Name]]:
         """Return the open versions that a memory supersedes, and the names of those that are not here.
 
         It is the next version of the first of them.
         """
-        fresh = None if waiting is None else ancestry.still_head(unit, waiting)
-        found, missing = [] if fresh is None else [fresh], list[Name]()
+        waiting_version = None if waiting is None else ancestry.load_open_version(unit, waiting)
+        versions, missing = [] if waiting_version is None else [waiting_version], list[Name]()
         for name in ready.predecessors:
-            version = ancestry.find(unit, name)
+            version = ancestry.find_version(unit, name)
             if version is None:
                 missing.append(name)
-            elif ancestry.is_open_before(version, ready.standard, ready.name):
-                found.append(version)
+            elif ancestry.can_precede(version, ready.standard, ready.name):
+                versions.append(version)
         priors: dict[int, Version] = {}
-        for version in found:
+        for version in versions:
             try:
-                if version is not fresh or (waiting is not None and not waiting.is_fresh):
+                if version is not waiting_version or (waiting is not None and not waiting.is_fresh):
                     # What was here before stands under its policy also against a file.
                     ancestry.require_supersession(unit, version, ready.fields, now)
             except MemorandaError as error:
-                written.unlinked.append((item, error))
+                result.unlinked.append((item, error))
                 continue
-            if version is fresh or ancestry.may_supersede(self._context, self._access, version):
+            if version is waiting_version or ancestry.may_supersede(
+                self._context, self._access, version
+            ):
                 priors.setdefault(version.version_id, version)
         return list(priors.values()), missing
 
-    def _later(self, unit: Unit, ready: Ready, known: Before) -> Version | None:
+    def _find_later(self, unit: Unit, ready: PreparedItem, lookup: BatchLookup) -> Version | None:
         """Return the version that came before a memory and supersedes it."""
         for name in ready.claims:
-            if name in known.names and name != (ready.standard, ready.name):
-                found = unit.find_by_name(*name)
+            if name in lookup.known_names and name != (ready.standard, ready.name):
+                version = unit.find_by_name(*name)
                 # Who asks for what was forgotten asks for it as it was.
-                if found is not None and not (self.restores and found.state.is_forgotten):
-                    return found
+                if version is not None and not (self.restores and version.state.is_forgotten):
+                    return version
         return None
 
     def _adopt_index(
         self,
         unit: Unit,
         item: Item,
-        ready: Ready,
+        ready: PreparedItem,
         version: Version,
         is_fresh: bool,
-        written: _Written,
+        result: _BatchResult,
         now: Instant,
         later: Version | None,
     ) -> None:
@@ -643,7 +607,7 @@ class _Import:
         closed = ready.index.system_valid_to
         if not version.state.is_head:
             return
-        waiting = Waiting(
+        waiting = WaitingVersion(
             version_id=version.version_id,
             is_fresh=is_fresh,
             valid_to=ready.valid_to,
@@ -652,24 +616,24 @@ class _Import:
             names=ready.successor_names,
         )
         if later is not None and later.version_id != version.version_id:
-            ancestry.close(unit, version, later, now, waiting)
+            ancestry.close_version(unit, version, later, now, waiting)
             return
         if ready.successor is None:
             if closed is not None and version.state.closed is None and is_fresh:
                 # Superseded there by something that was not there either.
-                ancestry.close(unit, version, None, now, waiting)
+                ancestry.close_version(unit, version, None, now, waiting)
             return
-        if not self._link(unit, item.form, ready.successor, waiting, now):
-            written.links[item.form, ready.successor] = waiting
+        if not self._close_if_present(unit, item.form, ready.successor, waiting, now):
+            result.links[item.form, ready.successor] = waiting
 
-    def _link(
-        self, unit: Unit, form: Form, successor_name: str, waiting: Waiting, now: Instant
+    def _close_if_present(
+        self, unit: Unit, form: Form, successor_name: str, waiting: WaitingVersion, now: Instant
     ) -> bool:
         """Close a version whose successor is here; return True if it is."""
-        successor = ancestry.find(unit, (form, successor_name))
+        successor = ancestry.find_version(unit, (form, successor_name))
         if successor is None:
             return False
-        prior = ancestry.still_head(unit, waiting)
+        prior = ancestry.load_open_version(unit, waiting)
         # What was forgotten here stays forgotten, and takes nothing along that is stated here.
         is_settled = prior is None or (successor.state.is_forgotten and not waiting.is_fresh)
         if (
@@ -679,17 +643,17 @@ class _Import:
         ):
             if not waiting.is_fresh:
                 check_supersession(unit, prior, read_policy_fields(successor), now=now)
-            ancestry.close(unit, prior, successor, now, waiting)
+            ancestry.close_version(unit, prior, successor, now, waiting)
         return True
 
-    def _finish(self) -> None:
+    def _close_waiting(self) -> None:
         """Close what was superseded by something that came another way, or that did not come at all."""
         if not self._links or self._is_dry:
             return
         waiting = list(self._links.items())
         for start in range(0, len(waiting), BATCH_LIMIT):
-            some = waiting[start : start + BATCH_LIMIT]
-            end = partial(self._end, some=some)
+            batch = waiting[start : start + BATCH_LIMIT]
+            end = partial(self._close_batch, batch=batch)
             refused, missing = self._context.engine.write(self._tenant, end)
             for where, error in refused:
                 self.report.refuse(where, None, error)
@@ -697,24 +661,24 @@ class _Import:
                 self.waiting += missing
                 continue
             for where, name in missing:
-                self.report.warn(where, ancestry.missing_successor(name))
+                self.report.warn(where, ancestry.missing_successor_warning(name))
 
-    def _end(
-        self, unit: Unit, some: list[tuple[tuple[Form, str], Waiting]]
+    def _close_batch(
+        self, unit: Unit, batch: list[tuple[tuple[Form, str], WaitingVersion]]
     ) -> tuple[list[tuple[str, MemorandaError]], list[tuple[str, str]]]:
         """Close what can be closed; what is refused, and whose successor is missing: that is not revived."""
         now = self._context.clock()
         refused: list[tuple[str, MemorandaError]] = []
         missing: list[tuple[str, str]] = []
-        for (form, name), waiting in some:
+        for (form, name), waiting in batch:
             try:
-                if self._link(unit, form, name, waiting, now):
+                if self._close_if_present(unit, form, name, waiting, now):
                     continue
             except GrainError as error:
                 refused.append((waiting.where, error))
                 continue
             missing.append((waiting.where, name))
-            prior = ancestry.still_head(unit, waiting)
+            prior = ancestry.load_open_version(unit, waiting)
             if prior is None or prior.state.closed is not None:
                 continue
             try:
@@ -723,30 +687,34 @@ class _Import:
             except GrainError as error:
                 refused.append((waiting.where, error))
                 continue
-            ancestry.close(unit, prior, None, now, waiting)
+            ancestry.close_version(unit, prior, None, now, waiting)
             note_remote_successor(unit, prior, waiting.names)
         return refused, missing
 
 
-def _keep_names(unit: Unit, version: Version, ready: Ready) -> None:
+def _add_view_names(unit: Unit, version: Version, ready: PreparedItem) -> None:
     """Keep the names that a view brings for the document inside."""
-    if ready.elsewhere is None:
-        unit.add_view_name(version, oms.STANDARD, ready.known_as)
-    elif ready.elsewhere not in ready.known.names:
-        ancestry.keep_name(unit, version, ready.elsewhere)
+    if ready.name_in_file is None:
+        unit.add_view_name(version, oms.STANDARD, ready.name_in_form)
+    elif ready.name_in_file not in ready.names.names:
+        ancestry.add_file_name(unit, version, ready.name_in_file)
 
 
 def _check_authority(
-    unit: Unit, ready: Ready, prior: Version | None, now: Instant, ends: authority.DelegationEnds
+    unit: Unit,
+    ready: PreparedItem,
+    prior: Version | None,
+    now: Instant,
+    ends: authority.DelegationEnds,
 ) -> None:
-    made = Instant(int(ready.fields["created_at"]))
+    created = Instant(int(ready.fields["created_at"]))
     is_superseded = ready.successor is not None or ready.index.system_valid_to is not None
     authority.check(
         unit,
         ready.fields,
         ready.signer,
         now=now,
-        written_at=made,
+        written_at=created,
         prior=prior,
         is_superseded=is_superseded,
         known_ends=ends,

@@ -39,7 +39,7 @@ from memoranda.service.core.views import (
 )
 from memoranda.service.exchange import ancestry
 from memoranda.service.exchange.adoption import MAX_NATIVE_BYTES, Adoption
-from memoranda.service.exchange.ancestry import Name, Names
+from memoranda.service.exchange.ancestry import ItemNames, Name
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
@@ -66,16 +66,16 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 Outcome = Literal["created", "updated", "merged", "known", "forgotten"]
 
 
-class News(NamedTuple):
+class NewParts(NamedTuple):
     """What is known not to be in the store when a memory is written: its name, and the fact that it states."""
 
-    name: bool = False
-    fact: bool = False
+    is_new_name: bool = False
+    is_new_fact: bool = False
     # And that what it follows may be superseded was asked already.
     may_follow: bool = False
 
 
-class Ready(msgspec.Struct, frozen=True, kw_only=True):
+class PreparedItem(msgspec.Struct, frozen=True, kw_only=True):
     """A memory that passed every check and can be written.
 
     `write` is told what it follows, if that is known, and what about it is new to the store.
@@ -85,29 +85,29 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     # Under which it will be found in the store.
     standard: str
     name: str
-    write: Callable[[Unit, Version | None, Instant, News], Outcome]
+    write: Callable[[Unit, Version | None, Instant, NewParts], Outcome]
     # An OAMS memory that is looked up by its key together with the others of its batch.
-    given: memories.AcceptedMemory | None = None
+    accepted_memory: memories.AcceptedMemory | None = None
     # A record as it was accepted.
-    accepted: remember.Accepted | None = None
+    accepted_record: remember.Accepted | None = None
     # What comes of it as long as this memory does not change: there is nothing to write.
     settled: tuple[int, Outcome] | None = None
     warnings: tuple[str, ...] = ()
     # Of a memory whose name stands for the head: which version it is, its bytes say.
     native: bytes | None = None
     # And when that was written.
-    written: Instant | None = None
+    written_at: Instant | None = None
     # What its policy may look at, when it is to replace something.
     fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
     # Who signed a grain.
     signer: str | None = None
     # Its names here, and its name in its file, where that is another.
-    known: Names
-    elsewhere: Name | None = None
+    names: ItemNames
+    name_in_file: Name | None = None
     # The memories that it supersedes, the latest first.
     predecessors: tuple[Name, ...] = ()
     # What its form calls it, what it says superseded it there, until when it was true, and when that was known.
-    known_as: str = ""
+    name_in_form: str = ""
     # Another name that its form has for it.
     alias: str | None = None
     index: IndexState = DEFAULT
@@ -117,8 +117,12 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def claims(self) -> list[Name]:
         """The names under which it is known if it was superseded before it came."""
-        names = self.known.names if self.elsewhere is None else (*self.known.names, self.elsewhere)
-        return [*ancestry.claims(names), *self.known.keys]
+        names = (
+            self.names.names
+            if self.name_in_file is None
+            else (*self.names.names, self.name_in_file)
+        )
+        return [*ancestry.create_claims(names), *self.names.keys]
 
     @property
     def successor_names(self) -> dict[str, str]:
@@ -135,83 +139,85 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
 # --- UMP -------------------------------------------------------------------------------------------------------------
 
 
-def ready_record(
+def prepare_record(
     context: Context, access: Access, draft: object, now: Instant, adoption: Adoption | None = None
-) -> Ready:
+) -> PreparedItem:
     """Return a record, or the document that it is the view of, ready to be written."""
-    mine = adoption.record(draft) if adoption is not None and isinstance(draft, dict) else draft
+    mine = (
+        adoption.adopt_record(draft) if adoption is not None and isinstance(draft, dict) else draft
+    )
     accepted = remember.accept(context, access, mine, now, is_from_file=True)
     # What is adopted is compared as it came: a view is one of its former owner's document.
     record = accepted.record if mine is draft else cast("Record", draft)
-    inner, index = ump.unwrap(accepted.record), index_of(accepted.record)
+    inner, index = ump.unwrap(accepted.record), read_index_state(accepted.record)
     if inner is not None:
-        original = _or_none(
-            lambda: _original_of_record(context, access, record, inner, now, adoption)
+        original = _try_or_none(
+            lambda: _prepare_original_of_record(context, access, record, inner, now, adoption)
         )
         if original is not None:
             return original
-    return _with_index(_record(context, accepted), index)
+    return _with_index(_create_record_item(context, accepted), index)
 
 
-def _with_index(ready: Ready, index: IndexState) -> Ready:
+def _with_index(ready: PreparedItem, index: IndexState) -> PreparedItem:
     """Return a memory with what its form tells beside it, and the memories that it supersedes by that."""
-    named = (
-        each for each in ancestry.with_standards(index.supersedes) if each not in ready.predecessors
+    index_predecessors = (
+        name for name in ancestry.with_standards(index.supersedes) if name not in ready.predecessors
     )
-    return replace(ready, index=index, predecessors=(*ready.predecessors, *named))
+    return replace(ready, index=index, predecessors=(*ready.predecessors, *index_predecessors))
 
 
-def _record(
-    context: Context, accepted: remember.Accepted, foreseen: remember.PreparedMerge | None = None
-) -> Ready:
-    def write(unit: Unit, prior: Version | None, now: Instant, new: News) -> Outcome:
+def _create_record_item(
+    context: Context, accepted: remember.Accepted, merged: remember.PreparedMerge | None = None
+) -> PreparedItem:
+    def write(unit: Unit, prior: Version | None, now: Instant, new: NewParts) -> Outcome:
         done = remember.put(
             context,
             unit,
             accepted,
             now,
             prior=prior,
-            merge=foreseen,
-            is_new=new.fact,
-            is_free=new.name,
+            merge=merged,
+            is_new=new.is_new_fact,
+            is_free=new.is_new_name,
         )
         return done.result
 
-    return Ready(
+    return PreparedItem(
         tenant=accepted.projection.scope.tenant,
         standard=ump.STANDARD,
         name=accepted.record["id"],
-        known=ancestry.known_of(context, accepted.new),
-        predecessors=ancestry.superseded_by_record(accepted.record),
-        known_as=accepted.record["id"],
+        names=ancestry.collect_names(context, accepted.new),
+        predecessors=ancestry.list_predecessors_of_record(accepted.record),
+        name_in_form=accepted.record["id"],
         write=write,
-        accepted=accepted,
+        accepted_record=accepted,
     )
 
 
-def _original_of_record(
+def _prepare_original_of_record(
     context: Context,
     access: Access,
     record: Record,
     inner: Document,
     now: Instant,
     adoption: Adoption | None,
-) -> Ready | None:
+) -> PreparedItem | None:
     if not is_view(context, record, inner):
         return None
     tenant = record["scope"]["owner"] if adoption is None else adoption.tenant
-    space, kept = record["scope"].get("project", ""), read_carried_bounds(record)
-    ready = _ready_document(context, access, inner, tenant, space, now, kept, adoption)
+    space, bounds = record["scope"].get("project", ""), read_carried_bounds(record)
+    ready = _prepare_document(context, access, inner, tenant, space, now, bounds, adoption)
     if ready.tenant != tenant:
         return None
     elsewhere = None if adoption is None else (ump.STANDARD, record["id"])
-    return replace(_with_state_of(ready, record), elsewhere=elsewhere)
+    return replace(_with_view_state(ready, record), name_in_file=elsewhere)
 
 
-def index_of(record: Record) -> IndexState:
+def read_index_state(record: Record) -> IndexState:
     """What another store knew of a record beside what it says. Raises InvalidInput for what none says."""
-    known, where = read_carried_state(record), f"body.structured.{STATE_KEY}"
-    verdict, closed = known.get("verification", UNVERIFIED), known.get("closed")
+    state, where = read_carried_state(record), f"body.structured.{STATE_KEY}"
+    verdict, closed = state.get("verification", UNVERIFIED), state.get("closed")
     if verdict not in grains.VERIFICATIONS:
         raise InvalidInput(f"{where}.verification must be one of {', '.join(grains.VERIFICATIONS)}")
     if closed is not None and (type(closed) is not int or not 0 <= closed <= LATEST):
@@ -221,25 +227,25 @@ def index_of(record: Record) -> IndexState:
     except StoreCorrupt:
         raise InvalidInput(f"{where}.bounds is not what binds a memory") from None
     try:
-        found = IndexState(
+        index = IndexState(
             verification_status=verdict,
             system_valid_to=closed,
-            superseded_by=known.get("successor"),
-            supersedes=tuple(known.get("supersedes", ())),
+            superseded_by=state.get("successor"),
+            supersedes=tuple(state.get("supersedes", ())),
         )
     except (GrainError, TypeError):
         message = f"{where}: successor must be the address of a grain, supersedes a list of addresses and ids"
         raise InvalidInput(message) from None
-    return DEFAULT if found == DEFAULT else found
+    return DEFAULT if index == DEFAULT else index
 
 
-def _with_state_of(ready: Ready, record: Record) -> Ready:
+def _with_view_state(ready: PreparedItem, record: Record) -> PreparedItem:
     """What a view says beside its document: what superseded it, and until when it was true."""
     successors = record.get("superseded_by") or ()
     valid_to = record["time"].get("valid_to")
     return replace(
-        _with_index(ready, index_of(record)),
-        known_as=record["id"],
+        _with_index(ready, read_index_state(record)),
+        name_in_form=record["id"],
         successor=successors[-1] if successors else None,
         valid_to=None if valid_to is None or not successors else parse_instant(valid_to),
     )
@@ -248,7 +254,7 @@ def _with_state_of(ready: Ready, record: Record) -> Ready:
 # --- OMS -------------------------------------------------------------------------------------------------------------
 
 
-def ready_grain(
+def prepare_grain(
     context: Context,
     access: Access,
     delivery: bytes,
@@ -256,53 +262,57 @@ def ready_grain(
     tenant: str,
     now: Instant,
     adoption: Adoption | None = None,
-) -> Ready:
+) -> PreparedItem:
     """Return a grain, or the document that it is the view of, ready to be written."""
     opened = open_grain_input(context, delivery)
     inner = oms.unwrap(opened.grain)
     if inner is not None:
-        ready = _or_none(
-            lambda: _original_of_grain(context, access, opened, inner, tenant, now, adoption)
+        ready = _try_or_none(
+            lambda: _prepare_original_of_grain(
+                context, access, opened, inner, tenant, now, adoption
+            )
         )
         if ready is not None and index == DEFAULT:
-            return replace(ready, known_as=opened.grain.address)
+            return replace(ready, name_in_form=opened.grain.address)
         if ready is not None:
             ready = _with_index(ready, index)
-            return replace(ready, known_as=opened.grain.address, successor=index.superseded_by)
-    return _grain(context, access, opened, tenant, index)
+            return replace(ready, name_in_form=opened.grain.address, successor=index.superseded_by)
+    return _create_grain_item(context, access, opened, tenant, index)
 
 
 def put_grain(
-    context: Context, access: Access, given: GrainInput, *, owner: str | None = None
+    context: Context, access: Access, content: GrainInput, *, owner: str | None = None
 ) -> grains.GrainResult:
     """Add a grain, or the document that it is the view of, which is then known by this address too.
 
     The same grain again is no news, unless it was forgotten: then it is there again. Refuses what would replace another
     (use `supersede`).
     """
-    if _may_hold_another(given):
+    if _may_carry_document(content):
         tenant, now = grains.resolve_tenant(access, owner), context.clock()
-        ready = ready_grain(
-            context, access, open_grain_input(context, given).delivery, DEFAULT, tenant, now
+        ready = prepare_grain(
+            context, access, open_grain_input(context, content).delivery, DEFAULT, tenant, now
         )
         if not port_of(ready.standard).has_own_fields:
             return context.engine.write(
                 tenant, lambda unit: _put_original(access, unit, ready, now)
             )
-    return grains.put(context, access, given, owner=owner)
+    return grains.put(context, access, content, owner=owner)
 
 
-def _may_hold_another(given: object) -> bool:
-    if isinstance(given, bytes):
-        return NATIVE_KEY.encode() in given
-    return isinstance(given, Mapping) and NATIVE_KEY in str(given.get("context", ""))
+def _may_carry_document(value: object) -> bool:
+    if isinstance(value, bytes):
+        return NATIVE_KEY.encode() in value
+    return isinstance(value, Mapping) and NATIVE_KEY in str(value.get("context", ""))
 
 
-def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> grains.GrainResult:
-    address = ready.known_as
-    known = unit.filter_known_names([(ready.standard, ready.name)])
-    outcome = ready.write(unit, None, now, News(name=not known))
-    version = version_of(unit, ready)
+def _put_original(
+    access: Access, unit: Unit, ready: PreparedItem, now: Instant
+) -> grains.GrainResult:
+    address = ready.name_in_form
+    known_names = unit.filter_known_names([(ready.standard, ready.name)])
+    outcome = ready.write(unit, None, now, NewParts(is_new_name=not known_names))
+    version = find_written_version(unit, ready)
     if version is not None:
         unit.add_view_name(version, oms.STANDARD, address)
     result: Final = (
@@ -314,54 +324,54 @@ def _put_original(access: Access, unit: Unit, ready: Ready, now: Instant) -> gra
     return grains.GrainResult(address=address, result=result)
 
 
-def version_of(unit: Unit, ready: Ready) -> Version | None:
+def find_written_version(unit: Unit, ready: PreparedItem) -> Version | None:
     """The version that a memory was written as, or was there as."""
     version = unit.find_by_name(ready.standard, ready.name)
     if version is None or ready.native is None or version.document.native == ready.native:
         return version
     return next(
         (
-            each
-            for each in unit.iterate_history(version.memory_id)
-            if each.document.native == ready.native
+            earlier
+            for earlier in unit.iterate_history(version.memory_id)
+            if earlier.document.native == ready.native
         ),
         None,
     )
 
 
-def _grain(
+def _create_grain_item(
     context: Context,
     access: Access,
     opened: OpenedGrain,
     tenant: str,
     index: IndexState = DEFAULT,
-    kept: Bounds | None = None,
-) -> Ready:
+    bounds: Bounds | None = None,
+) -> PreparedItem:
     grain, new = opened.grain, admit(context, access, opened, tenant, is_from_file=True)
-    new = _tightened(context, new, kept)
+    new = _tighten(context, new, bounds)
 
-    def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
-        known = None if new_here.name else unit.find_by_name(oms.STANDARD, grain.address)
-        if known is not None and not known.state.is_forgotten:
+    def write(unit: Unit, prior: Version | None, now: Instant, new_here: NewParts) -> Outcome:
+        stored = None if new_here.is_new_name else unit.find_by_name(oms.STANDARD, grain.address)
+        if stored is not None and not stored.state.is_forgotten:
             return "known"
         version = grains.append_grain(context, unit, new, now, prior=prior)
         unit.announce("created", version, now=now)
         return "created"
 
-    return Ready(
+    return PreparedItem(
         tenant=tenant,
         standard=oms.STANDARD,
         name=grain.address,
-        known=ancestry.known_of(context, new),
+        names=ancestry.collect_names(context, new),
         predecessors=tuple(
             dict.fromkeys(
                 (
-                    *ancestry.superseded_by_grain(grain.fields),
+                    *ancestry.list_predecessors_of_grain(grain.fields),
                     *ancestry.with_standards(index.supersedes),
                 )
             )
         ),
-        known_as=grain.address,
+        name_in_form=grain.address,
         write=write,
         fields=grain.fields,
         signer=opened.signer,
@@ -370,7 +380,7 @@ def _grain(
     )
 
 
-def _original_of_grain(
+def _prepare_original_of_grain(
     context: Context,
     access: Access,
     opened: OpenedGrain,
@@ -378,10 +388,10 @@ def _original_of_grain(
     tenant: str,
     now: Instant,
     adoption: Adoption | None,
-) -> Ready | None:
+) -> PreparedItem | None:
     grain = opened.grain
     # A record names its owner itself, and is compared as it came.
-    mine = inner if adoption is None or ump.owns(inner) else adoption.document(inner)
+    mine = inner if adoption is None or ump.owns(inner) else adoption.adopt_document(inner)
     moved = None if adoption is None else mine
     original = original_in(
         grain, opened.delivery, inner, tenant, moved=moved, ump_version=context.ump_version
@@ -389,7 +399,7 @@ def _original_of_grain(
     if original is None:
         return None
     space = grains.space_of(grain.namespace)
-    ready = _ready_document(context, access, inner, tenant, space, now, original.bounds, adoption)
+    ready = _prepare_document(context, access, inner, tenant, space, now, original.bounds, adoption)
     if ready.tenant != tenant:
         return None
     ready = replace(ready, alias=find_embedding_address(context, mine, tenant))
@@ -397,13 +407,13 @@ def _original_of_grain(
         return ready
     # The grain itself may be here, brought by somebody who did not adopt it.
     name = (oms.STANDARD, grain.address)
-    return replace(ready, elsewhere=name, predecessors=(*ready.predecessors, name))
+    return replace(ready, name_in_file=name, predecessors=(*ready.predecessors, name))
 
 
 # --- OAMS ------------------------------------------------------------------------------------------------------------
 
 
-def ready_memory(
+def prepare_memory(
     context: Context,
     access: Access,
     memory: dict[str, Any],
@@ -412,131 +422,151 @@ def ready_memory(
     adoption: Adoption | None = None,
     *,
     is_checked: bool = False,
-) -> Ready:
+) -> PreparedItem:
     """Return an OAMS memory that has its place, or the document that it is the view of, ready to be written.
 
     `is_checked` says that it was checked by the rules of OAMS already.
     """
-    given = memories.accept(context, access, memory, raw=raw, complete=True, is_checked=is_checked)
-    if NATIVE_KEY not in metadata_of(given.memory):
-        return _memory(context, given)
-    inner = oams.unwrap(given.memory)
+    accepted = memories.accept(
+        context, access, memory, raw=raw, complete=True, is_checked=is_checked
+    )
+    if NATIVE_KEY not in metadata_of(accepted.memory):
+        return _create_memory_item(context, accepted)
+    inner = oams.unwrap(accepted.memory)
     if inner is not None:
-        original = _or_none(
-            lambda: _original_of_memory(context, access, given, inner, now, adoption)
+        original = _try_or_none(
+            lambda: _prepare_original_of_memory(context, access, accepted, inner, now, adoption)
         )
         if original is not None:
             return original
     if adoption is not None:
-        adopted = adoption.memory(memory)
-        given = (
-            given if adopted == memory else memories.accept(context, access, adopted, complete=True)
+        adopted = adoption.adopt_memory(memory)
+        accepted = (
+            accepted
+            if adopted == memory
+            else memories.accept(context, access, adopted, complete=True)
         )
-    return _memory(context, given)
+    return _create_memory_item(context, accepted)
 
 
-def _memory(context: Context, given: memories.AcceptedMemory) -> Ready:
-    def write(unit: Unit, prior: Version | None, now: Instant, new: News) -> Outcome:
-        if prior is not None and is_stale(prior, given):
+def _create_memory_item(context: Context, accepted: memories.AcceptedMemory) -> PreparedItem:
+    def write(unit: Unit, prior: Version | None, now: Instant, new: NewParts) -> Outcome:
+        if prior is not None and is_stale(prior, accepted):
             return "known"
         result = memories.write_next(
-            context, unit, given, prior, now, is_allowed=new.may_follow
+            context, unit, accepted, prior, now, is_allowed=new.may_follow
         ).result
         return "known" if result == "unchanged" else "created" if result == "created" else "updated"
 
-    return Ready(
-        tenant=given.location.tenant,
+    return PreparedItem(
+        tenant=accepted.location.tenant,
         standard=oams.STANDARD,
-        name=given.new.document.name,
-        known=ancestry.known_of(context, given.new),
-        known_as=given.memory["key"],
+        name=accepted.new.document.name,
+        names=ancestry.collect_names(context, accepted.new),
+        name_in_form=accepted.memory["key"],
         write=write,
-        given=given,
-        warnings=given.warnings,
+        accepted_memory=accepted,
+        warnings=accepted.warnings,
     )
 
 
-def foreseen(
-    context: Context, snapshot: Snapshot, ready: Ready, heads: memories.HeadLookup, now: Instant
-) -> Ready:
+def precompute(
+    context: Context,
+    snapshot: Snapshot,
+    ready: PreparedItem,
+    heads: memories.HeadLookup,
+    now: Instant,
+) -> PreparedItem:
     """A memory with what it comes to if what is there now still is when the writer's turn comes."""
-    if ready.accepted is not None:
-        return _foreseen_record(context, snapshot, ready, ready.accepted, now)
-    if ready.given is None and ready.native is None:
-        known = snapshot.find_by_name(ready.standard, ready.name)
+    if ready.accepted_record is not None:
+        return _precompute_record(context, snapshot, ready, ready.accepted_record, now)
+    if ready.accepted_memory is None and ready.native is None:
+        stored = snapshot.find_by_name(ready.standard, ready.name)
         return (
             ready
-            if known is None or known.state.is_forgotten
-            else replace(ready, settled=(known.memory_id, "known"))
+            if stored is None or stored.state.is_forgotten
+            else replace(ready, settled=(stored.memory_id, "known"))
         )
-    given = ready.given
-    prior = None if given is None else heads.head_of(given)
-    if given is None or prior is None or is_stale(prior, given):
+    accepted = ready.accepted_memory
+    prior = None if accepted is None else heads.head_of(accepted)
+    if accepted is None or prior is None or is_stale(prior, accepted):
         return ready
     try:
-        given = memories.prepare_next(context, snapshot, given, prior, now)
+        accepted = memories.prepare_next(context, snapshot, accepted, prior, now)
     except MemorandaError:
         # Refused when it is written, if it still is to be.
         return ready
-    foreseen = _memory(context, given)
-    is_settled = given.prepared is not None and given.prepared[1] is None and given.bearer is None
+    foreseen = _create_memory_item(context, accepted)
+    is_settled = (
+        accepted.prepared is not None and accepted.prepared[1] is None and accepted.bearer is None
+    )
     return replace(foreseen, settled=(prior.memory_id, "known")) if is_settled else foreseen
 
 
-def _foreseen_record(
-    context: Context, snapshot: Snapshot, ready: Ready, accepted: remember.Accepted, now: Instant
-) -> Ready:
+def _precompute_record(
+    context: Context,
+    snapshot: Snapshot,
+    ready: PreparedItem,
+    accepted: remember.Accepted,
+    now: Instant,
+) -> PreparedItem:
     try:
         if accepted.is_own:
-            known = remember.find_repeated(context, snapshot, accepted, now)
-            return ready if known is None else replace(ready, settled=(known.memory_id, "merged"))
+            stored = remember.find_repeated(context, snapshot, accepted, now)
+            return ready if stored is None else replace(ready, settled=(stored.memory_id, "merged"))
         merged = remember.prepare_merge(context, snapshot, accepted, now)
     except MemorandaError:
         # Refused when it is written, if it still is to be.
         return ready
     return (
-        ready if merged is None else replace(ready, write=_record(context, accepted, merged).write)
+        ready
+        if merged is None
+        else replace(ready, write=_create_record_item(context, accepted, merged).write)
     )
 
 
-def is_stale(prior: Version, given: memories.AcceptedMemory) -> bool:
+def is_stale(prior: Version, accepted: memories.AcceptedMemory) -> bool:
     """Bringing an old bundle in again must not undo what happened since, whichever standard did it."""
-    return parse_instant(given.memory["updated_at"]) < prior.state.updated
+    return parse_instant(accepted.memory["updated_at"]) < prior.state.updated
 
 
-def _original_of_memory(
+def _prepare_original_of_memory(
     context: Context,
     access: Access,
-    given: memories.AcceptedMemory,
+    accepted: memories.AcceptedMemory,
     inner: Document,
     now: Instant,
     adoption: Adoption | None,
-) -> Ready | None:
-    place, memory = given.location, given.memory
-    own = project_document(context, inner, place.tenant, place.space)
+) -> PreparedItem | None:
+    location, memory = accepted.location, accepted.memory
+    own = project_document(context, inner, location.tenant, location.space)
     # A memory that has a key, a creation or a source of its own keeps them, with the document inside.
-    for kept in (
+    for bounds in (
         None,
-        bounds_of_view(oams.project(memory, place.tenant, place.space, user=place.user), own),
+        bounds_of_view(
+            oams.project(memory, location.tenant, location.space, user=location.user), own
+        ),
     ):
         if (
             oams.from_projection(
-                own if kept is None else apply_bounds(own, kept), inner, namespace=place.namespace
+                own if bounds is None else apply_bounds(own, bounds),
+                inner,
+                namespace=location.namespace,
             )
             == memory
         ):
-            ready = _ready_document(
-                context, access, inner, place.tenant, place.space, now, kept, adoption
+            ready = _prepare_document(
+                context, access, inner, location.tenant, location.space, now, bounds, adoption
             )
-            is_here = (ready.tenant, own.scope.space) == (place.tenant, place.space)
-            return replace(ready, known_as=memory["key"]) if is_here else None
+            is_here = (ready.tenant, own.scope.space) == (location.tenant, location.space)
+            return replace(ready, name_in_form=memory["key"]) if is_here else None
     return None
 
 
 # --- originals of any standard ---------------------------------------------------------------------------------------
 
 
-def _or_none(make: Callable[[], Ready | None]) -> Ready | None:
+def _try_or_none(make: Callable[[], PreparedItem | None]) -> PreparedItem | None:
     """What cannot be taken in as an original is only what it says itself."""
     try:
         return make()
@@ -544,34 +574,36 @@ def _or_none(make: Callable[[], Ready | None]) -> Ready | None:
         return None
 
 
-def _tightened(context: Context, new: NewVersion, kept: Bounds | None) -> NewVersion:
-    if kept is None or kept == UNBOUND:
+def _tighten(context: Context, new: NewVersion, bounds: Bounds | None) -> NewVersion:
+    if bounds is None or bounds == UNBOUND:
         return new
     # Who wrote it is who brings it here, whomever the store it comes from had verified.
-    told = new.projection.bounds or UNBOUND
-    return with_bounds(context, new, replace(kept, writer=told.writer))
+    stated = new.projection.bounds or UNBOUND
+    return with_bounds(context, new, replace(bounds, writer=stated.writer))
 
 
-def _ready_document(
+def _prepare_document(
     context: Context,
     access: Access,
     inner: Document,
     tenant: str,
     space: str,
     now: Instant,
-    kept: Bounds | None,
+    bounds: Bounds | None,
     adoption: Adoption | None,
-) -> Ready:
+) -> PreparedItem:
     """Return a document that travelled inside another, as if it had come by itself, bound to `kept`.
 
     Raises MemorandaError.
     """
-    prepare_inside = _PREPARED_BY.get(inner.standard, _ready_by_port)
-    place = _Inside(document=inner, tenant=tenant, space=space, bounds=kept, adoption=adoption)
-    return prepare_inside(context, access, place, now)
+    prepare_inside = _PREPARERS.get(inner.standard, _prepare_by_port)
+    carried = _CarriedDocument(
+        document=inner, tenant=tenant, space=space, bounds=bounds, adoption=adoption
+    )
+    return prepare_inside(context, access, carried, now)
 
 
-class _Inside(msgspec.Struct, frozen=True, kw_only=True):
+class _CarriedDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A document that travelled inside another, and where it belongs."""
 
     document: Document
@@ -584,10 +616,14 @@ class _Inside(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def adopted(self) -> Document:
         """The document as the importer's own, if that is wanted."""
-        return self.document if self.adoption is None else self.adoption.document(self.document)
+        return (
+            self.document if self.adoption is None else self.adoption.adopt_document(self.document)
+        )
 
 
-def _record_inside(context: Context, access: Access, inside: _Inside, now: Instant) -> Ready:
+def _prepare_carried_record(
+    context: Context, access: Access, inside: _CarriedDocument, now: Instant
+) -> PreparedItem:
     mine = inside.adopted
     accepted = remember.accept(context, access, parse(mine.native), now)
     if ump.document_of(accepted.record) != mine:
@@ -596,71 +632,83 @@ def _record_inside(context: Context, access: Access, inside: _Inside, now: Insta
     record = load_record(inside.document.native)
     within = ump.unwrap(record)
     if within is not None and read_carried_bounds(record) is not None:
-        original = _or_none(
-            lambda: _original_of_record(context, access, record, within, now, inside.adoption)
+        original = _try_or_none(
+            lambda: _prepare_original_of_record(
+                context, access, record, within, now, inside.adoption
+            )
         )
         if original is not None:
             return original
-    return _record(context, replace(accepted, new=_tightened(context, accepted.new, inside.bounds)))
+    return _create_record_item(
+        context, replace(accepted, new=_tighten(context, accepted.new, inside.bounds))
+    )
 
 
-def _grain_inside(context: Context, access: Access, inside: _Inside, _: Instant) -> Ready:
+def _prepare_carried_grain(
+    context: Context, access: Access, inside: _CarriedDocument, _: Instant
+) -> PreparedItem:
     inner = inside.document
     opened = open_grain_input(context, inner.native)
     if (opened.grain.address, opened.delivery) != (inner.name, inner.native):
         raise InvalidInput("not the grain that it is named after")
-    return _grain(context, access, opened, inside.tenant, kept=inside.bounds)
+    return _create_grain_item(context, access, opened, inside.tenant, bounds=inside.bounds)
 
 
-def _memory_inside(context: Context, access: Access, inside: _Inside, _: Instant) -> Ready:
+def _prepare_carried_memory(
+    context: Context, access: Access, inside: _CarriedDocument, _: Instant
+) -> PreparedItem:
     inner = inside.adopted
     memory = parse(inner.native, max_bytes=MAX_NATIVE_BYTES)
-    given = memories.accept(context, access, memory, raw=inner.native, complete=True)
+    accepted = memories.accept(context, access, memory, raw=inner.native, complete=True)
     if (
-        given.new.document.native != inner.native
-        or oams.with_portable_name(inner, given.memory) != inner
+        accepted.new.document.native != inner.native
+        or oams.with_portable_name(inner, accepted.memory) != inner
     ):
         raise InvalidInput("not the memory that it is named after")
-    given = replace(given, new=_tightened(context, given.new, inside.bounds))
-    place, key = given.location, given.memory["key"]
-    name = memories.stored_name(context, place, key)
+    accepted = replace(accepted, new=_tighten(context, accepted.new, inside.bounds))
+    location, key = accepted.location, accepted.memory["key"]
+    name = memories.stored_name(context, location, key)
 
-    def write(unit: Unit, prior: Version | None, now: Instant, _: News) -> Outcome:
-        known = unit.find_by_name(oams.STANDARD, name) or memories.find_head(
-            context, unit, place, key, or_retracted=True
+    def write(unit: Unit, prior: Version | None, now: Instant, _: NewParts) -> Outcome:
+        stored = unit.find_by_name(oams.STANDARD, name) or memories.find_head(
+            context, unit, location, key, or_retracted=True
         )
-        if known is not None and known.state.is_forgotten:
-            known = None
-        if known is not None:
+        if stored is not None and stored.state.is_forgotten:
+            stored = None
+        if stored is not None:
             if any(
-                each.document.native == inner.native
-                for each in unit.iterate_history(known.memory_id)
+                version.document.native == inner.native
+                for version in unit.iterate_history(stored.memory_id)
             ):
                 return "known"
-            if same_content(oams_views.render(context, unit, known, place).memory, given.memory):
+            if same_content(
+                oams_views.render(context, unit, stored, location).memory, accepted.memory
+            ):
                 # The head, as it leaves without its history.
                 return "known"
-            if prior is None and is_stale(known, given):
+            if prior is None and is_stale(stored, accepted):
                 return "known"
-        head = known or prior
+        head = stored or prior
         if head is not None and prior is None:
             check_supersession(unit, head, {}, now=now)
-        memories.refuse_earlier_expiry(given, head)
-        memories.append_memory(context, unit, given.new, head, now, closes=prior is None)
+        memories.refuse_earlier_expiry(accepted, head)
+        memories.append_memory(context, unit, accepted.new, head, now, closes=prior is None)
         return "created" if head is None or prior is not None else "updated"
 
-    return Ready(
-        tenant=place.tenant,
+    return PreparedItem(
+        tenant=location.tenant,
         standard=oams.STANDARD,
         name=name,
-        known=ancestry.known_of(context, given.new),
+        names=ancestry.collect_names(context, accepted.new),
         write=write,
         native=inner.native,
-        written=parse_instant(given.memory["updated_at"]),
+        written_at=parse_instant(accepted.memory["updated_at"]),
     )
 
 
-def _ready_by_port(context: Context, access: Access, inside: _Inside, _: Instant) -> Ready:
+def _prepare_by_port(
+    context: Context, access: Access, inside: _CarriedDocument, _: Instant
+) -> PreparedItem:
     """Return a document of a standard whose verbs have no rules of their own for an import, as its port checks it."""
     inner, tenant, space = inside.document, inside.tenant, inside.space
     port_of(inner.standard).check(inner)
@@ -669,11 +717,11 @@ def _ready_by_port(context: Context, access: Access, inside: _Inside, _: Instant
         {"owner": tenant, "visibility": projection.scope.visibility, "project": space or None}
     )
     refuse_secrets(context, {"content": projection.text, "tags": list(projection.tags)})
-    new = _tightened(context, prepare(context, inner, projection), inside.bounds)
+    new = _tighten(context, prepare(context, inner, projection), inside.bounds)
 
-    def write(unit: Unit, prior: Version | None, now: Instant, new_here: News) -> Outcome:
-        known = None if new_here.name else unit.find_by_name(inner.standard, inner.name)
-        if known is not None and not known.state.is_forgotten:
+    def write(unit: Unit, prior: Version | None, now: Instant, new_here: NewParts) -> Outcome:
+        stored = None if new_here.is_new_name else unit.find_by_name(inner.standard, inner.name)
+        if stored is not None and not stored.state.is_forgotten:
             return "known"
         version = (
             new.append(unit, now=now)
@@ -683,18 +731,20 @@ def _ready_by_port(context: Context, access: Access, inside: _Inside, _: Instant
         unit.announce("created", version, now=now)
         return "created"
 
-    return Ready(
+    return PreparedItem(
         tenant=tenant,
         standard=inner.standard,
         name=inner.name,
-        known=ancestry.known_of(context, new),
+        names=ancestry.collect_names(context, new),
         write=write,
     )
 
 
 # Standards whose verbs merge, supersede or check what is imported; their rules hold for an import too.
-_PREPARED_BY: Final[Mapping[str, Callable[[Context, Access, _Inside, Instant], Ready]]] = {
-    ump.STANDARD: _record_inside,
-    oms.STANDARD: _grain_inside,
-    oams.STANDARD: _memory_inside,
+_PREPARERS: Final[
+    Mapping[str, Callable[[Context, Access, _CarriedDocument, Instant], PreparedItem]]
+] = {
+    ump.STANDARD: _prepare_carried_record,
+    oms.STANDARD: _prepare_carried_grain,
+    oams.STANDARD: _prepare_carried_memory,
 }

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from memoranda.errors import CrossNamespace, InvalidInput, NamespaceNotFound
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.retrieval.analysis import asked as asked_words
-from memoranda.retrieval.analysis import exact_in, words
-from memoranda.retrieval.weights import K1, LEG_COUNT, WINDOW_B, WORDS_ONLY, B
+from memoranda.retrieval.analysis import exact_terms, keywords
+from memoranda.retrieval.analysis import query_words as asked_words
+from memoranda.retrieval.weights import K1, RETRIEVER_COUNT, WINDOW_B, WORDS_ONLY, B
 from memoranda.service.oams.recall import score_of
 from memoranda.standards.oams.jsonl_store import JsonlStore
 from memoranda.standards.oams.memory import Memory, to_response
@@ -80,22 +80,22 @@ def _matches(
     """Return the matching memories, the weight of each query word, and the mean number of words per memory."""
     matches: list[_Match] = []
     names = {str(namespace): str(namespace) for namespace in request.namespaces}
-    holders, exact = [0] * len(terms), exact_in(request.query)
+    holders, exact = [0] * len(terms), exact_terms(request.query)
     total = length = 0
     for memory in store.find_candidates(request):
         text = memory["value"] or memory["key"]
-        stems = words(text)
+        stems = keywords(text)
         total += 1
         length += len(stems)
         counts = tuple(sum(map(stems.count, spellings)) for spellings in terms)
-        if exact.refuses(text):
+        if exact.rejects(text):
             continue
         if any(counts):
             holders = [
                 holder_count + bool(count)
                 for holder_count, count in zip(holders, counts, strict=True)
             ]
-        elif not (takes_all or exact.is_all):
+        elif not (takes_all or exact.is_exclusive):
             continue
         updated = parse_instant(memory["updated_at"])
         matches.append((names[memory["namespace"]], memory["key"], updated, len(stems), counts))
@@ -111,7 +111,7 @@ def _relevance(matches: Sequence[_Match], weights: Sequence[float], mean: float)
     text, window = (_shares(matches, weights, mean, b) for b in (B, WINDOW_B))
     scores = []
     for match, text_share, window_share in zip(matches, text, window, strict=True):
-        topic = WORDS_ONLY.session * (text_share + window_share) / LEG_COUNT
+        topic = WORDS_ONLY.session * (text_share + window_share) / RETRIEVER_COUNT
         length = WORDS_ONLY.length * math.log1p(match[3]) if any(match[4]) else 0.0
         all_words = WORDS_ONLY.every if len(match[4]) > 1 and all(match[4]) else 0.0
         scores.append(

@@ -19,7 +19,7 @@ class Oams(Verbs[Caller]):
     get = Verb(memories.get, "read")
     forget = Verb(memories.forget, "write")
     namespace = Verb(memories.resolve_namespace)
-    namespaces = Verb(exporting.namespaces, "read")
+    namespaces = Verb(exporting.list_namespaces, "read")
     export = Verb(exporting.export_memories, "export")
     export_page = Verb(exporting.export_memories_page, "export")
 

@@ -29,7 +29,13 @@ from memoranda.service.oams.memories import (
     resolve_namespace,
 )
 from memoranda.service.oams.views import Location, TaggedMemory, render_visible
-from memoranda.service.retrieve import PAGE_BYTES, ask, best, reach, walk
+from memoranda.service.retrieve import (
+    PAGE_BYTES,
+    iterate_selected,
+    prepare_queries,
+    restrict_selection,
+    search_visible,
+)
 from memoranda.standards.oams import memory
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import Namespace, owner_hash
@@ -64,9 +70,9 @@ def list_memories(context: Context, access: Access, request: ListRequest) -> Mem
     size, is_more = 0, False
     requested = Selection(space=location.space, tags=request.tags, since=request.since)
     with context.engine.read(location.tenant) as snapshot:
-        selection = reach(context, access, snapshot, requested)
+        selection = restrict_selection(context, access, snapshot, requested)
         require_namespace(snapshot, location)
-        for version, position in walk(
+        for version, position in iterate_selected(
             snapshot, selection, UPDATED, now=now, after=last_position, size=request.limit + 1
         ):
             if (answer := render_visible(context, access, snapshot, version, location)) is None:
@@ -183,16 +189,18 @@ def _recall_namespace(
         until=request.until,
         in_force=True,
     )
-    retrievers = ask(context, KeywordQuery(text=request.query))
+    retrievers = prepare_queries(context, KeywordQuery(text=request.query))
     with context.engine.read(location.tenant) as snapshot:
-        selection = reach(context, access, snapshot, requested)
+        selection = restrict_selection(context, access, snapshot, requested)
         require_namespace(snapshot, location)
 
         def shows(version: Version) -> TaggedMemory | None:
             return render_visible(context, access, snapshot, version, location)
 
-        results = best(snapshot, selection, retrievers, shows, limit=candidate_limit, now=now)
-    return [(hit.lexical * results.covered, hit.version, hit.shown.memory) for hit in results.hits]
+        results = search_visible(
+            snapshot, selection, retrievers, shows, limit=candidate_limit, now=now
+        )
+    return [(hit.lexical * results.coverage, hit.version, hit.view.memory) for hit in results.hits]
 
 
 def score_of(lexical: float, updated: Instant, now: Instant) -> float:

@@ -16,7 +16,7 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import IsOneOf, KeywordQuery, Selection
-from memoranda.retrieval.analysis import sought
+from memoranda.retrieval.analysis import query_terms
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.oms import grains
@@ -24,12 +24,12 @@ from memoranda.service.oms import views as grain_views
 from memoranda.service.oms.views import StoredGrain
 from memoranda.service.retrieve import (
     PAGE_BYTES,
-    Found,
-    Hit,
-    ask,
-    best,
-    reach,
+    SearchHit,
+    SearchResults,
+    prepare_queries,
     read_page,
+    restrict_selection,
+    search_visible,
     sees_everything,
 )
 from memoranda.standards.oms.registry import BY_BYTE
@@ -89,14 +89,14 @@ def find(
             request.type_byte,
             request.limit,
         )
-        words_sought = sought(request.text)
+        words_sought = query_terms(request.text)
         results = tuple(
             ScoredGrain(
-                stored=hit.shown,
+                stored=hit.view,
                 score=round(hit.lexical, _SCORE_DIGITS),
                 matched_fields=(
                     *matched,
-                    *grain_views.matching_fields(hit.shown.grain.fields, words_sought, matched),
+                    *grain_views.matching_fields(hit.view.grain.fields, words_sought, matched),
                 ),
             )
             for hit in results_found.hits
@@ -176,7 +176,7 @@ def search(
 ) -> list[tuple[StoredGrain, float]]:
     """Return grains of any type by keyword search, best first, with their scores (OMS §28.4, Level 3)."""
     results = _search(context, access, text, where, owner, None, limit)
-    return [(hit.shown, round(hit.lexical, _SCORE_DIGITS)) for hit in results.hits]
+    return [(hit.view, round(hit.lexical, _SCORE_DIGITS)) for hit in results.hits]
 
 
 def _search(
@@ -187,13 +187,13 @@ def _search(
     owner: str | None,
     type_byte: int | None,
     limit: int,
-) -> Found[StoredGrain]:
+) -> SearchResults[StoredGrain]:
     """Return the hits of a keyword search that the caller may see."""
     limit = _clamp_limit(limit)
     tenant, visible, now = _restrict(context, access, selection, owner, type_byte)
     # Keyword search returns currently valid memories only, as in every standard.
     visible = replace(visible, at=now)
-    retrievers = ask(context, KeywordQuery(text=text))
+    retrievers = prepare_queries(context, KeywordQuery(text=text))
 
     with context.engine.read(tenant) as snapshot:
 
@@ -204,14 +204,14 @@ def _search(
                 else None
             )
 
-        results = best(snapshot, visible, retrievers, shows, limit=limit, now=now)
+        results = search_visible(snapshot, visible, retrievers, shows, limit=limit, now=now)
     _audit_read(context, access, "search", tenant, selection, min(limit, len(results.hits)), now)
     # After the snapshot is closed: a view that nobody has asked for yet gets its address here, with a write.
     hits = [
-        Hit(hit.version, grain_views.to_stored_grain(context, hit.version), hit.lexical)
+        SearchHit(hit.version, grain_views.to_stored_grain(context, hit.version), hit.lexical)
         for hit in results.hits[:limit]
     ]
-    return Found(hits, results.total if len(results.hits) <= limit else None)
+    return SearchResults(hits, results.total if len(results.hits) <= limit else None)
 
 
 def _clamp_limit(limit: int) -> int:
@@ -236,7 +236,7 @@ def _restrict(
     if sees_everything(access, tenant):
         return tenant, selection, now
     with context.engine.read(tenant) as snapshot:
-        return tenant, reach(context, access, snapshot, selection), now
+        return tenant, restrict_selection(context, access, snapshot, selection), now
 
 
 def _audit_read(

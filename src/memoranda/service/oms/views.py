@@ -13,7 +13,7 @@ import msgspec
 from memoranda.encoding.bases import base64_encode
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import Document, Version
-from memoranda.retrieval.analysis import words
+from memoranda.retrieval.analysis import keywords
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context
@@ -230,7 +230,9 @@ def matching_fields(
     return [
         name
         for name, value in fields.items()
-        if name not in but and (text := collect_text(value)) and not terms.isdisjoint(words(text))
+        if name not in but
+        and (text := collect_text(value))
+        and not terms.isdisjoint(keywords(text))
     ]
 
 

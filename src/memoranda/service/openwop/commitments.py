@@ -35,7 +35,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.views import is_intact, project, run_unless_damaged
 from memoranda.service.openwop import memory, runs
 from memoranda.service.openwop.ref_entries import require_space
-from memoranda.service.retrieve import walk
+from memoranda.service.retrieve import iterate_selected
 from memoranda.standards.openwop import events, mapping
 from memoranda.standards.openwop.events import Event
 from memoranda.standards.port import port_of
@@ -462,7 +462,7 @@ def _visible_versions(
 ) -> Iterator[Version]:
     """Yield the current memories of a space that the caller may see."""
     selection = Selection(space=space, visibilities=access.visibilities(snapshot.tenant))
-    versions = (version for version, _ in walk(snapshot, selection, UPDATED, now=now))
+    versions = (version for version, _ in iterate_selected(snapshot, selection, UPDATED, now=now))
     return filter(_is_original, versions)
 
 
@@ -470,7 +470,7 @@ def _versions_since(
     snapshot: Snapshot, space: str, since: Instant, now: Instant
 ) -> Iterator[Version]:
     """Yield the current memories of a space that were written after an instant."""
-    hits = walk(snapshot, Selection(space=space, since=since), UPDATED, now=now)
+    hits = iterate_selected(snapshot, Selection(space=space, since=since), UPDATED, now=now)
     return filter(_is_original, (version for version, _ in hits))
 
 

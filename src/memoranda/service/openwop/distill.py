@@ -143,7 +143,7 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
     labels = dict.fromkeys(tag for _, entry in sources for tag in entry["tags"] if ":" not in tag)
     run_id = runs.new_run_id()
     tags = (*build_provenance_tags(run_id, ids), *list(labels)[:_LABELS_LIMIT])
-    draft = context.secrets.redacted(Draft(content=text, tags=tags), None)
+    draft = context.secrets.redact_draft(Draft(content=text, tags=tags), None)
     # The new entry is as old as its newest source.
     created = max(parse_instant(entry["createdAt"]) for _, entry in sources)
     new = memory.prepare(context, tenant, space, draft, created)
@@ -470,7 +470,7 @@ def _distill_notes(
         tokens = count(note.text)
         if tokens_read + tokens <= reading_budget:
             # Redacted before it is summarized, so that the tokens that are counted are those that are written.
-            text = context.secrets.redacted_text(note.text, key, "source")
+            text = context.secrets.redact_text(note.text, key, "source")
             chosen.append(replace(note, text=text))
             tokens_read += tokens
     if notes and not chosen:
@@ -486,7 +486,7 @@ def _distill_notes(
         summary_text, smallest_tokens = summary.text, summary.smallest_tokens
     ordered = sorted(chosen, key=lambda note: (note.at, note.name))
     archive = _render_archive(request.ref, budget, ordered, summary_text)
-    content = context.secrets.redacted_text(archive, key, "archive")
+    content = context.secrets.redact_text(archive, key, "archive")
     tokens_used = tokens_read + count(content)
     if tokens_used > budget or (chosen and not summary_text):
         minimum = max(tokens_used, tokens_read + head_tokens + smallest_tokens)

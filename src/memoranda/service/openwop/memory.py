@@ -35,7 +35,7 @@ from memoranda.model.memory import (
     is_true_at,
 )
 from memoranda.model.selection import UPDATED, KeywordQuery, Selection, VisibleToRun
-from memoranda.retrieval.analysis import sought, words
+from memoranda.retrieval.analysis import keywords, query_terms
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
 from memoranda.service.core.authorship import refuse_peer_without_author
@@ -50,7 +50,13 @@ from memoranda.service.oams.views import Location, to_memory
 from memoranda.service.oms.views import is_visible
 from memoranda.service.openwop import runs
 from memoranda.service.openwop.runs import Run
-from memoranda.service.retrieve import PAGE_BYTES, asked_for, best, reach, walk
+from memoranda.service.retrieve import (
+    PAGE_BYTES,
+    iterate_selected,
+    restrict_selection,
+    search_visible,
+    with_phrase_reader,
+)
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import TAGS_KEY, Memory, Unchecked, check_key
@@ -154,13 +160,12 @@ def put_entry(
     space = _check_writable(access, ref, (draft,), now)
     run_key = None if run_id is None else (tenant, run_id)
     if run_key is not None and any(
-        context.secrets.holds(name, run_key) for name in (ref, entry_id or "")
+        context.secrets.contains_secret(name, run_key) for name in (ref, entry_id or "")
     ):
         raise InvalidInput("memoryRef or id: holds a secret of the run")
-    clean = context.secrets.redacted(draft, run_key)
+    clean = context.secrets.redact_draft(draft, run_key)
     clean_node, clean_agent = (
-        name and context.secrets.redacted_text(name, run_key, "node")
-        for name in (node_id, agent_id)
+        name and context.secrets.redact_text(name, run_key, "node") for name in (node_id, agent_id)
     )
     write = _prepare_write(context, access, space, clean, entry_id, now)
 
@@ -265,7 +270,7 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
     tenant, now = access.default_tenant, context.clock()
     space = _check_writable(access, ref, drafts, now)
     prepared = [
-        prepare(context, tenant, space, context.secrets.redacted(draft, None), now)
+        prepare(context, tenant, space, context.secrets.redact_draft(draft, None), now)
         for draft in drafts
     ]
 
@@ -453,7 +458,9 @@ def _current_versions(
     if options.tag is not None and not selection.tags:
         # The index does not know the tag, so most of a page may be skipped.
         page_size = max(page_size, _SCAN_LIMIT)
-    for version, (updated, _) in walk(snapshot, selection, UPDATED, now=now, size=page_size):
+    for version, (updated, _) in iterate_selected(
+        snapshot, selection, UPDATED, now=now, size=page_size
+    ):
         yield version, Instant(updated)
 
 
@@ -470,7 +477,7 @@ def _selection(
     if options.tag is not None and _is_indexed(options.tag):
         tags = (options.tag.lower(),)
     tests = () if run is None else (VisibleToRun(run_id=run.run_id, version_seq=run.version_seq),)
-    return reach(
+    return restrict_selection(
         context, access, snapshot, Selection(space=space, tags=tags, tests=tests, in_force=True)
     )
 
@@ -495,11 +502,13 @@ def _rank(
     """Return the versions that match the query, best first."""
     assert options.query is not None
     retrievers = context.semantic_search.create_retriever_queries(
-        asked_for(context, KeywordQuery(text=options.query))
+        with_phrase_reader(context, KeywordQuery(text=options.query))
     )
     selection = _selection(context, access, snapshot, space, options, run)
     limit = _RANKED_FACTOR * options.limit
-    ranking = best(snapshot, selection, retrievers, lambda version: version, limit=limit, now=now)
+    ranking = search_visible(
+        snapshot, selection, retrievers, lambda version: version, limit=limit, now=now
+    )
     versions = [hit.version for hit in ranking.hits]
     if run is None:
         return versions
@@ -510,11 +519,11 @@ def _merge_ended(
     context: Context, snapshot: Snapshot, space: str, query: str, ranked: list[Version], run: Run
 ) -> list[Version]:
     """Insert the versions that the run still sees, and no index holds, by the number of query words that they share."""
-    query_words = sought(query)
+    query_words = query_terms(query)
 
     def count_shared(version: Version) -> int:
         projection = run_unless_damaged(version, lambda: project(context, version))
-        return 0 if projection is None else len(query_words.intersection(words(projection.text)))
+        return 0 if projection is None else len(query_words.intersection(keywords(projection.text)))
 
     counted = (
         (count_shared(version), version) for version, _ in _ended_since(snapshot, space, run)

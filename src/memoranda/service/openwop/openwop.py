@@ -29,7 +29,7 @@ from memoranda.service.openwop import proposals as suggestions
 from memoranda.service.openwop import runs as run_log
 from memoranda.service.openwop import schedule as timetable
 from memoranda.service.openwop.runs import Run
-from memoranda.service.retrieve import reach, walk
+from memoranda.service.retrieve import iterate_selected, restrict_selection
 from memoranda.standards.openwop import capabilities, inventory
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, MAX_TAG_CHARS, Entry, ListOptions
 from memoranda.standards.openwop.events import MEMORY_TYPES, PROPOSAL_KINDS, Event
@@ -122,8 +122,8 @@ def emit(
     if type in RECORDED:
         raise InvalidInput(f"type: only Memoranda itself writes {type} events; choose another type")
     now, key = context.clock(), (access.default_tenant, run_id)
-    clean_payload = context.secrets.redacted_value(payload, key)
-    clean_node_id = context.secrets.redacted_value(node_id, key)
+    clean_payload = context.secrets.redact_value(payload, key)
+    clean_node_id = context.secrets.redact_value(node_id, key)
 
     def work(unit: Unit) -> Event:
         run_log.load_writing(context, unit, run_id)
@@ -148,8 +148,8 @@ def finish_run(
     if status not in run_log.TERMINAL:
         raise InvalidInput(f"status must be one of {', '.join(sorted(run_log.TERMINAL))}")
     now, key, secrets = context.clock(), (access.default_tenant, run_id), context.secrets
-    clean_variables = secrets.redacted_value(variables, key)
-    clean_error = secrets.redacted_value(error, key)
+    clean_variables = secrets.redact_value(variables, key)
+    clean_error = secrets.redact_value(error, key)
 
     def work(unit: Unit) -> Run:
         run = run_log.load_writing(context, unit, run_id)
@@ -320,7 +320,9 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
     with context.engine.read(tenant) as snapshot:
         matches = [
             version
-            for version, _ in walk(snapshot, reach(context, access, snapshot, selection), now=now)
+            for version, _ in iterate_selected(
+                snapshot, restrict_selection(context, access, snapshot, selection), now=now
+            )
             if tag in project(context, version).tags
             and memory.may_see(context, access, snapshot, version)
         ]

@@ -1,8 +1,10 @@
-"""Reviewable learning (openwop): what an agent would like to learn is proposed, and inert until somebody applies it.
+"""Reviewable learning (openwop): proposals of new skills and habits, which have no effect until somebody applies them.
 
-Proposals are synthesised from recorded runs. Nothing here reads an artifact except to check, show and install it: in
-any state but applied it influences nothing. Applying needs the activation right: a credential that has it (direct), or
-an approval that such a credential gave (approval gate). What is installed is, byte for byte, what was kept.
+Proposals are synthesised from recorded runs, or made by hand. An artifact is only checked, shown and installed here; it
+is never executed. `apply` needs the activation right, or an approval that a credential with that right gave for exactly
+this artifact. The installed bytes are those of the proposal.
+
+The store has three kinds of items: proposals by id, installed artifacts by reference, and approvals by id.
 """
 
 from __future__ import annotations
@@ -30,15 +32,17 @@ if TYPE_CHECKING:
 KIND: Final = "openwop proposal"
 INSTALLED: Final = "openwop artifact"
 APPROVALS: Final = "openwop approval"
-# The verb of an API key or token that lets it activate what an agent learned.
+# The verb that a key or token must have to activate what an agent learned.
 ACTIVATION: Final = "activate"
-# What is looked at for habits.
+# Runs that are searched for habits, the latest.
 RUNS_LIMIT: Final = 5_000
+# Events of a run that are searched.
+_EVENTS_LIMIT: Final = 1_000
 _log = logging.getLogger(__name__)
 
 
 def synthesise_proposals(context: Context, access: Access) -> list[Proposal]:
-    """Look for habits in the recorded runs and propose what they suggest; only what is new."""
+    """Find habits in the recorded runs and propose those that were not proposed before."""
     return retry_on_conflict(lambda: _synthesise(context, access))
 
 
@@ -47,42 +51,43 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
 
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
-        kept, traces = snapshot.load_items(KIND), _traces(snapshot)
-    there = [json_text.parse(value) for value in kept.values()]
-    known = {_fingerprint(each) for each in there}
-    artifacts = [(each["id"], each["kind"], each["artifact"]) for each in there]
+        items, traces = snapshot.load_items(KIND), _load_traces(snapshot)
+    existing = [json_text.parse(data) for data in items.values()]
+    fingerprints = {_fingerprint(proposal) for proposal in existing}
+    artifacts = [(item["id"], item["kind"], item["artifact"]) for item in existing]
     drafts = [
         draft
         for draft in draft_habits(traces, known_artifacts=artifacts)
-        if draft.fingerprint not in known
-        and _fingerprint_of(draft.kind, draft.artifact) not in known
+        if draft.fingerprint not in fingerprints
+        and _fingerprint_artifact(draft.kind, draft.artifact) not in fingerprints
     ]
 
     def work(unit: Unit) -> list[Proposal]:
-        _require_unmoved(unit, kept)
-        # A habit is proposed once, also if what was proposed has been revised since.
-        fresh = [
-            draft
-            for draft in drafts
-            if unit.claim_once(f"habit {draft.kind} {draft.fingerprint}", now=now)
-        ]
-        made = [new for draft in fresh if (new := _propose(unit, draft, now)) is not None]
-        _record(unit, access, "synthesise", now, f"{len(made)} proposals")
+        _require_unchanged(unit, items)
+        created = []
+        for draft in drafts:
+            # The claim outlives changes of the proposal, so that no habit is proposed twice.
+            if unit.claim_once(f"habit {draft.kind} {draft.fingerprint}", now=now):
+                proposal = _propose_draft(unit, draft, now)
+                if proposal is not None:
+                    created.append(proposal)
+        _audit(unit, access, "synthesise", now, f"{len(created)} proposals")
         context.quotas_of(unit).check_bytes(unit)
-        return made
+        return created
 
     return context.engine.write(tenant, work)
 
 
-def _require_unmoved(unit: Unit, kept: Mapping[str, bytes]) -> None:
-    if unit.load_items(KIND) != kept:
+def _require_unchanged(unit: Unit, items: Mapping[str, bytes]) -> None:
+    """Raise Conflict unless the stored proposals are the given ones."""
+    if unit.load_items(KIND) != items:
         raise Conflict("other proposals were made or changed meanwhile; try again")
 
 
-def _propose(unit: Unit, draft: HabitDraft, now: Instant) -> Proposal | None:
-    """A proposal of what was found; None for what would hold a secret or could not be applied."""
+def _propose_draft(unit: Unit, draft: HabitDraft, now: Instant) -> Proposal | None:
+    """Store a habit as a proposal; None if it would contain a secret or could not be applied."""
     try:
-        made = proposals.build_proposal(
+        proposal = proposals.build_proposal(
             id=f"prop_{base32_encode(secrets.token_bytes(15))}",
             kind=draft.kind,
             artifact=dict(draft.artifact),
@@ -93,16 +98,13 @@ def _propose(unit: Unit, draft: HabitDraft, now: Instant) -> Proposal | None:
             rationale=proposals.redact_text(draft.rationale),
             duplicate_of=draft.duplicate_of,
         )
-        proposals.check_safe(made)
+        proposals.check_safe(proposal)
     except InvalidInput as error:
-        # One of them must not keep anyone from the others.
+        # One unusable habit must not hide the others.
         _log.warning("openwop proposals: %s", error)
         return None
-    _keep(unit, made)
-    run_log.host_run(
-        unit, "proposal", now, (proposals.CREATED, proposals.build_created_payload(made))
-    )
-    return made
+    _store_new(unit, proposal, now)
+    return proposal
 
 
 def propose(
@@ -115,12 +117,14 @@ def propose(
     rationale: str | None = None,
     source_run_ids: tuple[str, ...] = (),
 ) -> Proposal:
-    """Propose something by hand."""
-    draft = _ByHand(kind, artifact, title, rationale, source_run_ids)
+    """Propose an artifact by hand. Raises InvalidInput if it is malformed or contains a secret."""
+    draft = _ManualDraft(kind, artifact, title, rationale, source_run_ids)
     return retry_on_conflict(lambda: _propose_by_hand(context, access, draft))
 
 
-class _ByHand(NamedTuple):
+class _ManualDraft(NamedTuple):
+    """The arguments of `propose`."""
+
     kind: str
     artifact: Mapping[str, Any]
     title: str | None
@@ -128,13 +132,14 @@ class _ByHand(NamedTuple):
     source_run_ids: tuple[str, ...]
 
 
-def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Proposal:
+def _propose_by_hand(context: Context, access: Access, draft: _ManualDraft) -> Proposal:
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
-        kept = snapshot.load_items(KIND)
-    said = _fingerprint_of(draft.kind, draft.artifact)
-    there = (json_text.parse(value) for value in kept.values())
-    made = proposals.build_proposal(
+        items = snapshot.load_items(KIND)
+    fingerprint = _fingerprint_artifact(draft.kind, draft.artifact)
+    existing = (json_text.parse(data) for data in items.values())
+    duplicates = (other["id"] for other in existing if _fingerprint(other) == fingerprint)
+    proposal = proposals.build_proposal(
         id=f"prop_{base32_encode(secrets.token_bytes(15))}",
         kind=draft.kind,
         artifact=dict(draft.artifact),
@@ -143,100 +148,103 @@ def _propose_by_hand(context: Context, access: Access, draft: _ByHand) -> Propos
         source_run_ids=draft.source_run_ids,
         title=draft.title,
         rationale=draft.rationale,
-        duplicate_of=next((each["id"] for each in there if _fingerprint(each) == said), None),
+        duplicate_of=next(duplicates, None),
     )
-    proposals.check_safe(made)
+    proposals.check_safe(proposal)
 
     def work(unit: Unit) -> Proposal:
-        _require_unmoved(unit, kept)
-        _keep(unit, made)
-        run_log.host_run(
-            unit, "proposal", now, (proposals.CREATED, proposals.build_created_payload(made))
-        )
-        _record(unit, access, "propose", now, made["id"])
+        _require_unchanged(unit, items)
+        _store_new(unit, proposal, now)
+        _audit(unit, access, "propose", now, proposal["id"])
         context.quotas_of(unit).check_bytes(unit)
-        return made
+        return proposal
 
     return context.engine.write(tenant, work)
+
+
+# --- review --------------------------------------------------------------------------------------------------
 
 
 def listing(
     context: Context, access: Access, *, state: str | None = None, kind: str | None = None
 ) -> list[Proposal]:
-    """The proposals there are, oldest first."""
+    """Return the proposals with a state and a kind, if they are given, oldest first."""
     with context.engine.read(access.default_tenant) as snapshot:
-        found = _all(snapshot)
-    chosen = [
-        each for each in found if state in (None, each["state"]) and kind in (None, each["kind"])
+        items = snapshot.load_items(KIND)
+    matches = [
+        proposal
+        for proposal in map(json_text.parse, items.values())
+        if state in (None, proposal["state"]) and kind in (None, proposal["kind"])
     ]
-    return sorted(chosen, key=lambda each: (parse_instant(each["createdAt"]), each["id"]))
+    return sorted(matches, key=lambda match: (parse_instant(match["createdAt"]), match["id"]))
 
 
 def get(context: Context, access: Access, proposal_id: str) -> Proposal:
-    """One proposal. Raises NotFound."""
+    """Return one proposal. Raises NotFound."""
     with context.engine.read(access.default_tenant) as snapshot:
         return _load(snapshot, proposal_id)
 
 
 def revise(context: Context, access: Access, proposal_id: str, revision: Revision) -> Proposal:
-    """Change its words or its artifact; it stays inert."""
+    """Change the texts or the artifact of a proposal; approvals of the earlier artifact do not hold any more."""
     now = context.clock()
 
     def work(unit: Unit) -> Proposal:
         changed = proposals.revise(_load(unit, proposal_id), revision, now)
         proposals.check_safe(changed)
-        moved = _moved(unit, access, "revise", changed, now)
+        _store_changed(unit, access, "revise", changed, now)
         context.quotas_of(unit).check_bytes(unit)
-        return moved
+        return changed
 
     return context.engine.write(access.default_tenant, work)
 
 
 def reject(context: Context, access: Access, proposal_id: str, *, reason: str = "") -> Proposal:
-    """Decline it; why goes into the audit log."""
+    """Reject a proposal; the reason goes into the audit log."""
     now, reason = context.clock(), proposals.redact_text(reason)
 
     def work(unit: Unit) -> Proposal:
-        return _moved(
-            unit,
-            access,
-            "reject",
-            proposals.mark_rejected(_load(unit, proposal_id), now),
-            now,
-            reason,
-        )
+        changed = proposals.mark_rejected(_load(unit, proposal_id), now)
+        _store_changed(unit, access, "reject", changed, now, reason)
+        return changed
 
     return context.engine.write(access.default_tenant, work)
 
 
 def archive(context: Context, access: Access, proposal_id: str) -> Proposal:
-    """Put it away."""
+    """Archive a proposal."""
     now = context.clock()
 
     def work(unit: Unit) -> Proposal:
-        return _moved(
-            unit, access, "archive", proposals.mark_archived(_load(unit, proposal_id), now), now
-        )
+        changed = proposals.mark_archived(_load(unit, proposal_id), now)
+        _store_changed(unit, access, "archive", changed, now)
+        return changed
 
     return context.engine.write(access.default_tenant, work)
 
 
+# --- activation ----------------------------------------------------------------------------------------------
+
+
 def approve(context: Context, access: Access, proposal_id: str) -> str:
-    """Give the approval that the gate waits for; its id. Only for a credential with the activation right."""
+    """Approve the artifact of a proposal as it is now, so that a caller without the activation right may apply it once.
+
+    Return the id of the approval. The verb itself requires the activation right.
+    """
     now = context.clock()
 
     def work(unit: Unit) -> str:
         current = _load(unit, proposal_id)
         proposals.check_applicable(current)
         approval_id = f"appr_{base32_encode(secrets.token_bytes(15))}"
-        given = {
+        approval = {
             "proposal": proposal_id,
             "artifact": _digest(current),
             "by": access.actor,
             "at": format_instant(now),
         }
-        unit.put_item(APPROVALS, approval_id, json_text.dump(given))
-        _record(unit, access, "approve", now, proposal_id)
+        unit.put_item(APPROVALS, approval_id, json_text.dump(approval))
+        _audit(unit, access, "approve", now, proposal_id)
         return approval_id
 
     return context.engine.write(access.default_tenant, work)
@@ -245,7 +253,10 @@ def approve(context: Context, access: Access, proposal_id: str) -> str:
 def apply(
     context: Context, access: Access, proposal_id: str, *, approval_id: str | None = None
 ) -> Proposal:
-    """Install its artifact: with the activation right, or with an approval of exactly what is kept."""
+    """Install the artifact of a proposal, with the activation right or with an approval of the artifact as it is now.
+
+    Raises ForbiddenScope without either, and an error if the proposal is in no state to be applied.
+    """
     now = context.clock()
     access.require(ACTIVATION if approval_id is None else "derive")
 
@@ -254,133 +265,126 @@ def apply(
         if approval_id is not None:
             _check_approval(unit, approval_id, current)
         proposals.check_applicable(current)
-        installed = f"{current['kind']}:{_digest(current)[:32]}"
-        done = proposals.mark_applied(
-            current, now, installed_ref=installed, approval_id=approval_id
+        installed_ref = f"{current['kind']}:{_digest(current)[:32]}"
+        applied = proposals.mark_applied(
+            current, now, installed_ref=installed_ref, approval_id=approval_id
         )
-        unit.put_item(INSTALLED, installed, proposals.encode_artifact(current))
+        unit.put_item(INSTALLED, installed_ref, proposals.encode_artifact(current))
         if approval_id is not None:
             unit.delete_item(APPROVALS, approval_id)
-        run_log.host_run(
-            unit, "activation", now, (proposals.ACTIVATED, proposals.build_activated_payload(done))
-        )
-        moved = _moved(unit, access, "apply", done, now)
+        fact = (proposals.ACTIVATED, proposals.build_activated_payload(applied))
+        run_log.host_run(unit, "activation", now, fact)
+        _store_changed(unit, access, "apply", applied, now)
         context.quotas_of(unit).check_bytes(unit)
-        return moved
+        return applied
 
     return context.engine.write(access.default_tenant, work)
 
 
 def installed(context: Context, access: Access) -> dict[str, Any]:
-    """The artifacts in force, by their refs: what a host loads. Proposals that are not applied are not among them."""
+    """Return the artifacts that were applied, by reference, for a host to load."""
     with context.engine.read(access.default_tenant) as snapshot:
-        return {
-            ref: json_text.parse(value) for ref, value in snapshot.load_items(INSTALLED).items()
-        }
-
-
-# --- inside --------------------------------------------------------------------------------------------------
+        return {ref: json_text.parse(data) for ref, data in snapshot.load_items(INSTALLED).items()}
 
 
 def _check_approval(unit: Unit, approval_id: str, current: Proposal) -> None:
-    kept = unit.load_item(APPROVALS, approval_id)
-    given = None if kept is None else json_text.parse(kept)
-    if given is None or given["proposal"] != current["id"] or given["artifact"] != _digest(current):
-        # What was revised since was not approved.
+    """Raise ForbiddenScope unless an approval is for the present artifact of a proposal."""
+    data = unit.load_item(APPROVALS, approval_id)
+    approval = {} if data is None else json_text.parse(data)
+    is_same_proposal = approval.get("proposal") == current["id"]
+    if not is_same_proposal or approval["artifact"] != _digest(current):
         raise ForbiddenScope("there is no such approval of this proposal as it is now")
 
 
 def _digest(current: Proposal) -> str:
+    """Return the digest of an artifact's bytes, to which an approval is bound."""
     return hashlib.sha256(proposals.encode_artifact(current)).hexdigest()
 
 
-def _fingerprint(current: Proposal) -> str:
-    return _fingerprint_of(current["kind"], current["artifact"])
+def _fingerprint(proposal: Proposal) -> str:
+    return _fingerprint_artifact(proposal["kind"], proposal["artifact"])
 
 
-def _fingerprint_of(kind: str, artifact: Mapping[str, Any]) -> str:
+def _fingerprint_artifact(kind: str, artifact: Mapping[str, Any]) -> str:
+    """Return a hash that is equal for proposals of the same artifact."""
     return hashlib.sha256(kind.encode() + b"\x00" + json_text.canonical(dict(artifact))).hexdigest()
 
 
-def _traces(snapshot: Snapshot) -> list[RunTrace]:
-    """The recorded runs of hosts, without our own."""
+# --- reading runs --------------------------------------------------------------------------------------------
+
+
+def _load_traces(snapshot: Snapshot) -> list[RunTrace]:
+    """Return the latest runs of hosts with their tool calls, without our own runs and without replays."""
     from memoranda.consolidation.habits.habits import RunTrace
 
-    found = []
-    for kept in snapshot.list_runs(before=None, limit=RUNS_LIMIT):
-        run = run_log.decode_run(kept)
-        # A replay is the same run told again.
+    traces = []
+    for data in snapshot.list_runs(before=None, limit=RUNS_LIMIT):
+        run = run_log.decode_run(data)
         if run.is_replay or run.workflow_id.startswith(run_log.HOST_WORKFLOW):
             continue
-        logged = [
-            json_text.parse(event)
-            for event in snapshot.list_run_events(run.run_id, after=-1, limit=1_000)
-        ]
-        steps = tuple(_steps(logged))
-        corrections = tuple(
-            str(text) for text in run.metadata.get("corrections", ()) if isinstance(text, str)
+        page = snapshot.list_run_events(run.run_id, after=-1, limit=_EVENTS_LIMIT)
+        corrections = run.metadata.get("corrections", ())
+        trace = RunTrace(
+            run_id=run.run_id,
+            workflow=run.workflow_id,
+            at=run.started,
+            steps=tuple(_find_tool_calls([json_text.parse(event) for event in page])),
+            corrections=tuple(str(text) for text in corrections if isinstance(text, str)),
+            owner=run.tenant,
         )
-        found.append(
-            RunTrace(
-                run_id=run.run_id,
-                workflow=run.workflow_id,
-                at=run.started,
-                steps=steps,
-                corrections=corrections,
-                owner=run.tenant,
-            )
-        )
-    return found
+        traces.append(trace)
+    return traces
 
 
-def _steps(logged: list[dict[str, Any]]) -> list[ToolCall]:
+def _find_tool_calls(log: list[dict[str, Any]]) -> list[ToolCall]:
+    """Return the tool calls in a log; hosts name the tool in one of three fields."""
     from memoranda.consolidation.habits.habits import ToolCall
 
-    found = []
-    for event in logged:
+    calls = []
+    for event in log:
         payload = event["payload"]
         tool = payload.get("toolName") or payload.get("toolId") or payload.get("tool")
         if event["type"] == "agent.toolCalled" and isinstance(tool, str):
             names = payload.get("argumentNames")
             arguments = tuple(str(name) for name in names) if isinstance(names, list) else ()
-            found.append(
-                ToolCall(tool=tool, arguments=arguments, ok=payload.get("ok") is not False)
-            )
-    return found
+            is_ok = payload.get("ok") is not False
+            calls.append(ToolCall(tool=tool, arguments=arguments, ok=is_ok))
+    return calls
 
 
-def _all(snapshot: Snapshot) -> list[Proposal]:
-    return [json_text.parse(value) for value in snapshot.load_items(KIND).values()]
+# --- storing -------------------------------------------------------------------------------------------------
 
 
 def _load(snapshot: Snapshot, proposal_id: str) -> Proposal:
-    kept = snapshot.load_item(KIND, proposal_id)
-    if kept is None:
+    """Return a stored proposal. Raises NotFound."""
+    data = snapshot.load_item(KIND, proposal_id)
+    if data is None:
         raise NotFound("no such proposal")
-    found: Proposal = json_text.parse(kept)
-    return found
+    proposal: Proposal = json_text.parse(data)
+    return proposal
 
 
-def _keep(unit: Unit, current: Proposal) -> None:
-    unit.put_item(KIND, current["id"], json_text.dump(current))
+def _store(unit: Unit, proposal: Proposal) -> None:
+    unit.put_item(KIND, proposal["id"], json_text.dump(proposal))
 
 
-def _moved(
-    unit: Unit, access: Access, op: str, changed: Proposal, now: Instant, reason: str = ""
-) -> Proposal:
-    _keep(unit, changed)
-    _record(
-        unit,
-        access,
-        op,
-        now,
-        changed["state"],
-        {"proposal": changed["id"], **({"reason": reason} if reason else {})},
-    )
-    return changed
+def _store_new(unit: Unit, proposal: Proposal, now: Instant) -> None:
+    """Store a new proposal, with a run of our own that logs it."""
+    _store(unit, proposal)
+    fact = (proposals.CREATED, proposals.build_created_payload(proposal))
+    run_log.host_run(unit, "proposal", now, fact)
 
 
-def _record(
+def _store_changed(
+    unit: Unit, access: Access, op: str, proposal: Proposal, now: Instant, reason: str = ""
+) -> None:
+    """Store a changed proposal, with an audit entry."""
+    _store(unit, proposal)
+    meta = {"proposal": proposal["id"], **({"reason": reason} if reason else {})}
+    _audit(unit, access, op, now, proposal["state"], meta)
+
+
+def _audit(
     unit: Unit,
     access: Access,
     op: str,

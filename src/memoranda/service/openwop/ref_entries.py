@@ -29,7 +29,7 @@ from memoranda.service.core.lineage import is_written_by_run, note_restored, res
 from memoranda.service.core.views import is_intact, project, run_unless_damaged
 from memoranda.service.openwop import memory
 from memoranda.service.openwop.runs import UNDO_RECORDS
-from memoranda.service.retrieve import walk
+from memoranda.service.retrieve import iterate_selected
 from memoranda.service.ump.revise import tombstone
 from memoranda.standards.openwop import mapping, refs
 from memoranda.standards.openwop.entry import MAX_TAG_CHARS, Entry, is_archive
@@ -96,7 +96,7 @@ def load_all_entries(
 
 
 def _current_versions(snapshot: Snapshot, space: str, now: Instant) -> Iterator[Version]:
-    hits = walk(snapshot, Selection(space=space, exportable=True), now=now)
+    hits = iterate_selected(snapshot, Selection(space=space, exportable=True), now=now)
     return (version for version, _ in hits if is_intact(version))
 
 

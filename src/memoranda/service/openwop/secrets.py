@@ -1,12 +1,14 @@
-"""Secrets of runs (openwop SR-1): resolved by the host's resolvers, known in process memory only, never stored.
+"""Secrets of runs (openwop SR-1): resolved by the host's resolvers, held in process memory only, never stored.
 
-A run keeps a keyed digest of each (`host.register_secret`), from which nothing can be read: a process that does not
-know them all, because it was started since or is another one, writes nothing for the run until they are registered
+A secret that a run resolves is registered in the vault, unless the platform owns it. Everything that the run writes
+afterwards goes through `redact_draft`, `redact_text` or `redact_value`, which replace the secret by a marker.
+
+The store keeps only a keyed digest of each secret with its run. A process that does not know all secrets of a run,
+because it was started later or is another one, refuses to write for the run (`require`) until they are registered
 again.
 
-A run that resolves a secret has it registered, unless it is the platform's own. From then on nothing that the run
-writes holds it: content and tags go through `redacted`, the one way to the store. Beside that, a policy for every
-write of every standard: what merely looks like a secret is left, reported, or replaced.
+The vault also applies the operator's policy to the writes of all standards: a text that looks like a secret is let
+through, reported, or replaced (`screen`).
 """
 
 from __future__ import annotations
@@ -29,16 +31,18 @@ if TYPE_CHECKING:
     from memoranda.standards.openwop.redaction import Policy, Secrets
 
 Scope = Literal["user", "tenant", "run", "platform"]
-# A resolver that hangs must not hold a run.
+# Seconds that a command may take: a run waits for it.
 COMMAND_SECONDS: Final = 10.0
+# Bytes of a secret in a file or from a command.
 MAX_SECRET_BYTES: Final = 65_536
-# Nothing shorter is taken for a secret.
+# Characters of the shortest text that is screened: shorter ones are too common to be secrets.
 SHORTEST_CHARS: Final = 8
+# Characters of a secret's id.
 _ID_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """A secret's value, and whose it is."""
+    """The value of a secret, and its scope: the kind of owner it has."""
 
     value: str
     scope: Scope
@@ -48,13 +52,15 @@ class Resolved(msgspec.Struct, frozen=True):
 
 
 class Resolver(Protocol):
-    """Where secrets come from."""
+    """A source of secrets."""
 
-    def resolve(self, secret_id: str) -> Resolved | None: ...
+    def resolve(self, secret_id: str) -> Resolved | None:
+        """Return the secret with an id, or None. The id has only letters, digits, dots, hyphens and underscores."""
+        ...
 
 
 class EnvironmentResolver:
-    """Secrets in environment variables: PREFIX and the id in capitals."""
+    """A source of secrets in environment variables, named by a prefix and the id in capitals."""
 
     def __init__(
         self, prefix: str, *, scope: Scope = "platform", environ: Mapping[str, str] | None = None
@@ -69,7 +75,7 @@ class EnvironmentResolver:
 
 
 class FileResolver:
-    """Secrets in files of a folder, one each, named by their id."""
+    """A source of secrets in the files of a folder, each named by the id of its secret."""
 
     def __init__(self, folder: Path, *, scope: Scope = "tenant") -> None:
         self._folder, self._scope = folder, scope
@@ -86,7 +92,7 @@ class FileResolver:
 
 
 class CommandResolver:
-    """Secrets from a command, such as a password manager's: it gets the id as its last argument."""
+    """A source of secrets that runs a command, such as a password manager's, with the id as its last argument."""
 
     def __init__(self, command: Sequence[str] | str, *, scope: Scope = "user") -> None:
         self._command = shlex.split(command) if isinstance(command, str) else list(command)
@@ -96,8 +102,8 @@ class CommandResolver:
         import subprocess
 
         try:
-            # The id was checked: it is no option and no path.
-            done = subprocess.run(  # noqa: S603
+            # `Vault.resolve` checked the id: it is no option and no path.
+            result = subprocess.run(  # noqa: S603
                 [*self._command, secret_id],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -106,38 +112,39 @@ class CommandResolver:
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-        if done.returncode != 0 or len(done.stdout) > MAX_SECRET_BYTES:
+        if result.returncode != 0 or len(result.stdout) > MAX_SECRET_BYTES:
             return None
-        return Resolved(done.stdout.decode("utf-8", "replace").rstrip("\r\n"), self._scope)
+        return Resolved(result.stdout.decode("utf-8", "replace").rstrip("\r\n"), self._scope)
 
 
-# A run is known by its tenant too: hosts choose the ids of their runs, and two may choose the same.
+# The tenant and the id of a run: hosts choose the ids of their runs, so those of two tenants may be equal.
 RunKey = tuple[str, str]
 
 
-# Characters of all spellings of secrets, of one tenant and of all: room for thousands of runs at once.
+# Characters of all spellings of the secrets of one tenant: room for thousands of runs at once.
 TENANT_CHARS_LIMIT: Final = 4 * 1_048_576
+# Characters of the secrets of all tenants.
 ALL_CHARS_LIMIT: Final = 32 * 1_048_576
 
 
 class Vault:
-    """The secrets of all runs of this process, by tenant and run, and the policy for what looks like one."""
+    """The secrets of the runs of this process, and the policy for texts that look like a secret."""
 
     def __init__(
         self, resolvers: Sequence[Resolver] = (), *, policy: Policy = "off", is_alone: bool = True
     ) -> None:
-        # Where several processes serve, a run's next request may come to one that does not know its secrets.
+        # With several serving processes, the next request of a run may come to one that does not know its secrets.
         self._is_alone = is_alone
         self._resolvers = tuple(resolvers)
         self._runs: dict[RunKey, Secrets] = {}
-        # How much of the memory each tenant takes with them.
+        # Characters of the secrets of each run, by tenant.
         self._sizes: FairShares[RunKey] = FairShares()
         self._digests: dict[RunKey, set[str]] = {}
         self._lock = threading.Lock()
         self.policy = policy
 
     def resolve(self, secret_id: str) -> Resolved:
-        """The value of a secret, and whose it is. Raises NotFound."""
+        """Return a secret from the first resolver that has it. Raises NotFound, or InvalidInput for a malformed id."""
         if (
             not secret_id
             or len(secret_id) > 128
@@ -146,15 +153,15 @@ class Vault:
         ):
             raise InvalidInput("a secret's id has letters, digits, dots, hyphens and underscores")
         for resolver in self._resolvers:
-            found = resolver.resolve(secret_id)
-            if found is not None:
-                return found
+            secret = resolver.resolve(secret_id)
+            if secret is not None:
+                return secret
         raise NotFound(f"no secret {secret_id}")
 
     def register(self, run: RunKey, secret_id: str, value: str, digest: str = "") -> bool:
-        """Let a value never be stored by this run. False: it is too short to be told from other text.
+        """Register a value that a run must never store. Return False if it is too short to be recognised in a text.
 
-        `digest` is what the run keeps of it.
+        `digest` is the keyed digest that the store keeps with the run. Raises Unsupported with several processes.
         """
         from memoranda.standards.openwop.redaction import Secrets
 
@@ -163,33 +170,30 @@ class Vault:
                 "secrets of runs are known to one process only; serve with one worker"
             )
         with self._lock:
-            known = self._runs.setdefault(run, Secrets())
-            is_known = known.register(secret_id, value)
-            if is_known and digest:
+            run_secrets = self._runs.setdefault(run, Secrets())
+            is_registered = run_secrets.register(secret_id, value)
+            if is_registered and digest:
                 self._digests.setdefault(run, set()).add(digest)
-            self._sizes.put(run, run[0], known.size_chars)
+            self._sizes.put(run, run[0], run_secrets.size_chars)
             self._make_room(run)
-            return is_known
+            return is_registered
 
     def _make_room(self, run: RunKey) -> None:
-        """Forget the secrets of older runs where there are too many: they write nothing until they say them again."""
+        """Forget the secrets of other runs until both limits hold; those runs must register them before they write."""
         tenant = run[0]
-        while self._sizes.weight_of(tenant) > TENANT_CHARS_LIMIT and (
-            oldest := self._sizes.oldest_of(tenant)
-        ) not in (
-            None,
-            run,
-        ):
-            assert oldest is not None
+        while self._sizes.weight_of(tenant) > TENANT_CHARS_LIMIT:
+            oldest = self._sizes.oldest_of(tenant)
+            if oldest is None or oldest == run:
+                break
             self._forget(oldest)
-        while (
-            self._sizes.total > ALL_CHARS_LIMIT
-            and (other := self._sizes.evict(lambda each: each != run)) is not None
-        ):
-            self._forget(other)
+        while self._sizes.total > ALL_CHARS_LIMIT:
+            evicted = self._sizes.evict(lambda other: other != run)
+            if evicted is None:
+                break
+            self._forget(evicted)
 
     def require(self, run: RunKey, digests: Collection[str]) -> None:
-        """Raise Conflict unless this process knows every secret that a run resolved, by what the run keeps of them."""
+        """Raise Conflict unless this process knows every secret that a run resolved, by their digests."""
         with self._lock:
             unknown = set(digests) - self._digests.get(run, set())
         if unknown:
@@ -198,63 +202,67 @@ class Vault:
             )
 
     def end(self, run: RunKey) -> None:
-        """The run is over: its secrets are forgotten."""
+        """Forget the secrets of a run that has ended."""
         with self._lock:
             self._forget(run)
 
     def _forget(self, run: RunKey) -> None:
-        if (known := self._runs.pop(run, None)) is not None:
-            known.clear()
+        run_secrets = self._runs.pop(run, None)
+        if run_secrets is not None:
+            run_secrets.clear()
         self._digests.pop(run, None)
         self._sizes.remove(run)
 
-    def redacted(self, draft: Draft, run: RunKey | None) -> Draft:
-        """An entry without the run's secrets, in content and tags; markers of other hosts become ours."""
+    def redact_draft(self, draft: Draft, run: RunKey | None) -> Draft:
+        """Return an entry without the run's secrets in content and tags; markers of other hosts become ours."""
         from memoranda.standards.openwop.entry import MAX_TAG_CHARS
 
-        tags = [(tag, self.redacted_text(tag, run, "tags")) for tag in draft.tags]
-        return draft.replace_fields(
-            content=self.redacted_text(draft.content, run, "content"),
-            # One that grew too long by its marker is left out: cut, the marker would be none.
-            tags=tuple(clean for tag, clean in tags if clean == tag or len(clean) <= MAX_TAG_CHARS),
-        )
+        tags = []
+        for tag in draft.tags:
+            clean = self.redact_text(tag, run, "tags")
+            # A tag that its marker makes too long is left out: shortened, the marker would not be recognised.
+            if clean == tag or len(clean) <= MAX_TAG_CHARS:
+                tags.append(clean)
+        content = self.redact_text(draft.content, run, "content")
+        return draft.replace_fields(content=content, tags=tuple(tags))
 
-    def redacted_text(self, text: str, run: RunKey | None, where: str) -> str:
-        """A text of a run as it may be stored."""
+    def redact_text(self, text: str, run: RunKey | None, where: str) -> str:
+        """Return a text without the run's secrets, as the policy lets it pass. `where` names the field in notices."""
         from memoranda.standards.openwop.redaction import convert_markers
 
         with self._lock:
-            known = None if run is None else self._runs.get(run)
-            clean = text if known is None else known.redact(text).text
-        # After redaction: a marker that held the value itself would be respelt by converting it, and then not known.
-        return self.screened(convert_markers(clean), where)
+            run_secrets = None if run is None else self._runs.get(run)
+            clean = text if run_secrets is None else run_secrets.redact(text).text
+        # After redaction: converting a marker that contains the secret would change its spelling, and so hide it.
+        return self.screen(convert_markers(clean), where)
 
-    def holds(self, text: str, run: RunKey) -> bool:
-        """Whether a secret of the run stands in what cannot be redacted, such as a name."""
+    def contains_secret(self, text: str, run: RunKey) -> bool:
+        """Return True if a secret of a run occurs in a text that cannot be redacted, such as a name."""
         with self._lock:
-            known = self._runs.get(run)
-            return known is not None and known.occurs_in(text)
+            run_secrets = self._runs.get(run)
+            return run_secrets is not None and run_secrets.occurs_in(text)
 
-    def redacted_value(self, value: Any, run: RunKey) -> Any:
-        """Something of JSON's without the run's secrets, in every string of it."""
+    def redact_value(self, value: Any, run: RunKey) -> Any:
+        """Return a JSON value without the run's secrets in any of its strings."""
         if isinstance(value, str):
-            return self.redacted_text(value, run, "run")
+            return self.redact_text(value, run, "run")
         if isinstance(value, Mapping):
             return {
-                self.redacted_value(name, run): self.redacted_value(item, run)
+                self.redact_value(name, run): self.redact_value(item, run)
                 for name, item in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self.redacted_value(item, run) for item in value]
+            return [self.redact_value(item, run) for item in value]
         return value
 
-    def screened(self, text: str, where: str) -> str:
-        """The text as the policy lets it pass; what was noticed in it is told by its kind, never by its value."""
+    def screen(self, text: str, where: str) -> str:
+        """Return a text as the policy lets it pass. A notice names the kinds of likely secrets, never their values."""
         if self.policy == "off" or len(text) < SHORTEST_CHARS:
             return text
         from memoranda.encoding.detection import screen
 
-        passed, found = screen(text, self.policy)
-        if found:
-            notify(where, [each.kind for each in found], is_redacted=self.policy == "redact")
-        return passed
+        clean, findings = screen(text, self.policy)
+        if findings:
+            is_redacted = self.policy == "redact"
+            notify(where, [finding.kind for finding in findings], is_redacted=is_redacted)
+        return clean

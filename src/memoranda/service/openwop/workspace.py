@@ -208,9 +208,9 @@ def write_file(
     """Write the next version of a workspace file; for a run, on its log and without its secrets (WSR-1)."""
     now, secrets = context.clock(), context.secrets
     key = None if run_id is None else (access.default_tenant, run_id)
-    if key is not None and secrets.holds(path, key):
+    if key is not None and secrets.contains_secret(path, key):
         raise InvalidInput("path: holds a secret of the run")
-    clean = secrets.redacted_text(content, key, "file")
+    clean = secrets.redact_text(content, key, "file")
 
     def work(unit: Unit) -> dict[str, Any]:
         context.quotas_of(unit).count_write(unit, now)

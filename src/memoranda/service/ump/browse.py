@@ -29,7 +29,7 @@ from memoranda.service.core.views import (
     scope_of,
     view_record,
 )
-from memoranda.service.retrieve import reach, sees_everything
+from memoranda.service.retrieve import restrict_selection, sees_everything
 from memoranda.service.ump.recall import recall
 from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.record import Record
@@ -77,7 +77,7 @@ def stats(context: Context, access: Access) -> Stats:
                 projects[space] = projects.get(space, 0) + count
         else:
             used = None
-            where = reach(context, access, snapshot, Selection(at=now))
+            where = restrict_selection(context, access, snapshot, Selection(at=now))
             spaces = snapshot.list_spaces() if where.space is None else [where.space]
             kinds = {
                 kind: snapshot.count(replace(where, kinds=(kind,)), now=now) for kind in _KINDS

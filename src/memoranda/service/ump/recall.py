@@ -25,7 +25,7 @@ from memoranda.model.selection import (
     Selection,
     VectorQuery,
 )
-from memoranda.retrieval.analysis import Exact, exact_in, said
+from memoranda.retrieval.analysis import ExactTerms, exact_terms, normalised_text
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
@@ -45,7 +45,13 @@ from memoranda.service.core.views import (
     run_unless_damaged,
     view_record,
 )
-from memoranda.service.retrieve import ask, asked_for, candidates, reach, walk
+from memoranda.service.retrieve import (
+    iterate_selected,
+    prepare_queries,
+    restrict_selection,
+    search_candidates,
+    with_phrase_reader,
+)
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
@@ -74,8 +80,8 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     count = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
     retrievers = _build_retrievers(context, request)
     with context.engine.read(tenant) as snapshot:
-        visible = reach(context, access, snapshot, requested)
-        versions, matches = candidates(snapshot, visible, retrievers, limit=count, now=now)
+        visible = restrict_selection(context, access, snapshot, requested)
+        versions, matches = search_candidates(snapshot, visible, retrievers, limit=count, now=now)
         is_tenant_known = snapshot.read_audit_head()[0] > 0
         query = RankingQuery(
             weights=matches.weights, mean_terms=matches.mean_terms, scope=scope, now=now
@@ -87,7 +93,7 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
             redacted = _rate_redacted(
                 _find_redacted(context, snapshot, requested, visible, now),
                 query,
-                exact_in(request.query),
+                exact_terms(request.query),
             )
             # In parts, so that few records are in memory at a time.
             while part := list(islice(redacted, count)):
@@ -181,8 +187,8 @@ def _build_selection(request: RecallRequest, scope: Mapping[str, str], now: Inst
 def _build_retrievers(context: Context, request: RecallRequest) -> Sequence[RetrieverQuery]:
     """Return the queries of the retrievers: keyword search, and semantic search unless it is off."""
     if request.hints.words_only:
-        return (asked_for(context, request.words),)
-    retrievers = ask(context, request.words)
+        return (with_phrase_reader(context, request.words),)
+    retrievers = prepare_queries(context, request.words)
     if request.hints.floor:
         return retrievers
     return [
@@ -211,7 +217,7 @@ def _rerank(context: Context, query: str, matches: Matches, versions: list[Versi
     for hit in best_hits:
         if hit.version_id in texts:
             text = texts[hit.version_id]
-            distinct_texts.setdefault(said(text), (hit.version_id, text))
+            distinct_texts.setdefault(normalised_text(text), (hit.version_id, text))
     scores = context.semantic_search.rerank(query, dict(distinct_texts.values()))
     reranked = [
         hit._replace(lexical=hit.lexical + scores.get(hit.version_id, 0.0)) for hit in matches.hits
@@ -259,11 +265,11 @@ class _RedactedRecord(msgspec.Struct, frozen=True):
 
 
 def _rate_redacted(
-    items: Iterable[_RedactedRecord], query: RankingQuery, exact: Exact
+    items: Iterable[_RedactedRecord], query: RankingQuery, exact: ExactTerms
 ) -> Iterator[tuple[RankedRecord, Version]]:
     """Yield redacted records with the scores of their visible part; drop those that share no word with the query."""
     for item in items:
-        if exact.refuses(item.redacted["body"]["text"]):
+        if exact.rejects(item.redacted["body"]["text"]):
             continue
         state = item.version.state._replace(observed=mapping.project(item.redacted).observed)
         result = rate_record(item.redacted, state, query)
@@ -284,7 +290,7 @@ def _find_redacted(
         status_filter="unforgotten", redacted=True, visibilities=visible.visibilities, tests=tests
     )
     remaining_bytes = _REDACTED_BYTES_LIMIT
-    for version, _ in walk(snapshot, redacted, UPDATED, now=now):
+    for version, _ in iterate_selected(snapshot, redacted, UPDATED, now=now):
         remaining_bytes -= len(version.document.native)
         if remaining_bytes < 0:
             return

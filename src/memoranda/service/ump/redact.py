@@ -23,7 +23,7 @@ from memoranda.service.core.secret_screening import detect_kinds, iterate_texts,
 from memoranda.service.core.views import run_unless_damaged, view_record
 from memoranda.service.ump.remember import free_parts
 from memoranda.service.ump.revise import forget, revise
-from memoranda.service.verify import versions
+from memoranda.service.verify import iterate_versions
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
 from memoranda.standards.ump.shapes import Body, Record
@@ -120,7 +120,7 @@ def _iterate_suspects(
     context: Context, access: Access, judge: Judge, progress: Callable[[int], None] | None
 ) -> Iterator[Suspect]:
     """Yield the findings in all versions of the caller's tenant, and report each version to `progress`."""
-    for count, version in enumerate(versions(context, access.default_tenant), 1):
+    for count, version in enumerate(iterate_versions(context, access.default_tenant), 1):
         if progress is not None:
             progress(count)
         suspect = _judge_version(context, version, judge)
@@ -132,7 +132,9 @@ def _load_page(context: Context, access: Access, judge: Judge, after: int) -> Su
     """Return the findings after a version, up to the limits of a page."""
     results: list[Suspect] = []
     chars = 0
-    for count, version in enumerate(versions(context, access.default_tenant, after=after), 1):
+    for count, version in enumerate(
+        iterate_versions(context, access.default_tenant, after=after), 1
+    ):
         suspect = _judge_version(context, version, judge)
         if suspect is not None:
             results.append(suspect)

@@ -23,7 +23,7 @@ from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Projection, Version
 from memoranda.model.native import NATIVE_KEY
-from memoranda.retrieval.entry import Indexed
+from memoranda.retrieval.entry import IndexedText
 from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
@@ -138,7 +138,7 @@ def accept(
     return Accepted(draft=checked, record=record, new=new_record(context, record), is_own=is_own)
 
 
-def new_record(context: Context, record: Record, indexed: Indexed | None = None) -> NewVersion:
+def new_record(context: Context, record: Record, indexed: IndexedText | None = None) -> NewVersion:
     """Return the version of a signed record; `indexed` are the index terms of its text, if they are known."""
     projection = mapping.project(record)
     if NATIVE_KEY in (record["body"].get("structured") or {}):

@@ -395,10 +395,10 @@ def _restore_forgotten(context: Context, access: Access, version: Version) -> No
             "the last change forgot an entry of openwop, which cannot be restored; write it again"
         )
     # The exchange knows every standard; few commands need it.
-    from memoranda.service.exchange.importing import import_items, numbered
+    from memoranda.service.exchange.importing import import_items, number_items
 
     document = version.document
     value = port.file_value(document)
-    report = import_items(context, access, numbered(document.standard, [value]), restore=True)  # type: ignore[arg-type]
+    report = import_items(context, access, number_items(document.standard, [value]), restore=True)  # type: ignore[arg-type]
     if report.refused:
         raise Conflict(f"the memory cannot be restored: {report.refusals[0].message}")

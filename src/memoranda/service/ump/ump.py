@@ -22,7 +22,7 @@ from memoranda.standards.ump import capability
 
 if TYPE_CHECKING:
     from memoranda.service.exchange.import_records import UndoneImport
-    from memoranda.service.exchange.importing import Item, Part
+    from memoranda.service.exchange.importing import ImportPart, Item
     from memoranda.service.exchange.report import Report
     from memoranda.standards.oams.namespace import Namespace
     from memoranda.standards.ump.record import Record
@@ -136,7 +136,7 @@ def import_part(
     into: Namespace | None = None,
     restore: bool = False,
     is_dry: bool = False,
-) -> Part:
+) -> ImportPart:
     """Import one part of a larger import; `name` is the name under which the parts before it are recorded."""
     from memoranda.service.exchange import importing
 
@@ -157,7 +157,7 @@ def imports(context: Context, access: Access) -> list[dict[str, Any]]:
     """Return the imports that can be undone, latest first."""
     from memoranda.service.exchange import import_records
 
-    return import_records.imports(context, access)
+    return import_records.list_imports(context, access)
 
 
 def undo_import(

@@ -16,13 +16,13 @@ from memoranda.retrieval.analysis import (
     WORDS_LIMIT,
     analyse,
     name_of,
-    said,
+    normalised_text,
     speaker_of,
-    spelt,
-    tokens_of,
+    terms_of_token,
+    tokenize,
 )
-from memoranda.retrieval.entry import Indexed
-from memoranda.retrieval.languages import NUMBERS
+from memoranda.retrieval.entry import IndexedText
+from memoranda.retrieval.languages import LANGUAGE_NUMBERS
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.engine.database import Connection, Database
 
@@ -92,13 +92,13 @@ class Fingerprints:
         if self._words_kept > _WORDS_KEPT:
             self._words_of.cache_clear()
             self._words_kept = 0
-        terms, start = spelt(word, language)
+        terms, start = terms_of_token(word, language)
         # Many words begin alike.
         return tuple(self._term(tenant, each) for each in terms), self.term(tenant, start)
 
-    def indexed(self, tenant: str, projection: Projection) -> Indexed:
+    def indexed(self, tenant: str, projection: Projection) -> IndexedText:
         """What the text of a version is found by."""
-        tokens, wholes, language = tokens_of(projection.text, projection.language)
+        tokens, wholes, language = tokenize(projection.text, projection.language)
         known = self._words_of(tenant, language)
         terms: dict[int, int] = {}
         length, starts = 0, []
@@ -121,8 +121,8 @@ class Fingerprints:
         speaker, subject = speaker_of(projection.text), name_of(projection.subject)
         names = self.name(tenant, speaker), self.name(tenant, subject)
         # Two texts with the same say the same.
-        meant = self._term(tenant, f"  {said(projection.text)}")
-        return Indexed(terms, length, *names, NUMBERS[language], meant)
+        meant = self._term(tenant, f"  {normalised_text(projection.text)}")
+        return IndexedText(terms, length, *names, LANGUAGE_NUMBERS[language], meant)
 
     def name(self, tenant: str, name: str) -> int:
         """The name of a person, as a number for the word index; 0 of nobody. No word has its number."""

@@ -45,9 +45,9 @@ from memoranda.model.selection import (
     SelectionPage,
     VersionGroup,
 )
-from memoranda.retrieval.entry import Indexed
+from memoranda.retrieval.entry import IndexedText
 from memoranda.storage.engine.database import PendingWrite, StoreHealth
-from memoranda.storage.index.embedding_work import Vectors
+from memoranda.storage.index.vector_queue import VectorQueue
 
 T = TypeVar("T")
 
@@ -367,7 +367,7 @@ class Unit(Snapshot, Protocol):
         field_index: FieldIndex | None = None,
         view_names: Sequence[tuple[str, str]] = (),
         follow_head: bool = False,
-        indexed: Indexed | None = None,
+        indexed: IndexedText | None = None,
     ) -> Version:
         """Write a version: the first of a new memory, or the next of the memory that `follows` belongs to.
 
@@ -519,7 +519,7 @@ class Engine(StoreHealth, Protocol):
         ...
 
     @property
-    def vectors(self) -> Vectors:
+    def vectors(self) -> VectorQueue:
         """The embeddings of versions, and the work that is left to make them."""
         ...
 
@@ -539,7 +539,7 @@ class Engine(StoreHealth, Protocol):
         """Audit a read without making it wait for the disk."""
         ...
 
-    def index_text(self, tenant: str, projection: Projection) -> Indexed:
+    def index_text(self, tenant: str, projection: Projection) -> IndexedText:
         """Compute the index entries of a version's text, before the unit of work that appends it."""
         ...
 

@@ -48,7 +48,7 @@ from memoranda.storage.engine.document_cache import Age, DocumentCache
 from memoranda.storage.engine.paging import Paging
 from memoranda.storage.engine.rows import NO_TENANT, TenantRow, VersionRow
 from memoranda.storage.engine.selection import FOREVER_MS, SelectionSql, TextKeys
-from memoranda.storage.index.search import Memory, Search
+from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.word_index import WordIndex
 
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -70,7 +70,7 @@ class SqlSnapshot(BackgroundReads):
         tenant: str,
         prints: Fingerprints,
         cipher: Cipher,
-        memory: Memory,
+        memory: SearchCache,
         row: Row | None,
         documents: DocumentCache | None = None,
     ) -> None:
@@ -330,7 +330,7 @@ class SqlSnapshot(BackgroundReads):
     def warm_index(self) -> None:
         index = WordIndex(self._connection, self._tenant_id, self._search_memory().segments)
         for segment in index.segments():
-            segment.facts.prepare()
+            segment.columns.warm()
 
     def match(
         self,
@@ -342,25 +342,28 @@ class SqlSnapshot(BackgroundReads):
         count_all: bool = False,
         count_if_cheap: bool = True,
     ) -> Matches:
+        # Imports NumPy, which most commands do not need.
+        from memoranda.storage.index.search import Search
+
         self._index_entries()
         search = Search(
             connection=self._connection,
             tenant=self._tenant,
             tenant_id=self._tenant_id,
             prints=self._prints,
-            memory=self._search_memory(),
+            cache=self._search_memory(),
             cipher=self._cipher,
             age=Age(self._erasure_seq, self._cipher.changes),
             closing_seq=self._closing_seq,
             now=now,
             selection=selection,
-            selected=lambda: self._selection(selection, now),
+            selection_sql=lambda: self._selection(selection, now),
             versions=self.load_versions,
-            few=self._paging(selection, now).load_few,
+            select_few=self._paging(selection, now).load_few,
         )
         return search.run(legs, limit=limit, whole=count_all, counted=count_if_cheap)
 
-    def _search_memory(self) -> Memory:
+    def _search_memory(self) -> SearchCache:
         """Return the parts of the word index that this process keeps."""
         return self._memory
 

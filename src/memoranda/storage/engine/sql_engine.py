@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memoranda.errors import MemorandaError
 from memoranda.model.memory import AuditEntry, DocumentReading, Projection, Version
-from memoranda.retrieval.entry import Indexed
+from memoranda.retrieval.entry import IndexedText
 from memoranda.storage.crypto.cipher import Cipher, NoCipher
 from memoranda.storage.crypto.fingerprints import Fingerprints, index_key
 from memoranda.storage.engine.contract import Seal, Snapshot, System, Unit
@@ -34,11 +34,10 @@ from memoranda.storage.engine.rows import NO_TENANT, UnindexedRow
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
 from memoranda.storage.engine.system import SqlSystem
 from memoranda.storage.engine.unit import ERASURE_PENDING, SqlUnit
-from memoranda.storage.index.checking import Checking
-from memoranda.storage.index.reindexing import Reads, Reindexing
-from memoranda.storage.index.search import Memory
-from memoranda.storage.index.vectors import VectorQueue
-from memoranda.storage.index.word_index import Replaced, SegmentName, WordIndex
+from memoranda.storage.index.caches import SearchCache
+from memoranda.storage.index.vector_queue import VectorQueue
+from memoranda.storage.index.verification import Reads, RowVerification, WordIndexVerification
+from memoranda.storage.index.word_index import SegmentKey, SegmentReplacements, WordIndex
 from memoranda.tracing import span
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class SqlEngine:
         except MemorandaError:
             self.close()
             raise
-        self._memory = Memory(database.clear_vectors)
+        self._memory = SearchCache(database.clear_vectors)
         self._system = SqlSystem(database)
         self.vectors = VectorQueue(database, self._cipher, self._memory.segments)
         self.scrub()
@@ -169,7 +168,7 @@ class SqlEngine:
             self._untidy.add(row.tenant_id)
         return result
 
-    def index_text(self, tenant: str, projection: Projection) -> Indexed:
+    def index_text(self, tenant: str, projection: Projection) -> IndexedText:
         return self._prints.indexed(tenant, projection)
 
     def fingerprint(self, tenant: str, text: str) -> str:
@@ -225,16 +224,16 @@ class SqlEngine:
                 ]
                 if not rows:
                     return
-                index = WordIndex(connection, rows[0].tenant_id, self._memory.segments)
-                replaced = index.without([row.version_id for row in rows])
+                index = WordIndex(connection, found[0].tenant_id, self._memory.segments)
+                replaced = index.rebuild_without([row.version_id for row in found])
 
             self._database.write(partial(self._replace_segments, rows, replaced))
 
-    def _replace_segments(
-        self, rows: list[UnindexedRow], replaced: Replaced, connection: Connection
+    def _put_without(
+        self, rows: list[UnindexedRow], replaced: SegmentReplacements, connection: Connection
     ) -> None:
-        index = WordIndex(connection, rows[0].tenant_id, self._memory.segments).held()
-        # False if a segment was merged meanwhile: the rows stay, and the next round finds it.
+        index = WordIndex(connection, rows[0].tenant_id, self._memory.segments).lock()
+        # What was merged meanwhile is looked for again.
         if index.replace_all(replaced):
             done = as_json([row.version_id for row in rows])
             connection.execute(
@@ -246,21 +245,21 @@ class SqlEngine:
             tenant_id = self._untidy.pop()
             with self._database.open_snapshot() as connection:
                 index = WordIndex(connection, tenant_id, self._memory.segments)
-                run = index.overdue()
+                run = index.next_merge()
                 if not run:
                     continue
                 merged = index.merged(run)
             if self._database.write(partial(self._put_merged_segment, tenant_id, run, merged)):
                 self._untidy.add(tenant_id)
 
-    def _put_merged_segment(
-        self, tenant_id: int, run: list[SegmentName], merged: Segment, connection: Connection
+    def _put_merged(
+        self, tenant_id: int, run: list[SegmentKey], merged: Segment, connection: Connection
     ) -> bool:
-        """Replace segments by the merged one if they are all still there; return True if there is more to merge."""
-        index = WordIndex(connection, tenant_id, self._memory.segments).held()
-        if set(run) <= set(index.names()):
+        """Put a segment in the place of those it was made from, if they are still there; whether more is to do."""
+        index = WordIndex(connection, tenant_id, self._memory.segments).lock()
+        if set(run) <= set(index.segment_keys()):
             index.replace(run, merged)
-        return bool(index.overdue())
+        return bool(index.next_merge())
 
     def reindex(
         self,
@@ -276,17 +275,17 @@ class SqlEngine:
         self, tenant: str, reads: Reads, tells: Callable[[Version], DocumentReading | None]
     ) -> list[str]:
         word_index = self._reindexing(tenant, reads)
-        checking = Checking(
+        checking = RowVerification(
             database=self._database, tenant=tenant, snapshot=word_index.snapshot, tells=tells
         )
         return [*word_index.problems(), *checking.problems()]
 
-    def _reindexing(self, tenant: str, reads: Reads) -> Reindexing:
+    def _reindexing(self, tenant: str, reads: Reads) -> WordIndexVerification:
         def snapshot(connection: Connection) -> SqlSnapshot:
             row = connection.query_one("tenant_get", {"name": tenant})
             return SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row)
 
-        return Reindexing(
+        return WordIndexVerification(
             database=self._database,
             prints=self._prints,
             cache=self._memory.segments,

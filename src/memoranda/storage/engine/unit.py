@@ -25,7 +25,7 @@ from memoranda.model.memory import (
     State,
     Version,
 )
-from memoranda.retrieval.entry import Entry, Indexed, marks_of
+from memoranda.retrieval.entry import IndexedText, IndexEntry, flags_of
 from memoranda.storage.crypto.cipher import SEAL_BYTES, Cipher, Sealer
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.background import BackgroundWrites
@@ -48,8 +48,8 @@ from memoranda.storage.engine.snapshot import (
     encryption_context,
     facet_of,
 )
-from memoranda.storage.index.search import Memory
-from memoranda.storage.index.word_index import FAN_IN, SMALL_DOCS, WordIndex
+from memoranda.storage.index.caches import SearchCache
+from memoranda.storage.index.word_index import MERGE_FAN_IN, SMALL_SEGMENT_DOCS, WordIndex
 
 # The row of `meta` that says that erased bytes must still be scrubbed from the files.
 ERASURE_PENDING = "erasure_pending"
@@ -82,7 +82,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         tenant: str,
         prints: Fingerprints,
         cipher: Cipher,
-        memory: Memory,
+        memory: SearchCache,
         row: Row,
         seal: Seal,
     ) -> None:
@@ -95,7 +95,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         # True if large segments of the word index should be merged, outside the writer's slot.
         self.is_untidy = False
         # The entries that are written to the word index when the unit ends, or before its next search.
-        self._entries: list[Entry] = []
+        self._entries: list[IndexEntry] = []
         self._seal = seal
         self._sealer: Sealer | None = None
 
@@ -110,7 +110,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         field_index: FieldIndex | None = None,
         view_names: Sequence[tuple[str, str]] = (),
         follow_head: bool = False,
-        indexed: Indexed | None = None,
+        indexed: IndexedText | None = None,
     ) -> Version:
         bounds_data = None if projection.bounds is None else bounds.encode(projection.bounds)
         seal = self._prints.document(
@@ -202,7 +202,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         now: Instant,
         *,
         updated: Instant,
-        indexed: Indexed,
+        indexed: IndexedText,
     ) -> None:
         """Add the state of a version and everything it is found by: facets, numbers, and word index entries."""
         scope, tenant_id = projection.scope, self._tenant_id
@@ -458,25 +458,27 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def prune_audit(self, last: int) -> None:
         self._run("audit_prune", last=last)
 
-    def _index_entry(self, version_id: int, projection: Projection, indexed: Indexed) -> Entry:
+    def _index_entry(
+        self, version_id: int, projection: Projection, indexed: IndexedText
+    ) -> IndexEntry:
         """Return the entry of a version for the word index: its terms, and its scope as numbers."""
         prints, tenant_id, scope = self._prints, self._tenant_id, projection.scope
-        return Entry(
+        return IndexEntry(
             version_id=version_id,
             space=prints.number(tenant_id, scope.space),
             user=prints.number(tenant_id, scope.user),
             agent=prints.number(tenant_id, scope.agent),
             session=prints.number(tenant_id, scope.session),
-            at=projection.observed,
-            marks=marks_of(
+            observed=projection.observed,
+            flags=flags_of(
                 scope.visibility, redacted=projection.redacted, lasting=projection.is_lasting
             ),
-            indexed=indexed,
+            text=indexed,
         )
 
-    def _search_memory(self) -> Memory:
+    def _search_memory(self) -> SearchCache:
         # Empty: the writes of this unit must not reach others before its end, and may never do so.
-        return Memory()
+        return SearchCache()
 
     def _index_entries(self) -> None:
         """Write the new entries to the word index, and from time to time merge its small segments."""
@@ -486,8 +488,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         index = WordIndex(self._connection, self._tenant_id, self._memory.segments)
         index.add_entries(entries)
         self._segment_seq += 1
-        if self._segment_seq % FAN_IN == 0:
-            self.is_untidy |= index.tidy(limit=SMALL_DOCS)
+        if self._segment_seq % MERGE_FAN_IN == 0:
+            self.is_untidy |= index.merge_overdue(limit=SMALL_SEGMENT_DOCS)
 
     def set_rules(self, rules: bytes) -> None:
         self._rules = rules

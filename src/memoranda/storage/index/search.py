@@ -1,20 +1,26 @@
-"""Search by words and by meaning, among what a selection lets through.
+"""Search: the ranking of one query among the versions of a selection.
 
-Ranking is done on the segments of the word index (`retrieval`): they tell where, whose and how visible each version is,
-so every number of a ranking comes from what passes. What only the database tells (kinds, fields, times) is asked of
-those that hold a word of the question, before anything is cut to the best; of what merely expires in time, of the best,
-where its segment does not tell that it never does. Whatever is shown the database is asked about.
+1. The visible rows of each segment are computed from its columns (scope, visibility) and the closed versions. All
+   statistics of the ranking come from these rows.
+2. The query words are looked up, similarities are computed, and the segments are ranked (`retrieval.ranking`).
+3. The database checks what segments do not store: kinds, fields, statuses, ends of validity. Either all matches are
+   checked first and the passing ones are ranked again, or, if there are many and nearly all will pass, only those that
+   determine the scores and those that are returned.
+
+This module imports NumPy, so it is imported when the first search runs (`SqlSnapshot.match`).
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeGuard
+from zoneinfo import ZoneInfo
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version
@@ -30,703 +36,710 @@ from memoranda.model.selection import (
     VectorQuery,
 )
 from memoranda.retrieval.analysis import (
-    Exact,
-    Word,
-    asked,
-    beginning,
-    exact_in,
-    has_beginning,
+    ExactTerms,
+    QueryWord,
+    exact_terms,
     has_phrase,
-    plain,
+    has_prefix,
+    names_in,
+    prefix_term,
+    query_words,
+    searchable_text,
 )
-from memoranda.retrieval.languages import CODES
+from memoranda.retrieval.entry import LASTING_BIT, VISIBILITY_BITS
+from memoranda.retrieval.languages import STEMMED_LANGUAGES
+from memoranda.retrieval.ranking import Ranking, RankingQuery, SegmentScope, rank
+from memoranda.retrieval.retrievers import SearchedSegment, Similarities, answer_threshold
+from memoranda.retrieval.segment import (
+    Flags,
+    Floats,
+    Postings,
+    RowNumbers,
+    VersionColumns,
+    merge_spellings,
+)
+from memoranda.retrieval.vectors import EXACT_LIMIT, VectorRows
+from memoranda.retrieval.weights import CANDIDATE_LIMIT
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.crypto.fingerprints import Fingerprints
-from memoranda.storage.engine.database import Connection, Row
+from memoranda.storage.engine.database import Connection
 from memoranda.storage.engine.document_cache import Age
-from memoranda.storage.engine.selection import FOREVER_MS, SelectionSql
-from memoranda.storage.index.vectors import Matrices
-from memoranda.storage.index.word_index import OpenSegment, SegmentCache, WordIndex
+from memoranda.storage.engine.selection import SelectionSql
+from memoranda.storage.index.caches import SearchCache
+from memoranda.storage.index.segment_reader import ReadableSegment
+from memoranda.storage.index.word_index import WordIndex
+from memoranda.time_words.spans import find_spans, remove_dates
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from memoranda.retrieval.vectors import VectorMatrix
+    from memoranda.storage.index.caches import ClosedVersions
+    from memoranda.storage.postgres.pgvector import ClearMatrix
 
-    # Rows of version_id and the end of its valid time; 0 of what is not there at any time.
-    Closed: TypeAlias = NDArray[np.int64]
+    Vectors: TypeAlias = VectorMatrix | ClearMatrix
 
-    from memoranda.retrieval.ranking import Question, Ranking, Scope
-    from memoranda.retrieval.retrievers import Searched
-    from memoranda.retrieval.segment import Facts, Flags, Postings
-    from memoranda.retrieval.vectors import Matrix, Standing
-    from memoranda.storage.postgres.pgvector import ClearMatrix, ClearVectors
-
-# What a word weighs that nobody knows, where there is nothing.
-_UNKNOWN: Final = 1.0
-# As many are looked up in the database at once.
-_CHUNK: Final = 2_000
-# So many are counted though nobody needs them all.
-_CHEAP: Final = 1_000
-# Fewer than this are read from an index of the database, and nothing else is ranked.
-_NARROW: Final = 4_096
-
-
-# Where more than one in so many of the best do not pass, a filter leaves few: it is asked of more at once.
-_MANY_FAIL: Final = 4
-# So exact is how near something is, whoever adds it up and in whichever order.
-_DIGITS: Final = 6
-# What is neither forgotten nor erased has one of these.
-_USUAL: Final = ("active", "candidate")
+# The weight of a query word if there is nothing to search.
+_UNKNOWN_WEIGHT: Final = 1.0
+# Versions per query to the database.
+_PAGE_VERSIONS: Final = 2_000
+# Matches: up to this many are all checked if a total is useful but not required; it takes less than a millisecond.
+_COUNT_LIMIT: Final = 1_000
+# Versions: a smaller selection is read from an index of the database, and nothing else is ranked.
+_SMALL_SELECTION: Final = 4_096
+# If more than one in this many candidates fails the check, more candidates are checked at once.
+_FAILING_SHARE: Final = 4
+# Digits after the point. The last digits of a cosine depend on the order of summation.
+_COSINE_DIGITS: Final = 6
+# The statuses of versions that are neither forgotten nor erased.
+_LIVE_STATUSES: Final = ("active", "candidate")
 
 
-class Memory:
-    """What a process keeps between searches: segments of words, vectors, and which versions are not live."""
+class _VisibleSegment(NamedTuple):
+    """A segment, and a flag for each row that the caller may see."""
 
-    def __init__(self, clear: ClearVectors | None = None) -> None:
-        self.segments = SegmentCache()
-        self.matrices = Matrices(clear)
-        self._lock = threading.Lock()
-        self._closed: dict[int, tuple[int, Closed]] = {}
-
-    def closed(self, connection: Connection, tenant_id: int, closing_seq: int) -> Closed:
-        """The versions that are not live, in order, each with the end of its valid time."""
-        import numpy as np
-
-        with self._lock:
-            kept = self._closed.get(tenant_id)
-        if kept is not None and kept[0] == closing_seq:
-            return kept[1]
-        asked = {"tenant_id": tenant_id, "forever_ms": FOREVER_MS}
-        if kept is not None and kept[0] < closing_seq:
-            found = _closed_since(
-                kept[1], connection.query("closings_after", {**asked, "after": kept[0]})
-            )
-        else:
-            rows = connection.query("closed_versions", asked)
-            found = np.array(rows, np.int64).reshape(len(rows), 2)
-        with self._lock:
-            if len(self._closed) > _TENANTS:
-                self._closed.clear()
-            self._closed[tenant_id] = closing_seq, found
-        return found
-
-
-def _closed_since(known: Closed, rows: list[Row]) -> Closed:
-    """What is not live, by what was known and what was closed or opened again since."""
-    import numpy as np
-
-    changed = np.array(sorted(rows), np.int64).reshape(len(rows), 3)
-    kept = known[~np.isin(known[:, 0], changed[:, 0])]
-    whole = np.concatenate((kept, changed[changed[:, 2] == 0, :2]))
-    found: Closed = whole[np.argsort(whole[:, 0], kind="stable")]
-    return found
-
-
-# Tenants of which it is known which versions are not live.
-_TENANTS: Final = 1_024
-
-
-class _Place(msgspec.Struct, frozen=True):
-    """A segment, and what may be seen of it."""
-
-    segment: OpenSegment
-    mask: NDArray[np.bool_]
-
-    @property
-    def spoken(self) -> frozenset[str]:
-        """The languages of what may be seen."""
-        return self.segment.facts.spoken_by(self.mask)
+    segment: ReadableSegment
+    visible: Flags
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """One search. `selected` makes the SQL of the selection anew, as often as it is asked."""
+    """One search in a tenant, on a connection with a consistent snapshot."""
 
     connection: Connection
     tenant: str
     tenant_id: int
     prints: Fingerprints
-    memory: Memory
+    cache: SearchCache
     cipher: Cipher
+    # Counters of erasures and key changes, and of closed versions, as of the snapshot.
     age: Age
     closing_seq: int
     now: Instant
     selection: Selection
-    selected: Callable[[], SelectionSql]
-    # Versions by their numbers, as they are.
+    # Builds the SQL of the selection; called once per statement.
+    selection_sql: Callable[[], SelectionSql]
+    # Reads versions by their ids.
     versions: Callable[[list[int]], list[Version]]
-    # What passes, whatever its words, if that is less than a number.
-    few: Callable[[int], list[Selected] | None]
+    # Returns all selected versions if there are at most so many, and an index for them, else None.
+    select_few: Callable[[int], list[Selected] | None]
 
     def run(
-        self, legs: Sequence[RetrieverQuery], *, limit: int, whole: bool, counted: bool
+        self, queries: Sequence[RetrieverQuery], *, limit: int, whole: bool, counted: bool
     ) -> Matches:
-        """The best, best first; `whole`: count them all; `counted`: do, if that is cheap."""
-        from memoranda.retrieval import ranking as retrieval
-
-        leg = next(leg for leg in legs if isinstance(leg, KeywordQuery))
-        meaning = next((leg for leg in legs if isinstance(leg, VectorQuery)), None)
-        places = self._places()
-        distinct = self._asked(leg.text, places)
-        if distinct is None:
+        """Return the best matches. The total is counted if `whole`, and if `counted` and that is cheap."""
+        keyword_query = next(query for query in queries if isinstance(query, KeywordQuery))
+        vector_query = next((query for query in queries if isinstance(query, VectorQuery)), None)
+        visible = self._visible_segments()
+        words = self._query_words(keyword_query.text, visible)
+        if words is None:
             return Matches(hits=(), total=0)
-        segments = self._segments(distinct, places)
-        exact = exact_in(leg.text) if leg.reads is not None else Exact()
-        segments, held = self._exactly(exact, leg, places, segments) if exact else (segments, 0)
-        segments = self._compared(segments, meaning)
-        question = self._question(leg, distinct, held)
-        # What each part's place among all is, only all of it tells.
-        rank = partial(
-            retrieval.rank, question, changed=dict(leg.weights), is_whole=leg.is_explained
+        segments, exact_count = self._searched_segments(words, visible, keyword_query)
+        segments = self._compare(segments, vector_query)
+        # An explanation names ranks among all matches, so all must be scored.
+        rank_segments = partial(
+            rank,
+            self._ranking_query(keyword_query, words, exact_count),
+            weight_changes=dict(keyword_query.weights),
+            is_complete=keyword_query.is_explained,
         )
-        ranking = rank(segments) if segments else None
+        ranking = rank_segments(segments) if segments else None
         if ranking is None or not len(ranking):
-            return Matches(hits=(), total=0, weights={word.terms: _UNKNOWN for word in distinct})
-        size = len(ranking)
-        is_filtered = self._asks_more
-        narrow = None
-        if (is_filtered or whole) and (size > _NARROW or meaning is not None):
-            narrow = self._narrow()
-        if (
-            whole
-            or narrow is not None
-            or (is_filtered and size <= _NARROW)
-            or (counted and size <= _CHEAP)
-        ):
-            # What passes is known before anything is weighed.
-            known = self._passing_all(ranking.everything) if narrow is None else narrow
-            if narrow is not None or len(known) < size:
-                known.update(self._passing_nearest(segments, known) if narrow is None else {})
-                segments = self._compared(_only(segments, known), meaning)
-                ranking = rank(segments)
-            matches = self._matches(ranking, distinct, known, limit, len(ranking))
+            unknown = {word.terms: _UNKNOWN_WEIGHT for word in words}
+            return Matches(hits=(), total=0, weights=unknown)
+        size, is_filtered = len(ranking), self._has_database_filters
+        few = None
+        if (is_filtered or whole) and (size > _SMALL_SELECTION or vector_query is not None):
+            selected = self.select_few(_SMALL_SELECTION)
+            if selected is not None:
+                few = {hit.version_id: hit.address for hit in selected}
+        is_small = (is_filtered and size <= _SMALL_SELECTION) or (counted and size <= _COUNT_LIMIT)
+        if whole or few is not None or is_small:
+            # All matches are checked before they are scored.
+            passing = self._passing_pages(ranking.version_ids) if few is None else few
+            if few is not None or len(passing) < size:
+                if few is None:
+                    passing.update(self._passing_nearest(segments, passing))
+                segments = self._compare(_only_versions(segments, passing), vector_query)
+                ranking = rank_segments(segments)
+            matches = self._best_matches(ranking, words, passing, limit, len(ranking))
         else:
-            segments, ranking, known = self._decided(rank, segments, ranking, meaning, limit + 1)
-            matches = self._matches(ranking, distinct, known, limit + 1, None)
-            is_all = len(matches.hits) <= limit
-            matches = replace(
-                matches, hits=matches.hits[:limit], total=len(matches.hits) if is_all else None
+            segments, ranking, passing = self._check_candidates(
+                rank_segments, segments, ranking, vector_query, limit + 1
             )
-        if not (ranking.is_answered or held):
-            # The weights stay: what is shown in part is compared by them.
+            # One more than requested, to know whether there are more.
+            matches = self._best_matches(ranking, words, passing, limit + 1, None)
+            total = len(matches.hits) if len(matches.hits) <= limit else None
+            matches = replace(matches, hits=matches.hits[:limit], total=total)
+        if not (ranking.has_answer or exact_count):
+            # The weights are still returned: the caller compares other texts by them.
             return replace(matches, hits=(), total=0)
-        return _with_reasons(matches, ranking, segments, is_explained=leg.is_explained)
+        return _with_reasons(matches, ranking, segments, is_explained=keyword_query.is_explained)
 
-    def _narrow(self) -> dict[int, str] | None:
-        """Everything that passes, whatever its words, with its address; None if there is no index for it, or much."""
-        found = self.few(_NARROW)
-        return None if found is None else {each.version_id: each.address for each in found}
-
-    def _decided(
+    def _check_candidates(
         self,
-        rank: Callable[[list[Searched]], Ranking],
-        segments: list[Searched],
+        rank_segments: Callable[[list[SearchedSegment]], Ranking],
+        segments: list[SearchedSegment],
         ranking: Ranking,
-        meaning: VectorQuery | None,
-        first: int,
-    ) -> tuple[list[Searched], Ranking, dict[int, str]]:
-        """The ranking by what passes, and what is known to: of those by which scores are made it is asked, and of the
-        first ones, which are shown.
-        """
-        import numpy as np
+        vector_query: VectorQuery | None,
+        result_count: int,
+    ) -> tuple[list[SearchedSegment], Ranking, dict[int, str]]:
+        """Check the candidates that set the scale of the scores, and the first results; repeat without failing ones.
 
-        known: dict[int, str] = {}
+        Return segments and ranking of the passing versions, and the versions that are known to pass.
+        """
+        passing: dict[int, str] = {}
         while True:
-            doubtful, sure = self._in_doubt(ranking)
-            asked = {version_id for version_id in doubtful if version_id not in known}
-            shown = {
-                version_id for version_id in ranking.best(0, first)[0] if version_id not in known
-            }
-            passing = self._passing(sorted(asked | shown))
-            known.update(passing)
-            failing = asked - passing.keys()
+            doubtful, certain_count = self._doubtful_candidates(ranking)
+            unchecked = {version_id for version_id in doubtful if version_id not in passing}
+            first_results = ranking.best(0, result_count)[0]
+            results = {version_id for version_id in first_results if version_id not in passing}
+            newly_passing = self._passing(sorted(unchecked | results))
+            passing.update(newly_passing)
+            failing = unchecked - newly_passing.keys()
             if not failing:
-                return segments, ranking, known
-            is_filter = len(failing) * _MANY_FAIL > len(asked) + sure
-            if is_filter:
-                failing |= self._failing_ahead(segments, ranking, known, failing)
-            gone = np.array(sorted(failing), np.int64)
-            segments = [replace(s, allowed=s.allowed & s.facts.without(gone)) for s in segments]
-            if is_filter:
-                segments = self._compared(segments, meaning)
-            ranking = rank(segments)
+                return segments, ranking, passing
+            is_selective = len(failing) * _FAILING_SHARE > len(unchecked) + certain_count
+            if is_selective:
+                failing |= self._failing_ahead(segments, ranking, passing, failing)
+            removed = np.array(sorted(failing), np.int64)
+            segments = [
+                replace(segment, allowed=segment.allowed & segment.columns.all_except(removed))
+                for segment in segments
+            ]
+            if is_selective:
+                segments = self._compare(segments, vector_query)
+            ranking = rank_segments(segments)
 
     def _failing_ahead(
-        self, segments: list[Searched], ranking: Ranking, known: dict[int, str], failing: set[int]
+        self,
+        segments: list[SearchedSegment],
+        ranking: Ranking,
+        passing: dict[int, str],
+        failing: set[int],
     ) -> set[int]:
-        """What does not pass of the best of each leg, so far down that enough of it pass; what does becomes known."""
-        import numpy as np
-
-        from memoranda.retrieval.weights import LEG_LIMIT
-
-        legs = list(ranking.by_words())
-        for near, segment in ((each.near, each) for each in segments if each.near is not None):
-            is_allowed = segment.allowed[near.places]
-            versions = segment.facts.versions[near.places[is_allowed]]
-            legs += [(versions, column[is_allowed]) for column in (near.own, near.context)]
-        found: set[int] = set()
-        for versions, scores in legs:
+        """Check the best versions of each retriever until enough pass; return failing ones and add to `passing`."""
+        by_retriever = list(ranking.keyword_scores())
+        for segment in segments:
+            similarities = segment.similarities
+            if similarities is not None:
+                is_allowed = segment.allowed[similarities.rows]
+                versions = segment.columns.versions[similarities.rows[is_allowed]]
+                by_retriever.append((versions, similarities.own[is_allowed]))
+                by_retriever.append((versions, similarities.context[is_allowed]))
+        newly_failing: set[int] = set()
+        for versions, scores in by_retriever:
             best_first = versions[np.argsort(-scores, kind="stable")]
-            passing, start = 0, 0
-            while start < len(best_first) and passing < LEG_LIMIT:
-                some = best_first[start : start + _CHUNK].tolist()
-                start += _CHUNK
-                asked = [
-                    each
-                    for each in some
-                    if each not in known and each not in found and each not in failing
+            passing_count, start = 0, 0
+            while start < len(best_first) and passing_count < CANDIDATE_LIMIT:
+                page = best_first[start : start + _PAGE_VERSIONS].tolist()
+                start += _PAGE_VERSIONS
+                unchecked = [
+                    version_id
+                    for version_id in page
+                    if version_id not in passing
+                    and version_id not in newly_failing
+                    and version_id not in failing
                 ]
-                known.update(self._passing(asked))
-                found.update(each for each in asked if each not in known)
-                passing += sum(each in known for each in some)
-        return found
+                passing.update(self._passing(unchecked))
+                newly_failing.update(
+                    version_id for version_id in unchecked if version_id not in passing
+                )
+                passing_count += sum(version_id in passing for version_id in page)
+        return newly_failing
 
-    # --- meaning -----------------------------------------------------------------------------------------
+    # --- similarity --------------------------------------------------------------------------------------
 
-    def _compared(self, segments: list[Searched], meaning: VectorQuery | None) -> list[Searched]:
-        """The same with how near each version is to what the question means; as they are where nothing tells."""
-        if meaning is None or not segments:
+    def _compare(
+        self, segments: list[SearchedSegment], query: VectorQuery | None
+    ) -> list[SearchedSegment]:
+        """Return segments with the similarities of their vectors; unchanged if there are no vectors."""
+        if query is None or not segments:
             return segments
-        size = len(meaning.vector)
-        matrix = self.memory.matrices.of(
-            self.connection, self.tenant, self.tenant_id, meaning.model, size, self.age, self.cipher
+        vectors = self.cache.vectors.matrix(
+            self.connection,
+            self.tenant,
+            self.tenant_id,
+            query.model,
+            len(query.vector),
+            self.age,
+            self.cipher,
         )
-        return segments if matrix is None else _near(segments, matrix, meaning)
+        return segments if vectors is None else _with_similarities(segments, vectors, query)
 
-    def _passing_nearest(self, segments: list[Searched], known: dict[int, str]) -> dict[int, str]:
-        """Those that pass of the nearest by meaning, until there are enough: a filter may leave few of the first."""
-        import numpy as np
-
-        from memoranda.retrieval.weights import LEG_LIMIT
-
-        compared = [
-            (each, each.near, each.allowed[each.near.places])
-            for each in segments
-            if each.near is not None
-        ]
-        if not compared:
+    def _passing_nearest(
+        self, segments: list[SearchedSegment], passing: dict[int, str]
+    ) -> dict[int, str]:
+        """Return the most similar versions that pass, as many as a retriever returns."""
+        versions_by_segment, scores_by_segment = [], []
+        for segment in segments:
+            similarities = segment.similarities
+            if similarities is not None:
+                is_allowed = segment.allowed[similarities.rows]
+                rows = similarities.rows[is_allowed]
+                versions_by_segment.append(segment.columns.versions[rows])
+                scores_by_segment.append(similarities.own[is_allowed])
+        if not versions_by_segment:
             return {}
-        versions = np.concatenate(
-            [each.facts.versions[near.places[some]] for each, near, some in compared]
-        )
-        order = np.argsort(
-            -np.concatenate([near.own[some] for _, near, some in compared]), kind="stable"
-        )
-        passing: dict[int, str] = {}
-        for start in range(0, len(order), _CHUNK):
-            asked = versions[order[start : start + _CHUNK]].tolist()
-            passing.update({each: known[each] for each in asked if each in known})
-            passing.update(self._passing([each for each in asked if each not in known]))
-            if len(passing) >= LEG_LIMIT:
+        versions = np.concatenate(versions_by_segment)
+        order = np.argsort(-np.concatenate(scores_by_segment), kind="stable")
+        nearest: dict[int, str] = {}
+        for start in range(0, len(order), _PAGE_VERSIONS):
+            page = versions[order[start : start + _PAGE_VERSIONS]].tolist()
+            unchecked = [version_id for version_id in page if version_id not in passing]
+            known = {
+                version_id: passing[version_id] for version_id in page if version_id in passing
+            }
+            nearest.update({**known, **self._passing(unchecked)})
+            if len(nearest) >= CANDIDATE_LIMIT:
                 break
-        return passing
+        return nearest
 
-    # --- the question ------------------------------------------------------------------------------------
+    # --- the query ---------------------------------------------------------------------------------------
 
-    def _asked(self, text: str, places: list[_Place]) -> list[Word] | None:
-        """The words of a question as what may be seen spells them; names as a whole only where there are such.
+    def _query_words(self, text: str, visible: list[_VisibleSegment]) -> list[QueryWord] | None:
+        """Return the words of the query in the languages of the visible texts; None if it has no words.
 
-        None if there are no words in it.
+        Optional words, and words that only tell the time, are returned only if a visible text has them: a date that no
+        text mentions is compared with the times of the texts instead.
         """
-        from memoranda.time_words.spans import remove_dates
-
-        spoken = frozenset[str]().union(*(place.spoken for place in places))
-        found = asked(text, spoken)
-        if not found:
+        by_segment = (own.segment.columns.languages_of(own.visible) for own in visible)
+        languages = frozenset[str]().union(*by_segment)
+        words = query_words(text, languages)
+        if not words:
             return None
-        # A day that no text names is not missing from one: when a memory is of is compared by itself.
-        undated = remove_dates(text)
-        needed = found if undated == text else asked(undated, spoken)
+        undated_text = remove_dates(text)
+        undated = words if undated_text == text else query_words(undated_text, languages)
         return [
             word
-            for word in found
-            if (word in needed and not word.is_optional)
-            or any(self._find(word, place) for place in places)
+            for word in words
+            if (word in undated and not word.is_optional)
+            or any(self._find(word, own) for own in visible)
         ]
 
-    def _exactly(
-        self, exact: Exact, leg: KeywordQuery, places: list[_Place], segments: list[Searched]
-    ) -> tuple[list[Searched], int]:
-        """Segments in which phrases and beginnings are words too, and how many; of a question of nothing else, what
-        does not hold them all does not come back.
+    def _ranking_query(
+        self, query: KeywordQuery, words: list[QueryWord], exact_count: int
+    ) -> RankingQuery:
+        """Build the ranking query: hashes of words and names, and time spans.
+
+        Phrases and prefixes are further words, numbered from 0; they have no hash.
         """
-        import numpy as np
+        asked_at = self.now if query.asked_at is None else query.asked_at
+        zone = None if query.zone is None else ZoneInfo(query.zone)
+        hashes = (self.prints.term(self.tenant, word.terms[0]) for word in words)
+        return RankingQuery(
+            words=(*hashes, *range(exact_count)),
+            names=tuple(self.prints.name(self.tenant, name) for name in names_in(query.text)),
+            spans=find_spans(query.text, asked_at, zone),
+        )
 
-        held = 0
-        wanted = [(partial(has_phrase, phrase=each), asked(each, CODES)) for each in exact.phrases]
-        begun = [
-            (partial(has_beginning, beginning=each), [Word((beginning(each),))])
-            for each in exact.beginnings
-        ]
-        for holds, terms in (*wanted, *begun):
-            found = self._holding(
-                leg, holds, [word for word in terms if not word.is_optional], places
+    def _searched_segments(
+        self, words: list[QueryWord], visible: list[_VisibleSegment], query: KeywordQuery
+    ) -> tuple[list[SearchedSegment], int]:
+        """Return segments with the postings of the query, and the number of its phrases and prefixes."""
+        word_keys = [word.terms for word in words]
+        segments = [
+            SearchedSegment(
+                columns=own.segment.columns,
+                visible=own.visible,
+                allowed=own.visible,
+                postings=[self._find(word, own) for word in words],
+                word_keys=word_keys,
             )
-            if not exact.is_all and not any(map(len, found)):
-                continue
-            held += 1
-            for number, (segment, some) in enumerate(zip(segments, found, strict=True)):
-                allowed = segment.allowed
-                if exact.is_all:
-                    allowed = np.zeros_like(allowed)
-                    allowed[some] = segment.allowed[some]
-                postings = (some, np.ones(len(some), np.uint8)) if len(some) else None
-                segments[number] = replace(
-                    segment, allowed=allowed, postings=[*segment.postings, postings]
-                )
-        return segments, held
+            for own in visible
+        ]
+        if query.reads is None:
+            return segments, 0
+        exact = exact_terms(query.text)
+        return self._add_exact(exact, query.reads, visible, segments) if exact else (segments, 0)
 
-    def _holding(
+    def _add_exact(
         self,
-        leg: KeywordQuery,
-        holds: Callable[[str], bool],
-        terms: list[Word],
-        places: list[_Place],
-    ) -> list[NDArray[np.int32]]:
-        """In each segment what holds something letter by letter: of what has all its words, the last written."""
-        import numpy as np
+        exact: ExactTerms,
+        read_text: Callable[[Version], str],
+        visible: list[_VisibleSegment],
+        segments: list[SearchedSegment],
+    ) -> tuple[list[SearchedSegment], int]:
+        """Add phrases and prefixes as further words, and return how many were added.
 
-        found: list[NDArray[np.int32]] = []
-        for place in places:
-            some = np.flatnonzero(place.mask).astype(np.int32) if terms else np.zeros(0, np.int32)
-            for word in terms:
-                held = self._find(word, place)
-                some = (
-                    np.intersect1d(some, held[0], assume_unique=True)
-                    if held is not None
-                    else some[:0]
-                )
-            found.append(some)
-        assert leg.reads is not None
-        most = np.concatenate(
-            [place.segment.facts.versions[some] for place, some in zip(places, found, strict=True)]
+        If the query has nothing else, only versions with all of them are allowed.
+        """
+        phrases = [
+            (partial(has_phrase, phrase=phrase), query_words(phrase, STEMMED_LANGUAGES))
+            for phrase in exact.phrases
+        ]
+        prefixes = [
+            (partial(has_prefix, prefix=prefix), [QueryWord((prefix_term(prefix),))])
+            for prefix in exact.prefixes
+        ]
+        count = 0
+        for is_match, words in (*phrases, *prefixes):
+            required = [word for word in words if not word.is_optional]
+            rows_by_segment = self._exact_rows(read_text, is_match, required, visible)
+            if not exact.is_exclusive and not any(map(len, rows_by_segment)):
+                continue
+            count += 1
+            segments = [
+                _with_exact_rows(segment, rows, is_exclusive=exact.is_exclusive)
+                for segment, rows in zip(segments, rows_by_segment, strict=True)
+            ]
+        return segments, count
+
+    def _exact_rows(
+        self,
+        read_text: Callable[[Version], str],
+        is_match: Callable[[str], bool],
+        words: list[QueryWord],
+        visible: list[_VisibleSegment],
+    ) -> list[RowNumbers]:
+        """Return the rows whose text matches exactly, for each segment.
+
+        The index holds no positions, so the texts with all words are read: the latest `_PAGE_VERSIONS` of them.
+        """
+        rows_by_segment: list[RowNumbers] = []
+        for own in visible:
+            rows = np.flatnonzero(own.visible).astype(np.int32) if words else np.zeros(0, np.int32)
+            for word in words:
+                postings = self._find(word, own)
+                with_word = rows[:0] if postings is None else postings[0]
+                rows = np.intersect1d(rows, with_word, assume_unique=True)
+            rows_by_segment.append(rows)
+        candidates = np.concatenate(
+            [
+                own.segment.columns.versions[rows]
+                for own, rows in zip(visible, rows_by_segment, strict=True)
+            ]
         )
-        read = self.versions(np.sort(most)[-_CHUNK:].tolist())
-        right = np.array(
-            [each.version_id for each in read if holds(plain(leg.reads(each)))], np.int64
+        versions = self.versions(np.sort(candidates)[-_PAGE_VERSIONS:].tolist())
+        matching = np.array(
+            [
+                version.version_id
+                for version in versions
+                if is_match(searchable_text(read_text(version)))
+            ],
+            np.int64,
         )
-        right.sort()
+        matching.sort()
         return [
-            np.intersect1d(some, place.segment.facts.places_of(right), assume_unique=True).astype(
+            np.intersect1d(rows, own.segment.columns.rows_of(matching), assume_unique=True).astype(
                 np.int32
             )
-            for place, some in zip(places, found, strict=True)
+            for own, rows in zip(visible, rows_by_segment, strict=True)
         ]
 
-    def _question(self, leg: KeywordQuery, distinct: list[Word], held: int) -> Question:
-        from zoneinfo import ZoneInfo
+    def _find(self, word: QueryWord, own: _VisibleSegment) -> Postings | None:
+        """Return the postings of a word in all its spellings."""
+        hashes = (self.prints.term(self.tenant, term) for term in word.terms)
+        found = [
+            postings
+            for term_hash in hashes
+            if (postings := own.segment.find(term_hash)) is not None
+        ]
+        return merge_spellings(found)
 
-        from memoranda.retrieval.analysis import names_in
-        from memoranda.retrieval.ranking import Question
-        from memoranda.time_words.spans import find_spans
+    # --- visible rows ------------------------------------------------------------------------------------
 
-        asked_at = self.now if leg.asked_at is None else leg.asked_at
-        return Question(
-            words=(
-                *(self.prints.term(self.tenant, word.terms[0]) for word in distinct),
-                *range(held),
-            ),
-            names=tuple(self.prints.name(self.tenant, name) for name in names_in(leg.text)),
-            spans=find_spans(leg.text, asked_at, None if leg.zone is None else ZoneInfo(leg.zone)),
-        )
-
-    def _scope(self, selection: Selection) -> Scope:
-        from memoranda.retrieval.entry import VISIBILITY_BITS
-        from memoranda.retrieval.ranking import Scope
-
-        seen, number = selection.visibilities, self._number
-        marks = (
-            None
-            if seen is None or set(seen) == set(VISIBILITIES)
-            else sum(VISIBILITY_BITS[each] for each in seen)
-        )
-        return Scope(
-            space=number(selection.space),
-            user=number(selection.user),
-            agent=number(selection.agent),
-            session=number(selection.session),
-            marks=marks,
-            redacted=selection.redacted,
-            users=self._users(selection),
-        )
-
-    def _users(self, selection: Selection) -> tuple[int, ...] | None:
-        """Those that every test of the user lets through."""
-        named = [set(each.texts) for each in selection.tests if _is_by_user(each)]
-        return tuple(map(self._print, set.intersection(*named))) if named else None
-
-    def _number(self, text: str | None) -> int | None:
-        return None if text is None else self._print(text)
-
-    def _print(self, text: str) -> int:
-        return self.prints.number(self.tenant_id, text)
-
-    def _places(self) -> list[_Place]:
-        """Every segment in which there is anything to see."""
-        import numpy as np
-
+    def _visible_segments(self) -> list[_VisibleSegment]:
+        """Return the segments with at least one visible row."""
         selection = self.selection
         if any(
             isinstance(test, IsAmong) and not test.version_ids and not test.negated
             for test in selection.tests
         ):
             return []
-        scope = self._scope(selection)
-        scopes = (
-            (scope, replace(scope, space=self._print(""))) if selection.or_no_space else (scope,)
-        )
-        closed = self._closed(selection)
-        # One instant is like another as long as the same has ended.
-        ended = (
-            None
-            if closed is None or selection.at is None
-            else int(np.count_nonzero(closed[:, 1] <= selection.at))
-        )
-        found = []
-        for segment in WordIndex(self.connection, self.tenant_id, self.memory.segments).segments():
-            mask = segment.facts.view(
-                (scopes, ended), closed, partial(_mask, scopes, closed, selection.at)
-            )
-            if np.any(mask):
-                found.append(_Place(segment, mask))
-        return found
+        scope = self._scope()
+        scopes: tuple[SegmentScope, ...] = (scope,)
+        if selection.or_no_space:
+            scopes = (scope, replace(scope, space=self._number("")))
+        closed = self._closed_versions()
+        # Any two instants see the same rows if the same versions have ended by then; so the view can be cached.
+        ended_count = None
+        if closed is not None and selection.at is not None:
+            ended_count = int(np.count_nonzero(closed[:, 1] <= selection.at))
+        compute = partial(_visible_rows, scopes, closed, selection.at)
+        segments = []
+        for segment in WordIndex(self.connection, self.tenant_id, self.cache.segments).segments():
+            visible = segment.columns.cached_view((scopes, ended_count), closed, compute)
+            if np.any(visible):
+                segments.append(_VisibleSegment(segment, visible))
+        return segments
 
-    def _segments(self, distinct: list[Word], places: list[_Place]) -> list[Searched]:
-        from memoranda.retrieval.retrievers import Searched
-
-        names = [word.terms for word in distinct]
-        return [
-            Searched(
-                facts=place.segment.facts,
-                mask=place.mask,
-                allowed=place.mask,
-                postings=[self._find(word, place) for word in distinct],
-                names=names,
-            )
-            for place in places
-        ]
-
-    def _find(self, word: Word, place: _Place) -> Postings | None:
-        """Where a word stands, however it is spelt."""
-        from memoranda.retrieval.segment import together
-
-        terms = (self.prints.term(self.tenant, term) for term in word.terms)
-        return together(
-            [found for term in terms if (found := place.segment.find(term)) is not None]
+    def _scope(self) -> SegmentScope:
+        """Return the part of the selection that segments can decide."""
+        selection, number = self.selection, self._optional_number
+        visibilities = selection.visibilities
+        bits = None
+        if visibilities is not None and set(visibilities) != set(VISIBILITIES):
+            bits = sum(VISIBILITY_BITS[visibility] for visibility in visibilities)
+        return SegmentScope(
+            space=number(selection.space),
+            user=number(selection.user),
+            agent=number(selection.agent),
+            session=number(selection.session),
+            visibility_bits=bits,
+            redacted=selection.redacted,
+            users=self._users(),
         )
 
-    def _closed(self, selection: Selection) -> Closed | None:
-        """Versions that cannot pass any more, or not at every time."""
-        if selection.known_at is not None or (
-            selection.at is None and selection.status_filter != "live"
-        ):
+    def _users(self) -> tuple[int, ...] | None:
+        """Return the users that all tests of the user accept; None if there is no such test."""
+        accepted = [set(test.texts) for test in self.selection.tests if _is_by_user(test)]
+        return tuple(map(self._number, set.intersection(*accepted))) if accepted else None
+
+    def _optional_number(self, text: str | None) -> int | None:
+        return None if text is None else self._number(text)
+
+    def _number(self, text: str) -> int:
+        return self.prints.number(self.tenant_id, text)
+
+    def _closed_versions(self) -> ClosedVersions | None:
+        """Return the versions that are not live; None if the selection includes them at any time."""
+        selection = self.selection
+        if selection.known_at is not None:
             return None
-        return self.memory.closed(self.connection, self.tenant_id, self.closing_seq)
+        if selection.at is None and selection.status_filter != "live":
+            return None
+        return self.cache.closed_versions(self.connection, self.tenant_id, self.closing_seq)
 
-    # --- what passes -------------------------------------------------------------------------------------
+    # --- checks by the database --------------------------------------------------------------------------
 
     @property
-    def _asks_more(self) -> bool:
-        """Whether the selection asks for anything that a segment does not tell, but for an end in time."""
+    def _has_database_filters(self) -> bool:
+        """True if the selection has a condition that segments cannot decide, other than the end of validity."""
         selection = self.selection
-        tests = [each for each in selection.all_tests() if not _is_by_user(each)]
+        tests = [test for test in selection.all_tests() if not _is_by_user(test)]
         filters = (selection.kinds, selection.form, selection.known_at)
-        is_now = selection.status_filter == "live" and (
-            selection.statuses is None or set(_USUAL) <= set(selection.statuses)
-        )
+        includes_live = selection.statuses is None or set(_LIVE_STATUSES) <= set(selection.statuses)
         return (
             bool(tests)
-            or any(each is not None for each in filters)
-            or not is_now
+            or any(condition is not None for condition in filters)
+            or selection.status_filter != "live"
+            or not includes_live
             or selection.exportable
         )
 
-    def _in_doubt(self, ranking: Ranking) -> tuple[list[int], int]:
-        """Of those by which scores are made, the ones of which only the database tells whether they pass, and how many
-        others there are: what is live, had begun by then and never ends passes, if nothing but a scope is asked for.
-        """
-        selection, decisive = self.selection, ranking.decisive
-        if self._asks_more or selection.has_fields or selection.standard is not None:
-            return [
-                each for facts, places in decisive for each in facts.versions.take(places).tolist()
-            ], 0
-        closed, moment = self._closed(selection), self.now if selection.at is None else selection.at
-        doubtful, sure = list[int](), 0
-        for facts, places in decisive:
-            is_sure = facts.view("lasting", closed, partial(_lasting, closed)).take(places)
-            is_sure &= facts.times.take(places) <= moment
-            rest = places[~is_sure]
-            doubtful += facts.versions.take(rest).tolist()
-            sure += len(places) - len(rest)
-        return doubtful, sure
+    def _doubtful_candidates(self, ranking: Ranking) -> tuple[list[int], int]:
+        """Return the scored candidates that only the database can check, and the number of the others.
 
-    def _passing_all(self, versions: NDArray[np.int64]) -> dict[int, str]:
-        """Everything that holds a word and passes, with its address."""
+        Without database filters, a live version that has begun and never ends passes certainly.
+        """
+        selection, decisive = self.selection, ranking.decisive_rows
+        if self._has_database_filters or selection.has_fields or selection.standard is not None:
+            doubtful = [
+                version_id
+                for columns, rows in decisive
+                for version_id in columns.versions.take(rows).tolist()
+            ]
+            return doubtful, 0
+        closed = self._closed_versions()
+        moment = self.now if selection.at is None else selection.at
+        doubtful, certain_count = [], 0
+        for columns, rows in decisive:
+            lasting = columns.cached_view("lasting", closed, partial(_lasting_rows, closed))
+            is_certain = lasting.take(rows) & (columns.times.take(rows) <= moment)
+            doubtful_rows = rows[~is_certain]
+            doubtful += columns.versions.take(doubtful_rows).tolist()
+            certain_count += len(rows) - len(doubtful_rows)
+        return doubtful, certain_count
+
+    def _passing_pages(self, versions: NDArray[np.int64]) -> dict[int, str]:
+        """Return the versions that pass, with their addresses, page by page."""
         passing: dict[int, str] = {}
-        for start in range(0, len(versions), _CHUNK):
-            passing.update(self._passing(versions[start : start + _CHUNK].tolist()))
+        for start in range(0, len(versions), _PAGE_VERSIONS):
+            passing.update(self._passing(versions[start : start + _PAGE_VERSIONS].tolist()))
         return passing
 
     def _passing(self, version_ids: list[int]) -> dict[int, str]:
+        """Return the versions that pass, with their addresses."""
         if not version_ids:
             return {}
-        sql = self.selected()
+        sql = self.selection_sql()
         return dict(self.connection.select(sql.build_filter(version_ids), sql.params))
 
-    def _matches(
+    def _best_matches(
         self,
         ranking: Ranking,
-        distinct: list[Word],
-        known: dict[int, str],
+        words: list[QueryWord],
+        passing: dict[int, str],
         limit: int,
         total: int | None,
     ) -> Matches:
-        """The best that pass; of equal ones first the lower address, where there are addresses."""
-        taken: list[Selected] = []
-        start, size = 0, min(limit, _CHUNK)
+        """Return the best passing versions; of equal scores the lower address first, if there are addresses.
+
+        `total` None: `passing` is incomplete, so the database is asked about each page.
+        """
+        hits: list[Selected] = []
+        start, size = 0, min(limit, _PAGE_VERSIONS)
         while start < len(ranking):
+            # Versions with the score of the last one are needed, too, to sort them by address.
             if (
-                len(taken) >= limit
-                and [taken[limit - 1].lexical] != ranking.best(start, start + 1)[1]
+                len(hits) >= limit
+                and [hits[limit - 1].lexical] != ranking.best(start, start + 1)[1]
             ):
                 break
             versions, scores = ranking.best(start, start + size)
             if total is None:
-                known = {**known, **self._passing([each for each in versions if each not in known])}
-            pairs = zip(versions, scores, strict=True)
-            taken += [Selected(each, known[each], score) for each, score in pairs if each in known]
-            start, size = start + size, min(2 * size, _CHUNK)
+                unchecked = [version_id for version_id in versions if version_id not in passing]
+                passing = {**passing, **self._passing(unchecked)}
+            hits += [
+                Selected(version_id, passing[version_id], score)
+                for version_id, score in zip(versions, scores, strict=True)
+                if version_id in passing
+            ]
+            start, size = start + size, min(2 * size, _PAGE_VERSIONS)
         if self.selection.has_fields:
-            taken.sort(key=lambda each: (-each.lexical, each.address))
+            hits.sort(key=lambda hit: (-hit.lexical, hit.address))
+        weights = zip(words, ranking.weights.tolist(), strict=False)
         return Matches(
-            hits=tuple(taken[:limit]),
+            hits=tuple(hits[:limit]),
             total=total,
-            weights={
-                word.terms: weight
-                for word, weight in zip(distinct, ranking.weights.tolist(), strict=False)
-            },
+            weights={word.terms: weight for word, weight in weights},
             mean_terms=ranking.mean_length,
-            covered=ranking.covered,
+            covered=ranking.coverage,
         )
 
 
-def _mask(
-    scopes: Sequence[Scope], closed: Closed | None, at: Instant | None, facts: Facts
-) -> NDArray[np.bool_]:
-    """What of a segment is in one of some scopes, and not closed, or not at a time."""
-    found = scopes[0].mask(facts)
+def _visible_rows(
+    scopes: Sequence[SegmentScope],
+    closed: ClosedVersions | None,
+    at: Instant | None,
+    columns: VersionColumns,
+) -> Flags:
+    """Return a flag for each row: True if it is in one of the scopes and not closed, or had not ended at `at`."""
+    visible = scopes[0].matches(columns)
     for scope in scopes[1:]:
-        found |= scope.mask(facts)
+        visible |= scope.matches(columns)
     if closed is not None and len(closed):
-        found &= facts.without(closed[:, 0] if at is None else closed[closed[:, 1] <= at, 0])
-    return found
+        ended = closed[:, 0] if at is None else closed[closed[:, 1] <= at, 0]
+        visible &= columns.all_except(ended)
+    return visible
 
 
-def _lasting(closed: Closed | None, facts: Facts) -> NDArray[np.bool_]:
-    """What of a segment is live and never ends by itself."""
-    from memoranda.retrieval.entry import LASTING_BIT
+def _lasting_rows(closed: ClosedVersions | None, columns: VersionColumns) -> Flags:
+    """Return a flag for each row: True if it is live and has no end of validity."""
+    lasting: Flags = (columns.flags & LASTING_BIT) != 0
+    if closed is None or not len(closed):
+        return lasting
+    return lasting & columns.all_except(closed[:, 0])
 
-    found: NDArray[np.bool_] = (facts.marks & LASTING_BIT) != 0
-    return found if closed is None or not len(closed) else found & facts.without(closed[:, 0])
+
+def _with_exact_rows(
+    segment: SearchedSegment, rows: RowNumbers, *, is_exclusive: bool
+) -> SearchedSegment:
+    """Add the rows of a phrase or prefix as postings; if exclusive, allow only these rows."""
+    allowed = segment.allowed
+    if is_exclusive:
+        allowed = np.zeros_like(allowed)
+        allowed[rows] = segment.allowed[rows]
+    postings = (rows, np.ones(len(rows), np.uint8)) if len(rows) else None
+    return replace(segment, allowed=allowed, postings=[*segment.postings, postings])
 
 
 def _with_reasons(
-    matches: Matches, ranking: Ranking, segments: list[Searched], *, is_explained: bool
+    matches: Matches, ranking: Ranking, segments: list[SearchedSegment], *, is_explained: bool
 ) -> Matches:
-    """The same with how near each is, and what its score is made of if that was asked for."""
-    import numpy as np
-
-    found = [each.version_id for each in matches.hits]
+    """Add the similarity of each hit, and the parts of its score if requested."""
+    hit_ids = [hit.version_id for hit in matches.hits]
     nearness: dict[int, float] = {}
     for segment in segments:
-        if segment.near is not None:
-            versions = segment.facts.versions[segment.near.places]
-            is_here = np.flatnonzero(np.isin(versions, found))
-            pairs = zip(versions[is_here].tolist(), segment.near.own[is_here].tolist(), strict=True)
-            nearness |= {
-                version_id: cosine for version_id, cosine in pairs if cosine >= segment.near.floor
-            }
+        similarities = segment.similarities
+        if similarities is None:
+            continue
+        versions = segment.columns.versions[similarities.rows]
+        indexes = np.flatnonzero(np.isin(versions, hit_ids))
+        cosines = similarities.own[indexes].tolist()
+        by_version = zip(versions[indexes].tolist(), cosines, strict=True)
+        nearness |= {
+            version_id: cosine
+            for version_id, cosine in by_version
+            if cosine >= similarities.threshold
+        }
     if not is_explained:
         return replace(matches, nearness=nearness)
-    reasons: dict[int, dict[str, Reason]] = {version_id: {} for version_id in found}
-    for name, column in ranking.signals.items():
-        for version_id in found:
-            if part := column.at(ranking.row_of(version_id)):
-                reasons[version_id][name] = Reason(part=part, rank=column.rank(part, len(ranking)))
+    reasons: dict[int, dict[str, Reason]] = {version_id: {} for version_id in hit_ids}
+    for name, part in ranking.signals.items():
+        for version_id in hit_ids:
+            if value := part.value_of(ranking.candidate_of(version_id)):
+                reason = Reason(part=value, rank=part.rank(value, len(ranking)))
+                reasons[version_id][name] = reason
     return replace(matches, nearness=nearness, reasons=reasons)
 
 
-def _near(
-    segments: list[Searched], matrix: Matrix | ClearMatrix, meaning: VectorQuery
-) -> list[Searched]:
-    """Segments with the cosines of what has a vector: of all of it, or of the nearest where there is much."""
-    import numpy as np
-
-    from memoranda.retrieval.retrievers import Near, line_of
-    from memoranda.retrieval.vectors import EXACT_LIMIT
-
-    standing = [matrix.standing(each.facts.versions, each.mask) for each in segments]
-    docs = sum(each.seen.docs for each in segments)
-    is_all = sum(len(each.places) for each in standing) == docs
-    if sum(len(each.places) for each in standing) > EXACT_LIMIT:
-        standing = [matrix.standing(each.facts.versions, each.allowed) for each in segments]
-    if sum(len(each.places) for each in standing) > EXACT_LIMIT:
-        standing = matrix.nearest(meaning.vector, standing)
-    questions, second = (
-        _questions(meaning),
-        None if meaning.second is None else _questions(meaning.second),
+def _with_similarities(
+    segments: list[SearchedSegment], vectors: Vectors, query: VectorQuery
+) -> list[SearchedSegment]:
+    """Add the cosines of all visible rows with vectors; of many, only of the nearest allowed ones."""
+    by_segment = [vectors.lookup(segment.columns.versions, segment.visible) for segment in segments]
+    visible_count = sum(segment.statistics.count for segment in segments)
+    is_all = _count_rows(by_segment) == visible_count
+    if _count_rows(by_segment) > EXACT_LIMIT:
+        by_segment = [
+            vectors.lookup(segment.columns.versions, segment.allowed) for segment in segments
+        ]
+    if _count_rows(by_segment) > EXACT_LIMIT:
+        by_segment = vectors.nearest(query.vector, by_segment)
+    standalone_share = vectors.standalone_share(by_segment)
+    threshold = 0.0
+    # A row without a vector may be the answer, so then there is no threshold.
+    if is_all and query.line:
+        threshold = answer_threshold(visible_count, query.floor, query.line, standalone_share)
+    vector_rows = np.concatenate([own.vector_rows for own in by_segment])
+    is_context_visible = np.concatenate(
+        [
+            _visible_contexts(segment, own, vectors)
+            for segment, own in zip(segments, by_segment, strict=True)
+        ]
     )
-    share = matrix.share_alone(standing)
-    # What has no vector yet may be the answer.
-    line = line_of(docs, meaning.floor, meaning.line, share) if is_all and meaning.line else 0.0
-    rows = np.concatenate([each.rows for each in standing])
-    is_seen = np.concatenate(
-        [_in_context(*each, matrix) for each in zip(segments, standing, strict=True)]
+    second = None if query.second is None else _with_typical(query.second)
+    own_cosines, context_cosines = vectors.cosines(
+        _with_typical(query), vector_rows, is_context_visible, second, standalone_share
     )
-    own, context = (
-        np.round(each, _DIGITS) for each in matrix.cosines(questions, rows, is_seen, second, share)
-    )
-    found, start = [], 0
-    for segment, each in zip(segments, standing, strict=True):
-        part = slice(start, start := start + len(each.rows))
-        near = Near(
-            each.places,
-            own[0, part],
-            context[0, part],
-            own[1, part],
-            context[1, part],
-            meaning.floor,
-            line,
+    own_cosines = np.round(own_cosines, _COSINE_DIGITS)
+    context_cosines = np.round(context_cosines, _COSINE_DIGITS)
+    compared, start = [], 0
+    for segment, own in zip(segments, by_segment, strict=True):
+        part = slice(start, start + len(own.vector_rows))
+        start = part.stop
+        similarities = Similarities(
+            rows=own.rows,
+            own=own_cosines[0, part],
+            context=context_cosines[0, part],
+            typical_own=own_cosines[1, part],
+            typical_context=context_cosines[1, part],
+            threshold=query.floor,
+            answer_threshold=threshold,
         )
-        found.append(replace(segment, near=near))
-    return found
+        compared.append(replace(segment, similarities=similarities))
+    return compared
 
 
-def _in_context(segment: Searched, standing: Standing, matrix: Matrix | ClearMatrix) -> Flags:
-    """Of what in a segment has a vector what is compared with what was said before: where whoever asks may see that."""
-    import numpy as np
-
-    facts, contexts = segment.facts, matrix.contexts(standing.rows)
-    at = np.minimum(np.searchsorted(facts.versions, contexts), len(facts) - 1)
-    is_seen: Flags = (facts.versions[at] == contexts) & segment.mask[at] & (contexts != 0)
-    return is_seen
+def _count_rows(by_segment: list[VectorRows]) -> int:
+    return sum(len(own.rows) for own in by_segment)
 
 
-def _questions(meaning: VectorQuery) -> NDArray[np.float32]:
-    """A question and a typical one."""
-    import numpy as np
+def _visible_contexts(segment: SearchedSegment, rows: VectorRows, vectors: Vectors) -> Flags:
+    """Return a flag for each row with a vector: True if the caller may see the previous text in it."""
+    columns, contexts = segment.columns, vectors.context_versions(rows.vector_rows)
+    context_rows = np.minimum(np.searchsorted(columns.versions, contexts), len(columns) - 1)
+    exists = (columns.versions[context_rows] == contexts) & (contexts != 0)
+    visible: Flags = exists & segment.visible[context_rows]
+    return visible
 
-    return np.stack(
-        (meaning.vector, meaning.vector * 0 if meaning.typical is None else meaning.typical)
-    )
+
+def _with_typical(query: VectorQuery) -> Floats:
+    """Return the embedding of a query, and that of a typical query or zeros, as two rows."""
+    typical = query.vector * 0 if query.typical is None else query.typical
+    return np.stack((query.vector, typical))
 
 
-def _only(segments: list[Searched], known: dict[int, str]) -> list[Searched]:
-    """Segments of which nothing else comes back."""
-    import numpy as np
-
-    wanted = np.sort(np.fromiter(known, np.int64, len(known)))
-    return [replace(each, allowed=each.mask & ~each.facts.without(wanted)) for each in segments]
+def _only_versions(
+    segments: list[SearchedSegment], passing: dict[int, str]
+) -> list[SearchedSegment]:
+    """Allow only the rows of some versions."""
+    versions = np.sort(np.fromiter(passing, np.int64, len(passing)))
+    return [
+        replace(segment, allowed=segment.visible & ~segment.columns.all_except(versions))
+        for segment in segments
+    ]
 
 
 def _is_by_user(test: object) -> TypeGuard[IsOneOf]:
+    """Return True if a test is one of the user that segments can decide."""
     return isinstance(test, IsOneOf) and test.name == "user" and test.or_missing

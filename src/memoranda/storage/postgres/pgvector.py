@@ -17,7 +17,7 @@ from psycopg import errors
 
 from memoranda.errors import StoreUnavailable
 from memoranda.storage.engine.database import Connection, Row, load_migrations
-from memoranda.storage.index.embedding_work import InClear
+from memoranda.storage.index.vector_queue import ClearCopies
 from memoranda.storage.postgres.server import MIGRATING, open_connection, translated
 from memoranda.storage.postgres.statements import (
     read_reals,
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memoranda.retrieval.segment import Flags, Floats, Places
-    from memoranda.retrieval.vectors import Standing, Stored, VectorPlaces
+    from memoranda.retrieval.entry import StoredVector
+    from memoranda.retrieval.segment import Flags, Floats, RowNumbers
+    from memoranda.retrieval.vectors import VectorPositions, VectorRows
 
 # So many are copied in one unit of work.
 COPIED_LIMIT: Final = 512
@@ -50,30 +51,33 @@ class ClearVectors:
         return (found[0][0], bool(found[0][1])) if found else (None, False)
 
     def follow(
-        self, connection: Connection, tenant_id: int, model_id: int, known: VectorPlaces
+        self, connection: Connection, tenant_id: int, model_id: int, known: VectorPositions
     ) -> None:
         """Take up where vectors stand that came since."""
         import numpy as np
 
         whose = {"tenant_id": tenant_id, "model_id": model_id, "size": known.dimensions}
-        ((*packed,),) = _rows(connection, "clear_after", **whose, after=known.last_place)
+        ((*packed,),) = _rows(connection, "clear_after", **whose, after=known.last_position)
         places, versions, contexts, has_second = map(read_whole_numbers, packed)
         if len(places):
             # They go when keys change, whether these were encrypted or not: to look again takes one question.
             known.was_encrypted = True
             known.add(places, versions, contexts, has_second.astype(np.bool_))
 
-    def counts(self, connection: Connection) -> InClear:
+    def counts(self, connection: Connection) -> ClearCopies:
         """What there is."""
         ((copies, vectors, orphans, version),) = _rows(connection, "clear_counts")
-        return InClear(copies, vectors, orphans, version or "", self.is_wanted)
+        return ClearCopies(copies, vectors, orphans, version or "", self.is_wanted)
 
     def is_behind(self, connection: Connection, name: str) -> bool:
         """Whether vectors of a model are to be copied."""
         return bool(_rows(connection, "clear_is_behind", name=name))
 
     def copy(
-        self, connection: Connection, model_id: int, opened: Callable[[Sequence[Row]], list[Stored]]
+        self,
+        connection: Connection,
+        model_id: int,
+        opened: Callable[[Sequence[Row]], list[StoredVector]],
     ) -> bool:
         """Copy the vectors of a model that come next; False: nobody wants them any more.
 
@@ -99,7 +103,7 @@ class ClearVectors:
         model_id: int,
         tenant_id: int,
         key_id: str | None,
-        stored: Stored,
+        stored: StoredVector,
     ) -> None:
         from memoranda.retrieval.vectors import decode
 
@@ -117,7 +121,7 @@ class ClearVectors:
             "clear_add",
             tenant_id=tenant_id,
             model_id=model_id,
-            place=stored.place,
+            place=stored.position,
             version_id=stored.version_id,
             context_id=stored.context_id,
             key_id=key_id,
@@ -133,7 +137,7 @@ class ClearVectors:
         _run(connection, "clear_progress_drop", model_id=model_id)
 
     def matrix(
-        self, connection: Connection, tenant_id: int, model_id: int, known: VectorPlaces
+        self, connection: Connection, tenant_id: int, model_id: int, known: VectorPositions
     ) -> ClearMatrix:
         """The vectors of a tenant, for one question."""
         whose = {"tenant_id": tenant_id, "model_id": model_id, "size": known.dimensions}
@@ -154,24 +158,24 @@ class ClearMatrix:
     """As a `Matrix`, but that the database compares."""
 
     def __init__(
-        self, known: VectorPlaces, ask: Callable[[str, dict[str, Any]], list[Row]]
+        self, known: VectorPositions, ask: Callable[[str, dict[str, Any]], list[Row]]
     ) -> None:
         self._known, self._ask = known, ask
-        self.standing, self.contexts, self.share_alone = (
-            known.standing,
-            known.contexts,
-            known.share_alone,
+        self.lookup, self.context_versions, self.standalone_share = (
+            known.lookup,
+            known.context_versions,
+            known.standalone_share,
         )
 
-    def nearest(self, question: Floats, several: Sequence[Standing]) -> list[Standing]:
+    def nearest(self, question: Floats, several: Sequence[VectorRows]) -> list[VectorRows]:
         """Of many those that are worth to be looked at: the nearest, by themselves."""
         import numpy as np
 
-        from memoranda.retrieval.vectors import NEAREST_BY_SIGNS, Standing
+        from memoranda.retrieval.vectors import NEAREST_BY_SIGNS, VectorRows
 
         is_asked = np.zeros(len(self._known), np.bool_)
         for each in several:
-            is_asked[each.rows] = True
+            is_asked[each.vector_rows] = True
         # So many that enough are left without those that are not to be seen.
         limit = NEAREST_BY_SIGNS + len(is_asked) - int(np.count_nonzero(is_asked))
         ((packed,),) = self._ask(
@@ -182,14 +186,16 @@ class ClearMatrix:
         is_near[rows[is_asked[rows]][:NEAREST_BY_SIGNS]] = True
         found = []
         for each in several:
-            near = is_near[each.rows].nonzero()[0]
-            found.append(Standing(each.places.take(near), each.rows.take(near), is_run=False))
+            near = is_near[each.vector_rows].nonzero()[0]
+            found.append(
+                VectorRows(each.rows.take(near), each.vector_rows.take(near), is_contiguous=False)
+            )
         return found
 
     def cosines(
         self,
         questions: Floats,
-        rows: Places,
+        rows: RowNumbers,
         in_context: Flags,
         second: Floats | None = None,
         share: float = 1.0,
@@ -197,7 +203,7 @@ class ClearMatrix:
         """As of a `Matrix`."""
         import numpy as np
 
-        from memoranda.retrieval.vectors import with_opinion
+        from memoranda.retrieval.vectors import blend_second_model
 
         size = len(self._known)
         other = questions if second is None or second.shape != questions.shape else second
@@ -207,7 +213,7 @@ class ClearMatrix:
         ):
             asked |= _in_parts(name, each)
         if len(rows) * 2 < size:
-            places = whole_numbers(np.sort(self._known.places_of(rows)))
+            places = whole_numbers(np.sort(self._known.positions_of(rows)))
             ((packed, *columns),) = self._ask("clear_cosines_of", {**asked, "places": places})
         else:
             ((packed, *columns),) = self._ask("clear_cosines", asked)
@@ -218,15 +224,15 @@ class ClearMatrix:
             column[at] = read_reals(values)[is_known]
         own, beside = found[:2, rows], found[2:, rows]
         if second is not None:
-            alone = self._known.is_alone(rows).nonzero()[0]
-            own[:, alone] = with_opinion(own[:, alone], beside[:, alone], share)
+            alone = self._known.is_standalone(rows).nonzero()[0]
+            own[:, alone] = blend_second_model(own[:, alone], beside[:, alone], share)
         return own, np.where(in_context, beside, own)
 
     def _rows_of(self, places: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], Flags]:
         """The rows of what is at some places, and which of these are known: a snapshot may be newer than they are."""
         import numpy as np
 
-        known = self._known.places_of(np.arange(size, dtype=np.int32))
+        known = self._known.positions_of(np.arange(size, dtype=np.int32))
         at = known.searchsorted(places)
         is_known: Flags = known.take(at, mode="clip") == places
         return at[is_known], is_known
