@@ -224,16 +224,16 @@ class SqlEngine:
                 ]
                 if not rows:
                     return
-                index = WordIndex(connection, found[0].tenant_id, self._memory.segments)
-                replaced = index.rebuild_without([row.version_id for row in found])
+                index = WordIndex(connection, rows[0].tenant_id, self._memory.segments)
+                replaced = index.rebuild_without([row.version_id for row in rows])
 
             self._database.write(partial(self._replace_segments, rows, replaced))
 
-    def _put_without(
+    def _replace_segments(
         self, rows: list[UnindexedRow], replaced: SegmentReplacements, connection: Connection
     ) -> None:
         index = WordIndex(connection, rows[0].tenant_id, self._memory.segments).lock()
-        # What was merged meanwhile is looked for again.
+        # False if a segment was merged meanwhile: the rows stay, and the next round finds it.
         if index.replace_all(replaced):
             done = as_json([row.version_id for row in rows])
             connection.execute(
@@ -252,10 +252,10 @@ class SqlEngine:
             if self._database.write(partial(self._put_merged_segment, tenant_id, run, merged)):
                 self._untidy.add(tenant_id)
 
-    def _put_merged(
+    def _put_merged_segment(
         self, tenant_id: int, run: list[SegmentKey], merged: Segment, connection: Connection
     ) -> bool:
-        """Put a segment in the place of those it was made from, if they are still there; whether more is to do."""
+        """Replace segments by the merged one if they are all still there; return True if there is more to merge."""
         index = WordIndex(connection, tenant_id, self._memory.segments).lock()
         if set(run) <= set(index.segment_keys()):
             index.replace(run, merged)
