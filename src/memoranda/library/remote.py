@@ -2,8 +2,8 @@
 
 `Remote` has one table of verbs for each standard, with the verbs, results and errors of a store of this process. A
 table turns a call into one or more requests (`remote_verbs.py` and the modules after it) and sends them through
-`Connection`, which reads the answer and raises its errors as exceptions of this library. Tables other than UMP's are
-imported when they are first used, because they load the services of their standard.
+`ServerConnection`, which reads the answer and raises its errors as exceptions of this library. Tables other than UMP's
+are imported when they are first used, because they load the services of their standard.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Remote:
     """
 
     def __init__(self, url: str, key: str | None) -> None:
-        self._server = Connection(url, key)
+        self._server = ServerConnection(url, key)
 
     @cached_property
     def owner(self) -> str:
@@ -113,7 +113,7 @@ class Answer:
     raw: bytes = b""
 
 
-class Connection:
+class ServerConnection:
     """A server's address, the key for it, and idle connections that any thread may use."""
 
     def __init__(self, url: str, key: str | None) -> None:
