@@ -27,7 +27,7 @@ from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.oms.signature import SignedGrain, is_envelope, open_delivery
 
 if TYPE_CHECKING:
-    from memoranda.library.remote import Connection
+    from memoranda.library.remote import ServerConnection
 
 _BYTES: Final = {"Accept": f"{MEDIA_TYPE}, {SIGNED_MEDIA_TYPE}"}
 # Listings that can be continued: their cursors, a hundred bytes each, are kept for a caller who comes back.
@@ -48,7 +48,7 @@ NOT_OVER_A_WIRE: Final[Mapping[str, str]] = {
 class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
     """Grains over a server. The body has what travels as bytes, and what takes several requests."""
 
-    def __init__(self, server: Connection) -> None:
+    def __init__(self, server: ServerConnection) -> None:
         super().__init__(server)
         # The server's cursors, by numbers of our own.
         self._cursors: dict[int, str] = {}

@@ -24,7 +24,7 @@ from memoranda.errors import NotFound, Unsupported
 from memoranda.model.instant import format_instant
 
 if TYPE_CHECKING:
-    from memoranda.library.remote import Answer, Connection
+    from memoranda.library.remote import Answer, ServerConnection
 
 # Arguments of a verb as JSON, by the names of its parameters.
 Arguments = Mapping[str, Any]
@@ -41,7 +41,7 @@ class RemoteVerbs:
     # The rows of each verb, and of each operation without one.
     _routes: ClassVar[dict[str, list[Row]]]
 
-    def __init__(self, server: Connection) -> None:
+    def __init__(self, server: ServerConnection) -> None:
         self._server = server
 
     def __init_subclass__(
@@ -103,7 +103,7 @@ class RemoteVerb:
         vars(verbs)[self._name] = bound
         return bound
 
-    def _bind(self, server: Connection) -> Callable[..., Any]:
+    def _bind(self, server: ServerConnection) -> Callable[..., Any]:
         function, _ = function_of(self._routes[0].table, self._name)
         parameters, kind = parameters_of(self._routes[0]), _result_type(function)
         signature = inspect.Signature(list(parameters.values()))
@@ -181,7 +181,7 @@ def by_field(row: Row, arguments: Arguments) -> dict[str, Any]:
     return fields
 
 
-def _call(server: Connection, row: Row, arguments: Arguments, kind: Any) -> Any:
+def _call(server: ServerConnection, row: Row, arguments: Arguments, kind: Any) -> Any:
     """Call the verb of a row, and return its result."""
     try:
         answer = send(server, row, arguments)
@@ -195,7 +195,7 @@ def _call(server: Connection, row: Row, arguments: Arguments, kind: Any) -> Any:
 
 
 def send(
-    server: Connection,
+    server: ServerConnection,
     row: Row,
     arguments: Arguments,
     *,
