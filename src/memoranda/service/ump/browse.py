@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import DERIVED_FROM, OMS, OPENWOP, UMP, Version, has_ended
+from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.model.selection import Selection
 from memoranda.service.core import lineage
 from memoranda.service.core.access import Access
@@ -226,7 +227,6 @@ def _find_source(
     from memoranda.service.oams import memories, views
     from memoranda.standards.oams import mapping as oams
     from memoranda.standards.oams.namespace import namespace_of
-    from memoranda.standards.oms.mapping import ADDRESS_PREFIX
 
     if reference.startswith(ID_PREFIX):
         return snapshot.find_by_name(UMP, reference)
