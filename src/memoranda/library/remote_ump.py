@@ -17,7 +17,7 @@ from memoranda.service.core.ranking import RankedRecord
 from memoranda.service.exchange.import_records import UndoneImport
 from memoranda.service.exchange.report import Report
 from memoranda.service.ump.browse import Stats
-from memoranda.service.ump.redact import BesidePage, Suspect, SuspectBeside, SuspectPage
+from memoranda.service.ump.review import BesidePage, Suspect, SuspectBeside, SuspectPage
 from memoranda.service.ump.revise import Revised
 from memoranda.service.verify import VerifyReport
 from memoranda.standards.ump.audit import ChainReport
