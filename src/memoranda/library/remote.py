@@ -24,6 +24,7 @@ from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited, StoreUnavailable
 from memoranda.library.remote_ump import RemoteUmp
 from memoranda.model.instant import Instant
+from memoranda.service.core.verbs import load_table
 from memoranda.standards.oams import codes as oams_codes
 from memoranda.standards.openwop import problem as openwop_problem
 
@@ -68,30 +69,30 @@ class Remote:
     @cached_property
     def oams(self) -> Oams[Access]:
         """The verbs of OAMS on the same memory."""
-        from memoranda.library.remote_oams import RemoteOams
-
-        return cast("Oams[Access]", RemoteOams(self._server))
+        table: Oams[Access] = load_table("memoranda.library.remote_oams:RemoteOams")(self._server)
+        return table
 
     @cached_property
     def cal(self) -> Cal[Access]:
         """The verbs of CAL on the same memory."""
-        from memoranda.library.remote_cal import RemoteCal
-
-        return cast("Cal[Access]", RemoteCal(self._server))
+        table: Cal[Access] = load_table("memoranda.library.remote_cal:RemoteCal")(self._server)
+        return table
 
     @cached_property
     def grains(self) -> Grains[Access]:
         """The verbs of OMS on the same memory."""
-        from memoranda.library.remote_grains import RemoteGrains
-
-        return cast("Grains[Access]", RemoteGrains(self._server))
+        table: Grains[Access] = load_table("memoranda.library.remote_grains:RemoteGrains")(
+            self._server
+        )
+        return table
 
     @cached_property
     def openwop(self) -> Openwop[Access]:
         """The verbs of openwop on the same memory."""
-        from memoranda.library.remote_openwop import RemoteOpenwop
-
-        return cast("Openwop[Access]", RemoteOpenwop(self._server))
+        table: Openwop[Access] = load_table("memoranda.library.remote_openwop:RemoteOpenwop")(
+            self._server
+        )
+        return table
 
     def now(self) -> Instant:
         """Return the time of this machine's clock."""

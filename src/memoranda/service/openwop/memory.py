@@ -34,6 +34,7 @@ from memoranda.model.memory import (
     is_over,
     is_true_at,
 )
+from memoranda.model.oms_names import ADDRESS_CHARS
 from memoranda.model.selection import UPDATED, KeywordQuery, Selection, VisibleToRun
 from memoranda.retrieval.analysis import keywords, query_terms
 from memoranda.service.core import indexing
@@ -62,7 +63,6 @@ from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import TAGS_KEY, Memory, Unchecked, check_key
 from memoranda.standards.oams.namespace import namespace_of
 from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.grains import ADDRESS_CHARS
 from memoranda.standards.openwop import events, mapping, refs
 from memoranda.standards.openwop.entry import (
     MAX_ID_CHARS,
