@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.retrieval import ranking
-from memoranda.retrieval.ranking import RankingQuery
+from memoranda.retrieval.ranking import RetrievalQuery
 from memoranda.retrieval.retrievers import SearchedSegment
 from memoranda.retrieval.weights import (
     COVERAGE_GATE,
@@ -28,7 +28,7 @@ Column = NDArray[Any]
 
 
 def plain_order(
-    question: RankingQuery, segments: Sequence[SearchedSegment], leg_limit: int, fold_limit: int
+    question: RetrievalQuery, segments: Sequence[SearchedSegment], leg_limit: int, fold_limit: int
 ) -> list[tuple[int, float]]:
     """Versions and their scores, best first."""
     raw, most = _bm25(question, segments, B, is_window=False)
@@ -59,7 +59,7 @@ def plain_order(
 
 
 def _bm25(
-    question: RankingQuery, segments: Sequence[SearchedSegment], b: float, *, is_window: bool
+    question: RetrievalQuery, segments: Sequence[SearchedSegment], b: float, *, is_window: bool
 ) -> tuple[list[Column], float]:
     texts = [_texts(segment, is_window=is_window) for segment in segments]
     docs = sum(int(segment.visible.sum()) for segment in segments)
@@ -134,7 +134,7 @@ def _is_near(segment: SearchedSegment, own: Column, context: Column) -> Column:
 
 
 def _parts(
-    question: RankingQuery, segments: Sequence[SearchedSegment], columns: list[list[Column]]
+    question: RetrievalQuery, segments: Sequence[SearchedSegment], columns: list[list[Column]]
 ) -> dict[str, Column]:
     found: dict[str, Column] = {
         name: np.concatenate([each * s.visible for each, s in zip(leg, segments, strict=True)])

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memoranda.retrieval import ranking, retrievers
 from memoranda.retrieval.entry import IndexedText, IndexEntry
-from memoranda.retrieval.ranking import Ranking, RankingQuery, SegmentScope, rank
+from memoranda.retrieval.ranking import Ranking, RetrievalQuery, SegmentScope, rank
 from memoranda.retrieval.retrievers import SearchedSegment, Similarities
 from memoranda.retrieval.segment import build_segment
 from memoranda.retrieval.weights import TimeSpan
@@ -74,7 +74,7 @@ def near(rng: np.random.Generator, searched: SearchedSegment) -> SearchedSegment
     return replace(searched, similarities=Similarities(places, own, context, typical, typical_context, 0.7))
 
 
-def stores(seed: int, *, has_meaning: bool, asks_more: bool) -> tuple[RankingQuery, list[SearchedSegment]]:
+def stores(seed: int, *, has_meaning: bool, asks_more: bool) -> tuple[RetrievalQuery, list[SearchedSegment]]:
     rng = np.random.default_rng(seed)
     words = tuple(int(word) for word in rng.permutation(WORDS)[: rng.integers(1, 5)])
     scope = SCOPES[rng.integers(len(SCOPES))]
@@ -90,9 +90,9 @@ def stores(seed: int, *, has_meaning: bool, asks_more: bool) -> tuple[RankingQue
         segments.append(near(rng, searched) if has_meaning else searched)
     span = TimeSpan(start=2 * DAY_MS, end=3 * DAY_MS, inside=1.0, after=0.7, later=0.3, tail=4 * DAY_MS)
     if not asks_more:
-        return RankingQuery(words=words), segments
+        return RetrievalQuery(words=words), segments
     names, spans = (51,) if rng.random() < 0.6 else (51, 52), (span,) if rng.random() < 0.6 else ()
-    return RankingQuery(words=words, names=names, spans=spans), segments
+    return RetrievalQuery(words=words, names=names, spans=spans), segments
 
 
 def decisive(found: Ranking) -> list[list[int]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from memoranda.retrieval.entry import FREQUENCY_LIMIT, IndexedText, IndexEntry, encode_segment
-from memoranda.retrieval.ranking import Ranking, RankingQuery, SegmentScope, rank
+from memoranda.retrieval.ranking import Ranking, RetrievalQuery, SegmentScope, rank
 from memoranda.retrieval.retrievers import SearchedSegment
 from memoranda.retrieval.segment import (
     Segment,
@@ -72,7 +72,7 @@ def bytes_of(segment: Segment) -> bytes:
     return segment.columns.encode() + b"".join(part.encode() for part in segment.blocks)
 
 
-def searched(segment: Segment, question: RankingQuery, scope: SegmentScope | None = None) -> SearchedSegment:
+def searched(segment: Segment, question: RetrievalQuery, scope: SegmentScope | None = None) -> SearchedSegment:
     def find(word: int) -> tuple[np.ndarray, np.ndarray] | None:
         return next((found for part in segment.blocks if (found := part.find(word)) is not None), None)
 
@@ -83,7 +83,10 @@ def searched(segment: Segment, question: RankingQuery, scope: SegmentScope | Non
 
 
 def asked(
-    entries: list[IndexEntry], question: RankingQuery, scope: SegmentScope | None = None, weights: Weights | None = None
+    entries: list[IndexEntry],
+    question: RetrievalQuery,
+    scope: SegmentScope | None = None,
+    weights: Weights | None = None,
 ) -> Ranking:
     return rank(question, [searched(build_segment(entries), question, scope)], weights=weights)
 
@@ -141,7 +144,7 @@ def test_every_part_answers_as_a_segment_of_its_own_the_empty_one_too(
 def test_a_question_to_a_segment_of_nothing_is_answered_by_nothing(entries: list[IndexEntry]) -> None:
     nothing = VersionColumns.decode(b"")
     empty = np.zeros(0, np.bool_)
-    question = RankingQuery(words=(3, 5), names=(51,), spans=spans("in May 1970"))
+    question = RetrievalQuery(words=(3, 5), names=(51,), spans=spans("in May 1970"))
     searched = SearchedSegment(columns=nothing, visible=empty, allowed=empty, postings=[None, None])
     whole = build_segment(entries)
     every = np.ones(len(entries), np.bool_)
@@ -162,7 +165,7 @@ def test_nothing_is_left_of_a_version_that_is_taken_out(entries: list[IndexEntry
 
 @given(some_entries(), st.lists(WORD, min_size=1, max_size=4, unique=True))
 def test_words_weigh_as_bm25_says(entries: list[IndexEntry], words: list[int]) -> None:
-    found = asked(entries, RankingQuery(words=tuple(words)), weights=TEXT_ALONE)
+    found = asked(entries, RetrievalQuery(words=tuple(words)), weights=TEXT_ALONE)
     mean = max(1.0, sum(entry.text.length for entry in entries) / len(entries))
     expected = {}
     for entry in entries:
@@ -182,7 +185,7 @@ def test_words_weigh_as_bm25_says(entries: list[IndexEntry], words: list[int]) -
 @given(some_entries(least=2), st.lists(WORD, min_size=1, max_size=4, unique=True))
 def test_what_may_not_be_seen_is_in_no_number(entries: list[IndexEntry], words: list[int]) -> None:
     scope = SegmentScope(space=1, visibility_bits=1 | 2, redacted=False, users=(21,))
-    question = RankingQuery(words=tuple(words), names=(51,))
+    question = RetrievalQuery(words=tuple(words), names=(51,))
     seen = [e for e in entries if e.space == 1 and e.flags in (1, 2) and e.user in (0, 21)]
     found = asked(entries, question, scope)
     if not seen:
@@ -199,7 +202,7 @@ def test_it_does_not_matter_how_versions_are_cut_into_segments(
 ) -> None:
     entries = [entry._replace(session=0) for entry in entries]
     cut = data.draw(st.integers(1, len(entries) - 1))
-    question = RankingQuery(words=tuple(words), names=(51,))
+    question = RetrievalQuery(words=tuple(words), names=(51,))
     pieces = [searched(build_segment(piece), question) for piece in (entries[:cut], entries[cut:])]
     parted, whole = rank(question, pieces), asked(entries, question)
     assert parted.versions.tolist() == whole.versions.tolist()
@@ -216,14 +219,14 @@ def talk(*turns: tuple[int, list[int]], session: int = 9) -> list[IndexEntry]:
 def test_an_answer_is_found_by_the_question_before_it() -> None:
     alone = IndexEntry(version_id=9, space=1, text=said([5, 7, 7, 7]))
     entries = [*talk((51, [3, 5]), (52, [5, 7, 7, 7]), (51, [11])), alone]
-    assert sorted(asked(entries, RankingQuery(words=(3, 5))).versions.tolist()[:2]) == [1, 2]
+    assert sorted(asked(entries, RetrievalQuery(words=(3, 5))).versions.tolist()[:2]) == [1, 2]
 
 
 def test_the_one_person_who_is_named_comes_first() -> None:
     entries = talk((51, [3, 5]), (52, [3, 5]))
-    assert asked(entries, RankingQuery(words=(3,), names=(51,))).versions.tolist() == [1, 2]
-    assert asked(entries, RankingQuery(words=(3,), names=(52,))).versions.tolist() == [2, 1]
-    both = asked(entries, RankingQuery(words=(3,), names=(51, 52)))
+    assert asked(entries, RetrievalQuery(words=(3,), names=(51,))).versions.tolist() == [1, 2]
+    assert asked(entries, RetrievalQuery(words=(3,), names=(52,))).versions.tolist() == [2, 1]
+    both = asked(entries, RetrievalQuery(words=(3,), names=(51, 52)))
     assert "person" not in both.signals
 
 
@@ -233,19 +236,19 @@ def spans(text: str) -> tuple[TimeSpan, ...]:
 
 def test_what_was_said_on_a_day_or_soon_after_comes_first() -> None:
     entries = [IndexEntry(version_id=n, space=1, observed=n * 20 * DAY_MS, text=said([3])) for n in range(1, 8)]
-    found = asked(entries, RankingQuery(words=(3,), spans=spans("on 8 February 1970")))
+    found = asked(entries, RetrievalQuery(words=(3,), spans=spans("on 8 February 1970")))
     # 10 February 1970 is the fortieth day of the year.
     assert found.versions.tolist()[0] == 2
-    month = asked(entries, RankingQuery(words=(3,), spans=spans("in March")))
+    month = asked(entries, RetrievalQuery(words=(3,), spans=spans("in March")))
     assert set(month.versions.tolist()[:2]) == {3, 4}
-    never = asked(entries, RankingQuery(words=(3,), spans=spans("on 30 February 2023")))
+    never = asked(entries, RetrievalQuery(words=(3,), spans=spans("on 30 February 2023")))
     assert "date" not in never.signals or not len(never.signals["date"].values)
 
 
 def test_a_question_whose_words_nobody_used_finds_what_is_of_its_time() -> None:
     entries = [IndexEntry(version_id=n, space=1, observed=n * 20 * DAY_MS, text=said([3])) for n in range(1, 8)]
-    assert asked(entries, RankingQuery(words=(99,), spans=spans("on 10 February 1970"))).versions.tolist() == [2]
-    assert asked(entries, RankingQuery(words=(99,))).versions.tolist() == []
+    assert asked(entries, RetrievalQuery(words=(99,), spans=spans("on 10 February 1970"))).versions.tolist() == [2]
+    assert asked(entries, RetrievalQuery(words=(99,))).versions.tolist() == []
 
 
 def test_what_every_question_needs_is_found_out_once() -> None:

@@ -104,7 +104,7 @@ class SegmentScope(msgspec.Struct, frozen=True, kw_only=True):
         return flags
 
 
-class RankingQuery(msgspec.Struct, frozen=True, kw_only=True):
+class RetrievalQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A query: the hashes of its words and of the names among them, and the time spans that it means."""
 
     words: tuple[int, ...]
@@ -331,7 +331,7 @@ class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
 
 
 def rank(
-    query: RankingQuery,
+    query: RetrievalQuery,
     segments: Sequence[SearchedSegment],
     *,
     weights: Weights | None = None,
@@ -481,7 +481,7 @@ def _move_to_neighbours(scores: RetrieverScores, links: RowIndexes) -> Retriever
     return RetrieverScores(neighbours.take(is_linked), scores.scores.take(is_linked))
 
 
-def _matching_rows(query: RankingQuery, evidence: _Evidence) -> list[RowIndexes]:
+def _matching_rows(query: RetrievalQuery, evidence: _Evidence) -> list[RowIndexes]:
     """Return all matches: rows with a word of the query, and similar rows.
 
     If there is none and the query means a time ("What happened yesterday?"), return the rows of that time.
@@ -566,7 +566,7 @@ class _ScoreParts:
     """The parts of the candidates' scores before weighting. A query without names or times has no such part."""
 
     def __init__(
-        self, query: RankingQuery, evidence: _Evidence, rows: Sequence[RowIndexes]
+        self, query: RetrievalQuery, evidence: _Evidence, rows: Sequence[RowIndexes]
     ) -> None:
         self.candidates = Candidates(rows)
         self._query, self._segments, self._rows = query, evidence.segments, rows
@@ -665,7 +665,7 @@ def _person_matches(person: np.uint64, columns: VersionColumns, rows: RowIndexes
     return matches.astype(np.float64)
 
 
-def _named_persons(query: RankingQuery, segments: Sequence[SearchedSegment]) -> list[np.uint64]:
+def _named_persons(query: RetrievalQuery, segments: Sequence[SearchedSegment]) -> list[np.uint64]:
     """Return the speakers and subjects that the query names, in its order."""
     persons: set[int] = set()
     names = np.array(query.names, np.uint64)
@@ -677,7 +677,7 @@ def _named_persons(query: RankingQuery, segments: Sequence[SearchedSegment]) -> 
     return [np.uint64(name) for name in query.names if name in persons]
 
 
-def _date_scores(query: RankingQuery, times: NDArray[np.int64]) -> Scores:
+def _date_scores(query: RetrievalQuery, times: NDArray[np.int64]) -> Scores:
     """Score times (Unix milliseconds) by the spans of the query: highest inside, falling in the tail after the end.
 
     People tell of an event on its day or soon after it.

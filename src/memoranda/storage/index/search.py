@@ -48,7 +48,7 @@ from memoranda.retrieval.analysis import (
 )
 from memoranda.retrieval.entry import LASTING_BIT, VISIBILITY_BITS
 from memoranda.retrieval.languages import STEMMED_LANGUAGES
-from memoranda.retrieval.ranking import Ranking, RankingQuery, SegmentScope, rank
+from memoranda.retrieval.ranking import Ranking, RetrievalQuery, SegmentScope, rank
 from memoranda.retrieval.retrievers import SearchedSegment
 from memoranda.retrieval.segment import (
     Flags,
@@ -134,7 +134,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         # An explanation names ranks among all matches, so all must be scored.
         rank_segments = partial(
             rank,
-            self._ranking_query(keyword_query, words, exact_count),
+            self._retrieval_query(keyword_query, words, exact_count),
             weight_changes=dict(keyword_query.weights),
             is_complete=keyword_query.is_explained,
         )
@@ -314,9 +314,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             or any(self._find(word, own) for own in visible)
         ]
 
-    def _ranking_query(
+    def _retrieval_query(
         self, query: KeywordQuery, words: list[QueryWord], exact_count: int
-    ) -> RankingQuery:
+    ) -> RetrievalQuery:
         """Build the ranking query: hashes of words and names, and time spans.
 
         Phrases and prefixes are further words, numbered from 0; they have no hash.
@@ -324,7 +324,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         asked_at = self.now if query.asked_at is None else query.asked_at
         zone = None if query.zone is None else ZoneInfo(query.zone)
         hashes = (self.prints.term(self.tenant, word.terms[0]) for word in words)
-        return RankingQuery(
+        return RetrievalQuery(
             words=(*hashes, *range(exact_count)),
             names=tuple(self.prints.name(self.tenant, name) for name in names_in(query.text)),
             spans=find_spans(query.text, asked_at, zone),
