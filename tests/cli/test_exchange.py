@@ -318,7 +318,7 @@ def test_a_conversion_says_what_did_not_go_and_what_has_no_place(
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (("all.ndjson", "all.ndjson"), "not written over"),
+        (("all.ndjson", "all.ndjson"), "this is the source"),
         (("all.ndjson", "all.unknown"), "cannot tell the format"),
         (("all.ndjson", "all.ndjson.gz", "--to", "ndjson", "--compress"), "--compress is for .mg files"),
         (("all.ndjson", "out/", "--to", "csv"), "a folder holds"),
