@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memoranda.embedding.catalogue import EMBEDDER, can_run, embedder_model, load_embedder
 from memoranda.embedding.embedder import Embedder
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import parse
@@ -139,8 +140,6 @@ def _meaning(settings: Settings, patience_seconds: float) -> SemanticSearch:
             prefix=settings.embedder_prefix,
         )
         return SemanticSearch(endpoint.model, lambda: endpoint, patience_seconds=patience_seconds)
-    from memoranda.embedding.catalogue import EMBEDDER, can_run, embedder_model, load_embedder
-
     if not can_run(EMBEDDER):
         return SemanticSearch()
     return SemanticSearch(embedder_model(), load_embedder, patience_seconds=patience_seconds)

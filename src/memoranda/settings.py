@@ -392,13 +392,19 @@ def _from_file(path: Path) -> dict[str, Any]:
     """Return the settings in a file; empty if there is no file."""
     if not path.is_file():
         return {}
-    import tomllib
-
     try:
-        table = tomllib.loads(path.read_bytes().decode("utf-8"))
+        table = _parse_toml(path.read_bytes().decode("utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{path}: cannot be read: {error}") from None
     return _check_table(table, path)
+
+
+def _parse_toml(source: str) -> dict[str, Any]:
+    """Parse a TOML text. Raises ValueError."""
+    # Imported here: most programs have no settings file.
+    import tomllib
+
+    return tomllib.loads(source)
 
 
 def _check_table(table: Mapping[str, object], path: Path) -> dict[str, Any]:
@@ -462,10 +468,8 @@ def write_setting(home: Path, name: str, text: str | None) -> Path:
 
 def _parsed(source: str, path: Path) -> dict[str, Any] | None:
     """Return the settings in a TOML text; None if it is not valid."""
-    import tomllib
-
     try:
-        return _check_table(tomllib.loads(source), path)
+        return _check_table(_parse_toml(source), path)
     except (ValueError, InvalidInput):
         return None
 

@@ -1,4 +1,7 @@
-"""The database and the keys that the settings name. No other module above `storage/` knows how they are opened."""
+"""The database and the keys that the settings name. No other module above `storage/` knows how they are opened.
+
+The modules of PostgreSQL are imported for a store on PostgreSQL alone: their driver is optional, and slow to load.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,11 @@ from memoranda.settings import Settings, is_postgres, sqlite_path
 from memoranda.storage.crypto.cipher import Cipher, NoCipher, RingCipher
 from memoranda.storage.crypto.key_ring import KeyRing, SqliteKeyRing
 from memoranda.storage.engine.database import Database
+from memoranda.storage.engine.moving import TableStore, move
 from memoranda.storage.sqlite.database import SqliteDatabase
 
 if TYPE_CHECKING:
-    from memoranda.storage.engine.moving import Tables
+    pass
 
 MASTER_KEY_FILE = "master.key"
 KEY_RING_FILE = "memoranda.keys"
@@ -88,8 +92,6 @@ def move_store(
     compared: Callable[[int], None] | None = None,
 ) -> int:
     """Copy a store to an empty database and compare all rows; return their number."""
-    from memoranda.storage.engine.moving import move
-
     with closing(_tables(source)) as origin, closing(_tables(target, is_target=True)) as copy:
         return move(origin, copy, copied=copied, compared=compared)
 
@@ -102,14 +104,11 @@ def copy_to_file(
     compared: Callable[[int], None] | None = None,
 ) -> None:
     """Copy a snapshot of a store on PostgreSQL to an SQLite file, with the key ring and the master key next to it."""
-    from memoranda.storage.engine.moving import move
-    from memoranda.storage.postgres.moving import PostgresTables
-
     assert settings.address is not None
     with closing(open_cipher(settings)) as cipher:
         # Adds master keys made on other machines to our file.
         cipher.follow()
-    with closing(PostgresTables(settings.address, is_moment=True)) as origin:
+    with closing(_postgres_tables(settings.address, is_moment=True)) as origin:
         master, ring = database.with_name(MASTER_KEY_FILE), database.with_name(KEY_RING_FILE)
         if (settings.home / MASTER_KEY_FILE).exists():
             shutil.copy2(settings.home / MASTER_KEY_FILE, master)
@@ -121,17 +120,24 @@ def copy_to_file(
         raise StoreUnavailable("the master key was rotated during the backup; start it again")
 
 
-def _tables(url: str, *, is_target: bool = False) -> Tables:
+def _tables(url: str, *, is_target: bool = False) -> TableStore:
+    """Open the tables of a store for copying."""
     if is_postgres(url):
-        from memoranda.storage.postgres.moving import PostgresTables
-
-        return PostgresTables(url)
+        return _postgres_tables(url)
+    # Imported here: only a copy of a store needs it.
     from memoranda.storage.sqlite.copying import SqliteTables
 
     path = sqlite_path(url)
     if path is None:
         raise InvalidInput("a store in memory cannot be copied")
     return SqliteTables(path, path.with_name(KEY_RING_FILE), is_target=is_target)
+
+
+def _postgres_tables(address: str, *, is_moment: bool = False) -> TableStore:
+    """Open the tables of a store on PostgreSQL; `is_moment`: all reads see one moment."""
+    from memoranda.storage.postgres.moving import PostgresTables
+
+    return PostgresTables(address, is_moment=is_moment)
 
 
 def _master(settings: Settings, ring: Path | None) -> Path | None:

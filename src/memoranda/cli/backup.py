@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
 from pathlib import Path
@@ -102,13 +103,11 @@ def _read_passphrase(*, twice: bool = False) -> str:
     if not sys.stdin.isatty():
         passphrase = sys.stdin.readline().rstrip("\r\n")
     else:
-        from getpass import getpass
-
-        passphrase = getpass("Passphrase: ", stream=sys.stderr)
+        passphrase = getpass.getpass("Passphrase: ", stream=sys.stderr)
         if (
             twice
             and passphrase
-            and getpass("Repeat the passphrase: ", stream=sys.stderr) != passphrase
+            and getpass.getpass("Repeat the passphrase: ", stream=sys.stderr) != passphrase
         ):
             raise InvalidInput("the two passphrases differ")
     if not passphrase:

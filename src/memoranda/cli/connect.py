@@ -168,9 +168,7 @@ def _list_tools(server: ServerCommand) -> tuple[str, ...]:
 
 async def _request_tools(server: ServerCommand) -> tuple[str, ...]:
     # Loaded only for this check: the SDK takes longer to load than the rest of the command.
-    from mcp import MCPError
-    from mcp.client import Client
-    from mcp.client.stdio import StdioServerParameters, stdio_client
+    from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
     message = f"the server does not answer, so nothing was changed: {server.command} {' '.join(server.args)}"
     # Like a host, this client passes few environment variables. The log output of the server is dropped.

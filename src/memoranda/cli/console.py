@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,4 @@ def console(
     address = f"{(url or server_url(settings)).rstrip('/')}{path}"
     run.answer({"console": address}, lambda: print(address))
     if browser:
-        import webbrowser
-
         webbrowser.open(address)

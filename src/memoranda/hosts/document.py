@@ -277,12 +277,11 @@ class YamlBlocks:
 
     def parse(self, text: str) -> Any:
         # Loaded only for the few hosts with YAML: it takes longer to load than all other formats together.
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import YAMLError
+        import ruamel.yaml
 
         try:
-            document = YAML(typ="safe", pure=True).load(text)
-        except YAMLError as error:
+            document = ruamel.yaml.YAML(typ="safe", pure=True).load(text)
+        except ruamel.yaml.error.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             where = f": line {mark.line + 1}" if mark is not None else ""
             raise InvalidInput(f"it is not YAML{where}") from None

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from memoranda.encoding.bases import base64_encode
 from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, Unsupported
+from memoranda.library.remote_verbs import RemoteVerbs
 from memoranda.service.exchange.adoption import NamespaceMapping
 from memoranda.service.exchange.ancestry import missing_successor_warning
 from memoranda.service.exchange.importing import ImportPart, Item
@@ -162,6 +163,20 @@ def item_document(item: Item) -> dict[str, Any]:
     if item.index is not DEFAULT:
         document["index"] = item.index.portable_fields()
     return document
+
+
+def send_part(
+    verbs: RemoteVerbs, items: Iterable[Item], into: Namespace | None, **how: Any
+) -> ImportPart:
+    """Send one part of an import in one request, and return the server's answer to it."""
+    answer = verbs._document(
+        "import_part",
+        items=[item_document(item) for item in items],
+        into=None if into is None else str(into),
+        **how,
+    )
+    waiting = [(item["where"], item["successor"]) for item in answer["waiting"]]
+    return ImportPart(report=Report.of(answer["report"]), name=answer["import"], waiting=waiting)
 
 
 def _name(item: Item) -> str | None:

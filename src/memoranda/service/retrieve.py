@@ -1,9 +1,10 @@
-"""One retrieval for every standard: filter, find, score, take away what the caller may not see, score again.
+"""Retrieval for every standard: restrict, search, build views, drop what the caller may not see, and score again.
 
-`reach` puts into the selection whatever an index can tell of the caller's limits: visibility, the project, the agent a
-token is limited to, persons who did not consent, and what would be shown only in part. So nothing of what the caller
-may not see is counted, weighed or cut off. What only a document tells (that it is damaged, say) is taken away
-afterwards, and the rest is scored anew. Every standard renders what it gets from here.
+`restrict_selection` adds to a selection every limit of the caller that an index can check: visibility, the project or
+agent of a token, persons who did not consent, and memories that would be shown redacted. So memories that the caller
+may not see are neither counted nor weighed, nor do they take a place on a page. Limits that only a document can answer
+(it is damaged, say) are checked afterwards (`search_visible`), and the remaining hits are scored again: a hidden memory
+must not influence the scores of visible ones. Every standard renders the result in its own form.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ from memoranda.storage.engine.contract import Snapshot
 
 T = TypeVar("T")
 
-# What a token can be limited to, in the store's words.
+# The restrictions of a token, and the columns of the store that check them.
 _LIMIT_COLUMNS: Final = {"project": "space", "agent": "agent", "user": "user", "session": "session"}
-# When too few of the best may be seen, so many more are looked at.
+# Factor by which a search is widened if too few of its hits may be seen.
 _WIDEN_FACTOR: Final = 8
 PAGE_LIMIT: Final = 500
-# What an answer may hold, in bytes of documents: one that is full is shorter than was asked, and where there are pages
-# the next goes on from it. As many answers as there are threads are made at once, each several times as large.
+# Bytes of documents in an answer. A full answer is shorter than requested, and the next page continues after it. Each
+# thread builds one answer at a time, which takes several times these bytes in memory.
 PAGE_BYTES: Final = 2 * 1_048_576
 
 
 class SearchHit(msgspec.Struct, Generic[T], frozen=True):
-    """What a version is shown as, and how well its words match: a share of the best that the caller sees."""
+    """A version with the view that is shown of it, and its keyword score, relative to the best visible hit."""
 
     version: Version
     view: T
@@ -58,23 +59,23 @@ class SearchHit(msgspec.Struct, Generic[T], frozen=True):
 
 
 class SearchResults(msgspec.Struct, Generic[T], frozen=True):
-    """The best, best first, and how many there are in all; None: not counted, but more than these."""
+    """The best hits, best first. `total` is None if there are more than these, and they were not counted."""
 
     hits: list[SearchHit[T]]
     total: int | None
-    # How much of the question the best one covers: whoever asks in several places compares by this.
+    # The share of the query's weight that the best hit covers, for comparing the results of several searches.
     coverage: float = 0.0
 
 
 def sees_everything(access: Access, tenant: str) -> bool:
-    """Whether nothing of a tenant is kept from the caller."""
+    """Return True if nothing of a tenant is hidden from the caller."""
     return access.sees_unredacted(tenant) and not access.is_narrowed
 
 
 def restrict_selection(
     context: Context, access: Access, snapshot: Snapshot, selection: Selection
 ) -> Selection:
-    """The selection, narrowed to what the caller may see whole, as far as an index can tell."""
+    """Return a selection restricted to what the caller may see unredacted, as far as an index can tell."""
     tenant = snapshot.tenant
     if sees_everything(access, tenant):
         return selection
@@ -106,6 +107,7 @@ def restrict_selection(
 def _restrict_visibilities(
     context: Context, access: Access, snapshot: Snapshot, requested: tuple[Visibility, ...] | None
 ) -> tuple[Visibility, ...]:
+    """Return the visibilities that are requested and that the caller may see."""
     limit = access.limits.get("visibility")
     seen = readable_visibilities(context, access, snapshot)
     return tuple(
@@ -116,52 +118,58 @@ def _restrict_visibilities(
 
 
 def with_phrase_reader(context: Context, words: KeywordQuery) -> KeywordQuery:
-    """The words of a question, with what phrases are looked for in."""
+    """Return a keyword query that can read the texts of versions, which phrases are compared with."""
 
     def reads(version: Version) -> str:
-        projection = (
-            None
-            if version.state.erased
-            else run_unless_damaged(version, lambda: project(context, version))
-        )
+        if version.state.erased:
+            return ""
+        projection = run_unless_damaged(version, lambda: project(context, version))
         return "" if projection is None else projection.text
 
-    return msgspec.structs.replace(words, reads=reads)
+    return replace(words, reads=reads)
 
 
 def prepare_queries(context: Context, query: KeywordQuery) -> Sequence[RetrieverQuery]:
-    """How a question is asked of the store. Before anything is read: it waits a little for what was written before."""
-    legs = context.semantic_search.create_retriever_queries(with_phrase_reader(context, query))
+    """Return the queries of the retrievers.
+
+    May wait a little for the vectors of recent memories, so it must be called before a snapshot is opened.
+    """
+    retrievers = context.semantic_search.create_retriever_queries(
+        with_phrase_reader(context, query)
+    )
     if query.text.strip():
         context.semantic_search.settle()
-    return legs
+    return retrievers
 
 
-def query_text(legs: Sequence[RetrieverQuery]) -> str:
-    """The question in words."""
-    return next(leg.text for leg in legs if isinstance(leg, KeywordQuery))
+def query_text(retrievers: Sequence[RetrieverQuery]) -> str:
+    """Return the text of the keyword query among the queries of the retrievers."""
+    return next(retriever.text for retriever in retrievers if isinstance(retriever, KeywordQuery))
 
 
 def search_visible(
     snapshot: Snapshot,
     selection: Selection,
-    legs: Sequence[RetrieverQuery],
+    retrievers: Sequence[RetrieverQuery],
     show: Callable[[Version], T | None],
     *,
     limit: int,
     now: Instant,
 ) -> SearchResults[T]:
-    """What answers best and is shown; what is shown as None is not for this caller.
+    """Return the best hits for which `show` returns a view; None hides a version from the caller.
 
-    A text without anything in it asks for what was updated last.
+    The search is widened until `limit` hits are visible, there are no more, or the answer is full. An empty text
+    selects the memories that were updated last.
     """
-    text = query_text(legs)
+    text = query_text(retrievers)
     hits_by_id: dict[int, SearchHit[T] | None] = {}
     count, bytes_left = limit, PAGE_BYTES
     while True:
         covered = 0.0
         if text.strip():
-            matches = snapshot.match(selection, legs, limit=count, now=now, count_if_cheap=False)
+            matches = snapshot.match(
+                selection, retrievers, limit=count, now=now, count_if_cheap=False
+            )
             selected, covered = matches.hits, matches.covered
         else:
             selected = tuple(snapshot.load_page(selection, UPDATED, limit=count, now=now))
@@ -177,34 +185,32 @@ def search_visible(
             hits_by_id[version.version_id] = hit
             bytes_left -= 0 if hit is None else len(version.document.native)
         hits = [hit for match in selected if (hit := hits_by_id.get(match.version_id)) is not None]
-        is_full = len(fitting) < len(lexical) or bytes_left <= 0
-        is_all = len(selected) < count and not is_full
-        if is_all or is_full or len(hits) >= limit:
-            # Only now: what the caller does not get to see must not show in the scores of the rest.
-            most = max((hit.lexical for hit in hits), default=0.0)
-            shares = [replace(hit, lexical=hit.lexical / most) for hit in hits] if most else hits
-            shares = (
-                place_below_sources(shares, lambda hit: hit.version.document)
-                if text.strip()
-                else shares
-            )
-            return SearchResults(shares, len(hits) if is_all else None, covered)
+        is_answer_full = len(fitting) < len(lexical) or bytes_left <= 0
+        is_exhausted = len(selected) < count and not is_answer_full
+        if is_exhausted or is_answer_full or len(hits) >= limit:
+            # Scores are made relative only now, so that hidden memories do not influence them.
+            highest = max((hit.lexical for hit in hits), default=0.0)
+            if highest:
+                hits = [replace(hit, lexical=hit.lexical / highest) for hit in hits]
+            if text.strip():
+                hits = place_below_sources(hits, lambda hit: hit.version.document)
+            return SearchResults(hits, len(hits) if is_exhausted else None, covered)
         count *= _WIDEN_FACTOR
 
 
 def search_candidates(
     snapshot: Snapshot,
     selection: Selection,
-    legs: Sequence[RetrieverQuery],
+    retrievers: Sequence[RetrieverQuery],
     *,
     limit: int,
     now: Instant,
 ) -> tuple[list[Version], Matches]:
-    """Return the best matches with the weights of the words; of a question without words what was updated last."""
-    matches = snapshot.match(selection, legs, limit=limit, now=now, count_if_cheap=False)
+    """Return the best matches with the weights of their words; for a query without words, the versions updated last."""
+    matches = snapshot.match(selection, retrievers, limit=limit, now=now, count_if_cheap=False)
     ids = [match.version_id for match in matches.hits]
-    if not (ids or keywords(query_text(legs))):
-        # The index of what was updated last is read space by space.
+    if not (ids or keywords(query_text(retrievers))):
+        # The index by update time is read space by space.
         spaces = (selection.space, "") if selection.or_no_space else (selection.space,)
         within = (replace(selection, space=space, or_no_space=False) for space in spaces)
         latest = [
@@ -220,17 +226,14 @@ def search_candidates(
 def read_page(
     snapshot: Snapshot, selection: Selection, *, after: int, limit: int, now: Instant
 ) -> list[Version]:
-    """A page of versions in the order written, none only at the end; `after` is the last version_id seen, or 0."""
+    """Return versions in the order written, empty only at the end; `after` is the last version number seen, or 0."""
     selected = snapshot.load_page(
         selection, WRITTEN, limit=limit, now=now, after=(after, after) if after else None
     )
-    return (
-        snapshot.load_versions(
-            snapshot.fit_into_bytes([item.version_id for item in selected], PAGE_BYTES)
-        )
-        if selected
-        else []
-    )
+    if not selected:
+        return []
+    version_ids = [item.version_id for item in selected]
+    return snapshot.load_versions(snapshot.fit_into_bytes(version_ids, PAGE_BYTES))
 
 
 def iterate_selected(
@@ -242,7 +245,7 @@ def iterate_selected(
     after: PageCursor | None = None,
     size: int = PAGE_LIMIT,
 ) -> Iterator[tuple[Version, PageCursor]]:
-    """Everything that is selected, page by page, each with its place."""
+    """Yield every selected version with its position, page by page."""
     while True:
         page = snapshot.load_page(selection, order, limit=size, now=now, after=after)
         places = {item.version_id: item.cursor for item in page}

@@ -1,7 +1,9 @@
-"""One open store: the verbs of every standard over it, who may call them, and what runs in the background.
+"""The service: one open store, the verbs of every standard over it, access control, and the background threads.
 
-Every binding, the command line and the library call these verbs, and only these. Each takes the caller's `Access`
-first; requests and results are typed values; errors are those drawn in `errors.py`.
+Every interface (HTTP, MCP, the command line, files, the library) calls these verbs, and nothing below them. Each verb
+takes the caller's `Access` first; requests and results are typed values; errors are those of `errors.py`. The verbs of
+UMP are methods of `Service` itself; `grains` (OMS), `cal`, `oams` and `openwop` are tables of their own, imported when
+they are first used, so that a command loads only the standard that it needs.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.embedding_queue import EmbeddingQueue
 from memoranda.service.core.feed import ChangeNotifier
 from memoranda.service.core.upkeep import Upkeep, purge
+from memoranda.service.core.verbs import load_table
 from memoranda.service.ump.ump import Ump
 from memoranda.service.verify import VerifyReport, reindex, verify_store
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Service(Ump[None]):
-    """One open store and everything that can be done with it: UMP's verbs, and the other standards by their names."""
+    """One open store with the verbs of every standard: UMP's directly, the others' by name."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context, None)
@@ -43,11 +46,11 @@ class Service(Ump[None]):
         self.upkeep = Upkeep(context)
         self.embedding = EmbeddingQueue(context)
 
-    # A standard is loaded when it is first asked for: whoever recalls one memory need not wait for all of them.
+    # A standard is imported on first use: a recall need not wait for all of them.
 
     @cached_property
     def grants(self) -> Grants:
-        """Programs that a person lets in."""
+        """The OAuth programs that people let in."""
         from memoranda.service.core.sign_in import Grants
 
         return Grants(
@@ -56,7 +59,7 @@ class Service(Ump[None]):
 
     @cached_property
     def sessions(self) -> Sessions:
-        """People who look at their memory in a browser."""
+        """The browser sessions of the console."""
         from memoranda.service.core.sign_in import Sessions
 
         return Sessions(
@@ -65,68 +68,68 @@ class Service(Ump[None]):
 
     @cached_property
     def grains(self) -> Grains[None]:
-        """OMS."""
-        from memoranda.service.oms.oms import Grains
-
-        return Grains(self._context, None)
+        """The verbs of OMS."""
+        table: Grains[None] = load_table("memoranda.service.oms.oms:Grains")(self._context, None)
+        return table
 
     @cached_property
     def cal(self) -> Cal[None]:
-        """CAL."""
-        from memoranda.service.cal.cal import Cal
-
-        return Cal(self._context, None)
+        """The verbs of CAL."""
+        table: Cal[None] = load_table("memoranda.service.cal.cal:Cal")(self._context, None)
+        return table
 
     @cached_property
     def oams(self) -> Oams[None]:
-        """OAMS."""
-        from memoranda.service.oams.oams import Oams
-
-        return Oams(self._context, None)
+        """The verbs of OAMS."""
+        table: Oams[None] = load_table("memoranda.service.oams.oams:Oams")(self._context, None)
+        return table
 
     @cached_property
     def openwop(self) -> Openwop[None]:
-        """openwop."""
-        from memoranda.service.openwop.openwop import Openwop
-
-        return Openwop(self._context, None)
+        """The verbs of openwop memory."""
+        table: Openwop[None] = load_table("memoranda.service.openwop.openwop:Openwop")(
+            self._context, None
+        )
+        return table
 
     @property
     def context(self) -> Context:
-        """What every verb needs."""
+        """The context that every verb takes."""
         return self._context
 
     @property
     def operator_did(self) -> str:
+        """The DID of the operator's key."""
         return self._context.operator.did
 
     def start_background(self) -> None:
-        """Do what falls due and make vectors, from here on: for whoever stays."""
+        """Start the threads for upkeep and embedding, in a process that keeps running."""
         self.upkeep.start()
         self.embedding.start()
 
     def check_ready(self) -> None:
-        """Raise StoreUnavailable or StoreCorrupt unless the store answers, and reads can be put on record."""
+        """Raise StoreUnavailable or StoreCorrupt unless the store answers and can record reads."""
         self._context.engine.check_recording()
         self._context.engine.system.is_token_revoked("", "")
 
     def count_due(self) -> int:
-        """How many versions are past their retention and not erased yet, counted up to 1,000."""
+        """Return the number of versions past their retention period that are not erased yet, counted up to 1,000."""
         return len(self._context.engine.system.list_expired(self._context.clock(), 1_000))
 
     def purge(self) -> int:
-        """Erase what is past its retention, now; how many versions."""
+        """Erase everything that is past its retention period; return the number of versions."""
         return purge(self._context)
 
     def verify_store(self, *, progress: Callable[[int], None] | None = None) -> VerifyReport:
-        """Check the memory of every owner, their audit chains and the database: for whoever has the files."""
+        """Verify the memories of all owners, their audit chains and the database, for the owner of the files."""
         return verify_store(self._context, progress=progress)
 
     def reindex(self, *, progress: Callable[[int], None] | None = None) -> int:
-        """Make the word index of every owner anew from the documents; how many versions."""
+        """Rebuild the search index of every owner from the documents; return the number of versions."""
         return reindex(self._context, progress=progress)
 
     def close(self) -> None:
+        """Stop the background threads and close the store."""
         self.upkeep.close()
         self.embedding.close()
         self.notifier.close()

@@ -1,4 +1,9 @@
-"""Verify: every signature of a tenant's memory, or of all tenants', the audit chains, and the database itself."""
+"""Verification of one tenant or all: every signature, the audit chains, the indexes, and the database itself.
+
+Every version is read, those that are forgotten or superseded included, and its own signature or address is checked. The
+indexes are compared with what the documents yield when they are read again (`derive_facts`). Nothing is repaired here;
+`reindex` rebuilds the search index.
+"""
 
 from __future__ import annotations
 
@@ -20,29 +25,31 @@ from memoranda.service.retrieve import read_page
 from memoranda.standards.ump.audit import ChainReport
 from memoranda.storage.engine.database import Loss
 
+# Versions read at a time.
 PAGE_LIMIT: Final = 500
 
 
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check of the whole memory of one owner, or of every owner, found."""
+    """The result of a verification."""
 
     owners: int
     records: int
     unverified: tuple[str, ...]
     audit: ChainReport
     database: tuple[str, ...]
-    # Where an index is not what the documents say.
+    # Differences between an index and the documents.
     index: tuple[str, ...] = ()
-    # What was acknowledged once and is missing.
+    # Writes that were acknowledged and are missing.
     losses: tuple[Loss, ...] = ()
 
     @property
     def ok(self) -> bool:
+        """True if nothing was found."""
         sound = not self.unverified and not self.database and not self.index and not self.losses
         return sound and self.audit.ok
 
     def document(self) -> dict[str, Any]:
-        """All of it as JSON."""
+        """Return the report as JSON."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
         return {
             "ok": self.ok,
@@ -53,7 +60,7 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> VerifyReport:
-        """What such a document says."""
+        """Return the report that a JSON document states."""
         return cls(
             owners=document["owners"],
             records=document["records"],
@@ -72,7 +79,7 @@ def verify_all(
     owner: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> VerifyReport:
-    """Check every record's signature, the audit chain, and the database itself."""
+    """Verify the caller's tenant, or the tenant of `owner`. Raises ForbiddenScope."""
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     return _verify_tenants(context, [tenant], progress)
@@ -81,13 +88,14 @@ def verify_all(
 def verify_store(
     context: Context, *, progress: Callable[[int], None] | None = None
 ) -> VerifyReport:
-    """The same for every owner of the store: for whoever has its files before him."""
+    """Verify every tenant of the store, for the owner of its files."""
     return _verify_tenants(context, context.engine.system.list_tenants(), progress)
 
 
 def _verify_tenants(
     context: Context, tenants: Sequence[str], progress: Callable[[int], None] | None
 ) -> VerifyReport:
+    """Verify some tenants and the database. `progress` gets the number of versions so far."""
     context.engine.flush()
     unverified: list[str] = []
     count = 0
@@ -101,52 +109,50 @@ def _verify_tenants(
     if progress:
         progress(count)
     chains = [verify_tenant(context, tenant) for tenant in tenants]
-    broken = next((item for item in chains if not item.ok), None)
+    audit = next((chain for chain in chains if not chain.ok), None)
+    if audit is None:
+        events = sum(chain.count for chain in chains)
+        audit = ChainReport(ok=True, count=events, pruned=sum(chain.pruned for chain in chains))
+    losses = context.engine.list_losses()
+    problems = (problem for tenant in tenants for problem in _index_problems(context, tenant))
     return VerifyReport(
         owners=len(tenants),
         records=count,
         unverified=tuple(unverified),
-        audit=broken
-        or ChainReport(
-            ok=True,
-            count=sum(item.count for item in chains),
-            pruned=sum(item.pruned for item in chains),
-        ),
+        audit=audit,
         database=tuple(context.engine.find_damage(tenants)),
-        losses=tuple(
-            item for item in context.engine.list_losses() if not item.owner or item.owner in tenants
-        ),
-        index=tuple(
-            dict.fromkeys(item for tenant in tenants for item in _index_problems(context, tenant))
-        ),
+        losses=tuple(loss for loss in losses if not loss.owner or loss.owner in tenants),
+        index=tuple(dict.fromkeys(problems)),
     )
 
 
 def reindex(
     context: Context, *, progress: Callable[[int], None] | None = None, outdated: bool = False
 ) -> int:
-    """Make the word index of every owner anew from the documents, or what of it is outdated; how many versions."""
+    """Rebuild the search index of every tenant, or only its outdated parts; return the number of versions."""
     count = 0
     for tenant in context.engine.system.list_tenants():
         before = count
 
-        def done(made: int, before: int = before) -> None:
+        def report_progress(count_here: int, before: int = before) -> None:
             if progress:
-                progress(before + made)
+                progress(before + count_here)
 
         count += context.engine.reindex(
-            tenant, partial(_project_or_none, context), progress=done, outdated=outdated
+            tenant, partial(_project_or_none, context), progress=report_progress, outdated=outdated
         )
     return count
 
 
 def _index_problems(context: Context, tenant: str) -> list[str]:
+    """Return the differences between the indexes of a tenant and its documents."""
     return context.engine.find_index_problems(
         tenant, partial(_project_or_none, context), partial(_derive_facts_or_none, context)
     )
 
 
 def _project_or_none(context: Context, version: Version) -> Projection | None:
+    """Return the reading of a version; None if it is erased or damaged."""
     return (
         None
         if version.state.erased
@@ -155,6 +161,7 @@ def _project_or_none(context: Context, version: Version) -> Projection | None:
 
 
 def _derive_facts_or_none(context: Context, version: Version) -> DocumentReading | None:
+    """Return the facts that an index should have of a version; None if it is erased or damaged."""
     return (
         None
         if version.state.erased
@@ -163,7 +170,7 @@ def _derive_facts_or_none(context: Context, version: Version) -> DocumentReading
 
 
 def iterate_versions(context: Context, tenant: str, *, after: int = 0) -> Iterator[Version]:
-    """Every version of an owner, also those that were forgotten or erased; or those after one."""
+    """Yield every version of a tenant after a number, in the order written, forgotten and erased ones included."""
     while True:
         with context.engine.read(tenant) as snapshot:
             everything = Selection(status_filter="all")

@@ -69,12 +69,13 @@ class Properties:
                 f"properties of {len(source)} characters are over the limit of {MAX_CHARS}"
             )
         # Imported here, because the YAML parser is slow to load.
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import YAMLError
+        import ruamel.yaml
 
         try:
-            return cls._from_events(source, _content(YAML(typ="safe", pure=True).parse(source)))
-        except YAMLError as error:
+            return cls._from_events(
+                source, _content(ruamel.yaml.YAML(typ="safe", pure=True).parse(source))
+            )
+        except ruamel.yaml.error.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             where = f" at line {mark.line + 2}" if mark is not None else ""
             raise InvalidInput(f"properties: not YAML{where}") from None

@@ -1,11 +1,12 @@
-"""Memories of another owner as the caller's own: one adoption for every form, applied to the document inside.
+"""Adoption: memories of another owner become the caller's own. One adoption serves every form, and documents inside
+others.
 
-    record           its owner; the signature of another owner cannot vouch for that, so the operator signs it again
-    OAMS memory      its namespace, if that is under the owner hash of another owner
-    grain, entry     nothing, for neither names an owner
+    record           its owner changes; the other owner's signature cannot vouch for that, so the operator signs it
+    OAMS memory      its namespace changes, if that is under the owner hash of another owner
+    grain, entry     nothing changes, for neither names an owner
 
-Texts, kinds, users, times and names stay as they are. A view is not adopted but the document that it carries: what a
-view says follows from that.
+Texts, kinds, users, times and names stay as they are. Of a view, the document that it carries is adopted; the view
+follows from that.
 """
 
 from __future__ import annotations
@@ -38,30 +39,31 @@ from memoranda.standards.ump import signature
 from memoranda.standards.ump.record import Draft, check_complete
 from memoranda.standards.ump.shapes import Record, Unchecked
 
-# Bytes of a document that travels inside another: each of its value may be escaped, beside its metadata.
+# Bytes of a document that travels inside another: every byte of its value may be escaped, and metadata is added.
 MAX_NATIVE_BYTES: Final = 8 * MAX_VALUE_BYTES
 
 
 class NamespaceMapping(msgspec.Struct, kw_only=True):
-    """Target namespaces of OAMS memories: all into one namespace, or to the same scopes of another owner.
+    """Target namespaces of OAMS memories: one namespace for all, or the same scopes under another owner.
 
     Only `namespace` changes; `source_id`, `parent_id` and every other name stay as they are (section 5).
     """
 
     into: Namespace | None = None
-    # Whose memories become the ones of another owner.
+    # The new owner; None if the owner stays.
     tenant: str | None = None
     _origins: dict[int, int] = msgspec.field(default_factory=dict)
 
     def apply(self, memory: dict[str, Any], *, is_foreign: bool = False) -> dict[str, Any]:
-        """Return a memory at its new place. Raises Conflict if another memory from elsewhere went there already.
+        """Return a memory in its target namespace. Raises Conflict if a memory from another namespace has its key there
+        already.
 
-        A namespace under no owner hash is that of a user. It stays, unless the memory is from another system: there
-        the user is the person who adopts.
+        A namespace under no owner hash belongs to a user. It stays, unless the memory is from another system: there the
+        user is the person who adopts.
         """
         old = parse_namespace(memory["namespace"])
         new = self.map_namespace(old, is_foreign=is_foreign)
-        # Two numbers for each memory: its new name, and the namespace that it came from.
+        # Two hashes for each memory: of its new name, and of the namespace it came from.
         origin = self._origins.setdefault(hash((new, memory["key"])), hash(old))
         if origin != hash(old):
             raise Conflict(
@@ -70,7 +72,7 @@ class NamespaceMapping(msgspec.Struct, kw_only=True):
         return memory if new == old else {**memory, "namespace": str(new)}
 
     def map_namespace(self, old: Namespace, *, is_foreign: bool) -> Namespace:
-        """Return the namespace where the memories of another one go."""
+        """Return the target of a namespace."""
         if self.into is not None:
             return self.into
         if self.tenant is None or not (is_foreign or is_foreign_namespace(old, self.tenant)):
@@ -79,7 +81,7 @@ class NamespaceMapping(msgspec.Struct, kw_only=True):
 
 
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):
-    """One adoption on its way: whose memories they become, and which namespaces are theirs."""
+    """One adoption: the new owner, and the mapping of namespaces."""
 
     context: Context
     access: Access
@@ -91,9 +93,9 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         return self.access.default_tenant
 
     def adopt_record(self, draft: Unchecked) -> Unchecked:
-        """Return a record of the new owner's, or a draft of one; what is the owner's already is returned as it is.
+        """Return a record, or a draft of one, with the new owner; one that is the owner's already is returned as it is.
 
-        A complete record is signed again at once, so that nothing is filled in: a draft gets defaults.
+        A complete record is signed again at once, so that no defaults are added to it, as they are to a draft.
         """
         scope = draft.get("scope", {})
         if not isinstance(scope, dict) or scope.get("owner") == self.tenant:
@@ -110,9 +112,10 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         return {**signature.seal(cast("Record", attributed), self.context.operator)}
 
     def adopt_memory(self, memory: dict[str, Any]) -> dict[str, Any]:
-        """Return an OAMS memory that has its new place; if it is the view of a document, with that adopted.
+        """Return an OAMS memory whose namespace was mapped; if it is the view of a document, with that document
+        adopted.
 
-        A view under a key, or with times, of its own stays a memory of OAMS.
+        A view with a key or times of its own remains an OAMS memory.
         """
         inner = oams.unwrap(cast("Memory", memory))
         if inner is None:
@@ -130,7 +133,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def adopt_document(self, inner: Document) -> Document:
-        """Return a document that travels inside another, adopted. Raises MemorandaError."""
+        """Return a document that travels inside another one, adopted. Raises MemorandaError."""
         if ump.owns(inner):
             record = self.adopt_record(parse(inner.native))
             return ump.document_of(check_complete(record, version=self.context.ump_version))
@@ -146,7 +149,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain_foreign_owner(access: Access, form: Form, value: object) -> str:
-    """Return why a record or an OAMS memory from a file is another owner's; empty if it may be the caller's."""
+    """Return why a record or an OAMS memory from a file belongs to another owner; empty if it may be the caller's."""
     if not isinstance(value, dict):
         return ""
     hint = "adopt it to make it yours (--adopt)"

@@ -1,12 +1,13 @@
-"""Which memory follows which, when memories come from a file: in whatever order, and also without their history.
+"""Ancestry: which memory follows which, when memories come from a file in any order, and perhaps without their history.
 
-    a record          says what it supersedes, and what superseded it
-    a grain           what it was derived from, if it says why it replaces that
-    a file            beside them the names of all earlier versions (`memoranda:state`, the index of an `.mg` file)
+    a record          names the records that it supersedes, and the one that superseded it
+    a grain           names the grain it was derived from, if it states why it replaces that
+    a file            may also list the names of all earlier versions (`memoranda:state`, the index of an `.mg` file)
 
-What is here already and is superseded by what comes is closed, and what comes is its next version. A superseded name
-that is not here is kept as a claim: what comes under it later is closed at once. An adopted document has other names
-here than in its file; those are kept, too, apart from the names of the store.
+A stored memory that an imported one supersedes is closed, and the imported one becomes its next version. If the
+superseded memory is not stored, its name is kept as a claim: a memory that arrives later under this name is closed at
+once. An adopted document has another name here than in its file; the name in the file is kept, too. Claims and file
+names are stored as view names whose standard has a suffix, so they never mix with real names.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 
 from memoranda.model.instant import LATEST, Instant
 from memoranda.model.memory import OAMS, OMS, UMP, Version
+from memoranda.model.oms_names import ADDRESS_CHARS
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion
@@ -30,7 +32,6 @@ from memoranda.service.oms.grains import SUPERSESSION_FIELDS
 from memoranda.service.retrieve import sees_everything
 from memoranda.service.ump.revise import handover
 from memoranda.standards.oams import mapping as oams
-from memoranda.standards.oms.grains import ADDRESS_CHARS
 from memoranda.standards.port import port_of
 from memoranda.standards.ump.shapes import Record
 from memoranda.storage.engine.contract import Snapshot, Unit
@@ -43,24 +44,24 @@ _FILE_NAME_SUFFIX: Final = " elsewhere"
 
 
 class ItemNames(msgspec.Struct, frozen=True, kw_only=True):
-    """The names of a memory from a file in this store, and when it was last observed."""
+    """The names of a memory from a file in this store, and the time at which it was last observed."""
 
-    # In every standard that names it, as a document or as its view.
+    # Its names in every standard, of the document and its views.
     names: tuple[Name, ...]
-    # The name in the store of the key that a document of another standard has as an OAMS memory.
+    # The stored name of the key that a document of another standard has as an OAMS memory.
     keys: tuple[Name, ...]
     observed: Instant
 
 
 class WaitingVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """A version whose successor was named and did not come yet."""
+    """A version whose successor was named and did not arrive yet."""
 
     version_id: int
-    # It came with this import.
+    # True if it came with this import.
     is_fresh: bool
     valid_to: Instant | None
     closed: int | None
-    # Its position in the file.
+    # The position in the file, for messages.
     where: str
     # The successor's name in each standard.
     names: Mapping[str, str]
@@ -75,26 +76,26 @@ def with_standards(names: Iterable[str]) -> tuple[Name, ...]:
 
 
 def list_predecessors_of_record(record: Record) -> tuple[Name, ...]:
-    """Return the names of the memories that a record says it supersedes."""
+    """Return the names of the memories that a record supersedes."""
     return with_standards(record.get("supersedes", ()))
 
 
 def list_predecessors_of_grain(fields: Mapping[str, Any]) -> tuple[Name, ...]:
-    """Return the name of the grain that a grain says it replaced; of several sources it does not say which."""
+    """Return the name of the grain that a grain replaced; empty for several sources, as it does not state which."""
     sources = fields.get("derived_from", ())
     is_replacing = len(sources) == 1 and any(name in fields for name in SUPERSESSION_FIELDS)
     return with_standards(sources) if is_replacing else ()
 
 
 def create_claims(names: Iterable[Name]) -> Iterator[Name]:
-    """Yield the names under which it is kept that memories of these names are superseded."""
+    """Yield the claims that memories of these names are superseded."""
     for standard, name in names:
         if port_of(standard).names_superseded:
             yield standard + _CLAIM_SUFFIX, name
 
 
 def find_version(snapshot: Snapshot, name: Name) -> Version | None:
-    """Return the version that a name in a file stands for; what was adopted may have another name here."""
+    """Return the version that a name in a file stands for, also if it was adopted under another name."""
     standard, text = name
     return snapshot.find_by_name(standard, text) or snapshot.find_by_name(
         standard + _FILE_NAME_SUFFIX, text
@@ -102,7 +103,7 @@ def find_version(snapshot: Snapshot, name: Name) -> Version | None:
 
 
 def add_file_name(unit: Unit, version: Version, name: Name) -> None:
-    """Keep the name that an adopted document has in its file."""
+    """Store the name that an adopted document has in its file."""
     standard, text = name
     unit.add_view_name(version, standard + _FILE_NAME_SUFFIX, text)
 
@@ -110,7 +111,7 @@ def add_file_name(unit: Unit, version: Version, name: Name) -> None:
 def add_claims(
     unit: Unit, version: Version, names: Iterable[Name], existing: Container[Name]
 ) -> list[Name]:
-    """Keep that memories which are not here are superseded by a version, unless it is known; under which names."""
+    """Store the claims of a version on predecessors that are not here, and return the new ones."""
     new_claims = [claim for claim in create_claims(names) if claim not in existing]
     for claim in new_claims:
         unit.add_view_name(version, *claim)
@@ -118,7 +119,7 @@ def add_claims(
 
 
 def collect_names(context: Context, new: NewVersion) -> ItemNames:
-    """Return the names under which a memory that is about to be written is known."""
+    """Return all names of a memory that is about to be written."""
     scope, document = new.projection.scope, new.document
     keys: tuple[Name, ...] = ()
     if not port_of(document.standard).has_local_names:
@@ -150,7 +151,7 @@ def find_versions(snapshot: Snapshot, names: Sequence[Name]) -> dict[Name, Versi
 
 
 def may_supersede(context: Context, access: Access, version: Version) -> bool:
-    """Return True if the caller may revise a version that a file says is superseded."""
+    """Return True if the caller may revise a version that a file supersedes."""
     if sees_everything(access, version.tenant):
         return True
     scope = scope_of(outline_record(context, version))
@@ -160,13 +161,13 @@ def may_supersede(context: Context, access: Access, version: Version) -> bool:
 def require_supersession(
     unit: Unit, prior: Version, fields: Mapping[str, Any], now: Instant
 ) -> None:
-    """Raise MemorandaError unless a file may supersede what was here before: that stands under its policy."""
+    """Raise MemorandaError if the policy of a stored version forbids a file to supersede it."""
     refuse_rewriting_archive(prior)
     check_supersession(unit, prior, fields, now=now)
 
 
 def load_open_version(unit: Unit, waiting: WaitingVersion) -> Version | None:
-    """Return the version that waits for its successor, unless something followed it meanwhile."""
+    """Return a version that waits for its successor; None if it was superseded or erased meanwhile."""
     versions = unit.load_versions([waiting.version_id])
     return (
         versions[0]
@@ -176,9 +177,9 @@ def load_open_version(unit: Unit, waiting: WaitingVersion) -> Version | None:
 
 
 def can_precede(version: Version, standard: str, name: str) -> bool:
-    """Return True if nothing follows a version and it is not this document, nor a record that names it itself.
+    """Return True if a version is open and may be superseded by this document.
 
-    UMP links a record to the one that it is named in (`remember.put`).
+    False for the document itself, and for a record that names it as its successor: UMP links these (`remember.put`).
     """
     state, document = version.state, version.document
     if (
@@ -197,7 +198,7 @@ def close_version(
     now: Instant,
     waiting: WaitingVersion | None = None,
 ) -> None:
-    """Close a version: it is true until its successor is, or until when its file says."""
+    """Close a version: its validity ends where its successor's begins, or where its file states."""
     known_at = (
         now if waiting is None or waiting.closed is None else min(LATEST, Instant(waiting.closed))
     )
@@ -208,7 +209,7 @@ def close_version(
 
 
 def leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:
-    """Return True if one version is, or was superseded in the end by, another: a file must not close a circle."""
+    """Return True if a version is another one, or was finally superseded by it: a file must not close a circle."""
     seen: set[int] = set()
     at: Version | None = start
     while at is not None and at.version_id not in seen:
@@ -221,5 +222,5 @@ def leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:
 
 
 def missing_successor_warning(name: str) -> str:
-    """Return the warning about a memory whose successor did not come with it."""
+    """Return the warning about a memory whose successor was not imported."""
     return f"superseded by {name}, which is not here: out of use until that comes"

@@ -21,11 +21,11 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 
 
 class BatchLookup(msgspec.Struct, frozen=True):
-    """What was there: the names and the facts that are known, and the heads of the keys."""
+    """The names and facts of a batch that are stored, and the heads of its keys."""
 
     change_seq: int
     known_names: set[Name]
-    # The memories that those of the batch supersede, by name, as they were.
+    # The stored memories that items of the batch supersede, by name.
     predecessors: dict[Name, Version]
     known_facts: set[str]
     heads: memories.HeadLookup
@@ -34,6 +34,7 @@ class BatchLookup(msgspec.Struct, frozen=True):
     def look_up(
         cls, context: Context, snapshot: Snapshot, batch: Sequence[PreparedItem]
     ) -> BatchLookup:
+        """Look up a batch in a snapshot."""
         accepted = [ready.accepted_memory for ready in batch if ready.accepted_memory is not None]
         names = [(ready.standard, ready.name) for ready in batch if ready.accepted_memory is None]
         names += [claim for ready in batch for claim in ready.claims]
@@ -48,12 +49,12 @@ class BatchLookup(msgspec.Struct, frozen=True):
         )
 
     def stays_superseded(self, item: PreparedItem) -> bool:
-        """Return True if nothing that a memory supersedes is still open here."""
+        """Return True if every stored memory that an item supersedes is closed already."""
         predecessors = map(self.predecessors.get, item.predecessors)
         return not any(version is not None and version.state.is_head for version in predecessors)
 
     def went_with_predecessor(self, item: PreparedItem) -> bool:
-        """Return True if what a memory supersedes was forgotten here when the memory was there already."""
+        """Return True if the predecessor of an item was forgotten here when the item existed already."""
         for version in map(self.predecessors.get, item.predecessors):
             if version is not None and version.state.is_forgotten:
                 return (
@@ -63,7 +64,7 @@ class BatchLookup(msgspec.Struct, frozen=True):
         return False
 
     def may_affect(self, ready: PreparedItem) -> bool:
-        """Whether anything may be there that a memory follows, repeats or is merged to."""
+        """Return True if the store may contain something that an item follows, repeats or is merged into."""
         if ready.accepted_memory is not None:
             return True
         return (ready.standard, ready.name) in self.known_names or get_fact(
@@ -71,7 +72,7 @@ class BatchLookup(msgspec.Struct, frozen=True):
         ) in self.known_facts
 
     def refresh(self, context: Context, unit: Unit, batch: Sequence[PreparedItem]) -> BatchLookup:
-        """The same when the writer's turn has come: looked up anew only if anything was written since."""
+        """Return the lookup for the writer's turn; the store is asked again only if something was written since."""
         if unit.find_last_change() != self.change_seq:
             return BatchLookup.look_up(context, unit, batch)
         return replace(
@@ -82,7 +83,7 @@ class BatchLookup(msgspec.Struct, frozen=True):
         )
 
     def mark_known(self, ready: PreparedItem) -> NewParts:
-        """What is new about a memory; from then on it is known."""
+        """Return the parts of an item that are new to the store, and mark them as known."""
         name, fact = (ready.standard, ready.name), get_fact(ready)
         new_parts = NewParts(
             name not in self.known_names, bool(fact) and fact not in self.known_facts
@@ -93,7 +94,7 @@ class BatchLookup(msgspec.Struct, frozen=True):
 
 
 def get_fact(ready: PreparedItem) -> str:
-    """What a record states that may be merged into another; nothing else is."""
+    """Return the fact that a record states if it may be merged into another record; else an empty text."""
     return (
         ""
         if ready.accepted_record is None or ready.accepted_record.is_own

@@ -1,7 +1,8 @@
-"""Imports on record: which versions each wrote, so that it can be taken back as a whole.
+"""Records of imports: the versions that each import wrote, so that it can be undone as a whole.
 
-Versions are numbered in the order written and a batch is one unit of work, so what an import wrote is a few ranges of
-numbers. Nothing of what was taken in stands there.
+Versions are numbered in the order written, and a batch is one unit of work, so an import is stored as a few ranges of
+version numbers. Its content is not stored again. `undo_import` walks the ranges backwards: a new memory is forgotten, a
+changed one gets its former content as a new version, and one that was changed since is left alone.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ from memoranda.service.ump.revise import revert
 from memoranda.storage.engine.contract import Unit
 
 _IMPORTS: Final = "import"
-# Of more the oldest can be taken back no longer.
+# Imports on record; of more, the oldest can no longer be undone.
 IMPORTS_LIMIT: Final = 32
 _LABEL_CHARS: Final = 200
 _CHUNK: Final = 500
 
 
 class ImportRecord:
-    """One import on its way, to be put on record."""
+    """An import in progress that is being recorded."""
 
     def __init__(self, label: str, name: str = "") -> None:
         self.label = label[:_LABEL_CHARS]
         self.id = name
 
     def add_batch(self, unit: Unit, first: int, now: Instant) -> None:
-        """Put on record that the versions after one were written by this import, in the unit that writes them."""
+        """Record that this import wrote the versions after `first`, in the unit of work that writes them."""
         last = unit.find_last_version()
         if last == first:
             return
         if not self.id:
-            # By time, and by chance where two begin at once.
+            # By time; the random part separates two imports that begin at once.
             self.id = f"{now:015d}-{secrets.token_hex(3)}"
         stored = unit.load_item(_IMPORTS, self.id)
         ranges: list[list[int]] = [] if stored is None else json_text.parse(stored)["ranges"]
@@ -57,7 +58,7 @@ class ImportRecord:
 
 
 def resume_import(context: Context, access: Access, name: str) -> ImportRecord:
-    """An import that goes on. Raises NotFound if it was taken back meanwhile, or is on record no more."""
+    """Return an import that continues. Raises NotFound if it was undone meanwhile, or is no longer recorded."""
     with context.engine.read(access.default_tenant) as snapshot:
         stored = snapshot.load_item(_IMPORTS, name)
     if stored is None:
@@ -66,7 +67,7 @@ def resume_import(context: Context, access: Access, name: str) -> ImportRecord:
 
 
 class UndoneImport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of what an import wrote: forgotten, as it was before, or left because it was changed since."""
+    """The result of undoing an import: versions forgotten, restored, and left alone because they were changed since."""
 
     id: str
     what: str
@@ -75,12 +76,13 @@ class UndoneImport(msgspec.Struct, frozen=True, kw_only=True):
     left: int = 0
 
     def document(self) -> dict[str, Any]:
+        """Return the result as JSON."""
         counts = {"forgotten": self.forgotten, "restored": self.restored, "left": self.left}
         return {"import": self.id, "what": self.what, **counts}
 
 
 def list_imports(context: Context, access: Access) -> list[dict[str, Any]]:
-    """The imports that can be taken back, the last first."""
+    """Return the imports that can be undone, latest first."""
     with context.engine.read(access.default_tenant) as snapshot:
         stored = snapshot.load_items(_IMPORTS)
     imports = []
@@ -105,9 +107,9 @@ def undo_import(
     *,
     progress: Callable[[int], None] | None = None,
 ) -> UndoneImport:
-    """Take back an import, the last unless it is named: what it brought is forgotten, what it changed is as before.
+    """Undo an import, the latest unless it is named. Raises NotFound.
 
-    What was changed since stays. An interrupt loses nothing: the rest is taken back by the next call.
+    Memories that were changed since stay. After an interrupt, the next call continues.
     """
     tenant = access.default_tenant
     with context.engine.read(tenant) as snapshot:
@@ -117,7 +119,7 @@ def undo_import(
     chosen = name or max(records, default=None)
     if chosen is None or chosen not in records:
         raise NotFound(
-            "there is no import to take back" if name is None else f"there is no import {name}"
+            "there is no import to undo" if name is None else f"there is no import {name}"
         )
     undoing = _ImportUndo(context, access, records[chosen]["ranges"])
     undoing.run(progress)
@@ -126,15 +128,16 @@ def undo_import(
 
 
 class _ImportUndo:
-    """One import on its way out."""
+    """The undoing of one import."""
 
     def __init__(self, context: Context, access: Access, ranges: list[list[int]]) -> None:
         self._context, self._access, self._ranges = context, access, ranges
         self.counts = {"forgotten": 0, "restored": 0, "left": 0}
-        # The name of what says again what an earlier version said, and that.
+        # The names of versions that restore an earlier content, each with the number of that earlier version.
         self.restored: list[tuple[str, int]] = []
 
     def run(self, progress: Callable[[int], None] | None) -> None:
+        """Undo all versions, newest first; `progress` gets the number of versions so far."""
         for first, last in reversed(self._ranges):
             for start in range(last, first, -_CHUNK):
                 self._undo_chunk(range(max(first, start - _CHUNK) + 1, start + 1))
@@ -142,6 +145,7 @@ class _ImportUndo:
                     progress(sum(self.counts.values()))
 
     def _undo_chunk(self, numbers: range) -> None:
+        """Undo the versions with these numbers."""
         with self._context.engine.read(self._access.default_tenant) as snapshot:
             versions = [
                 version_seen
@@ -149,7 +153,7 @@ class _ImportUndo:
                 if not version_seen.state.is_forgotten
             ]
             changed = [version_seen for version_seen in versions if not version_seen.state.is_head]
-            # What the import changed itself is among what it wrote, too.
+            # A version that the import changed again is among those it wrote.
             self.counts["left"] += sum(
                 not self._is_own(snapshot.list_history_ids(version_seen.memory_id)[-1])
                 for version_seen in changed
@@ -160,7 +164,7 @@ class _ImportUndo:
             try:
                 name, before = revert(self._context, self._access, version, self._ranges[0][0])
             except MemorandaError:
-                # Held, or under a policy that does not let it go.
+                # It is on legal hold, or its policy forbids it.
                 self.counts["left"] += 1
                 continue
             self.counts["restored" if before else "forgotten"] += 1
@@ -168,11 +172,15 @@ class _ImportUndo:
                 self.restored.append((name, before))
 
     def _is_own(self, version_id: int) -> bool:
+        """Return True if this import wrote a version."""
         return any(first < version_id <= last for first, last in self._ranges)
 
 
 def _delete_record(unit: Unit, name: str, restored: list[tuple[str, int]]) -> None:
-    """Take an import off the record; what now says what an earlier one wrote belongs to that one."""
+    """Remove the record of an import.
+
+    A version that restored the content of an earlier import belongs to that import from now on.
+    """
     unit.delete_item(_IMPORTS, name)
     restored_versions = [
         (version.version_id, before)

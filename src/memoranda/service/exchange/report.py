@@ -1,4 +1,4 @@
-"""What became of memories that were moved: one report for imports, exports and checks, of every form."""
+"""The report of memories that were moved: one form for imports, exports and checks, in every standard."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from msgspec.structs import asdict
 
 from memoranda.errors import MemorandaError
 
-# The forms in which memories travel in files; openwop entries travel inside the others.
+# The forms of files; openwop entries travel inside the others.
 Form = Literal["ump", "oams", "oms"]
-# More are counted, and read by nobody.
+# Refusals and warnings that are listed, in entries; more are only counted.
 LISTED_LIMIT: Final = 100
 _COUNTS: Final = (
     *(
@@ -32,7 +32,9 @@ _COUNTS: Final = (
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """What was not taken in, did not leave or did not verify: where it stood (or its number, from 1), and why."""
+    """An item that was not imported, exported or verified: its position in the file (or number, from 1), and the
+    reason.
+    """
 
     where: str
     number: int = 0
@@ -41,42 +43,43 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
     def document(self) -> dict[str, str]:
+        """Return the refusal as JSON."""
         return {"where": self.where, "id": self.id, "code": self.code, "message": self.message}
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What an import, an export or a check came to. The first refusals and warnings are listed, the counts are of all.
+    """The result of an import, an export or a check. Counts cover everything; only the first refusals are listed.
 
-    Records and grains that were here already are `merged`, OAMS memories `unchanged`.
+    Records and grains that were stored already are `merged`, OAMS memories `unchanged`.
     """
 
     created: int = 0
     merged: int = 0
     updated: int = 0
     unchanged: int = 0
-    # What was forgotten here after it was written, and stays so.
+    # Memories that were deleted here after the file was written, and stay deleted.
     forgotten: int = 0
     exported: int = 0
     verified: int = 0
     refused: int = 0
     warned: int = 0
-    # What stayed here because its consent or a rule of the store says so.
+    # Memories whose export a consent or a rule of the store forbids.
     kept: int = 0
-    # What left without the fields that its consent strips.
+    # Memories that were exported without the fields that their consent strips.
     redacted: int = 0
     refusals: list[Refusal] = msgspec.field(default_factory=list)
     warnings: list[str] = msgspec.field(default_factory=list)
-    # Of what was brought in.
+    # The forms of the imported items.
     forms: set[Form] = msgspec.field(default_factory=set)
 
     @property
     def taken(self) -> int:
-        """How many went in or were there."""
+        """The number of items that were imported or stored already."""
         return self.created + self.merged + self.updated + self.unchanged
 
     @property
     def left_behind(self) -> int:
-        """How many could not leave, or may not."""
+        """The number of memories that could not or may not be exported."""
         return self.refused + self.kept
 
     def refuse(
@@ -88,7 +91,7 @@ class Report(msgspec.Struct, kw_only=True):
         number: int = 0,
         message: str | None = None,
     ) -> None:
-        """Count a refusal; `message` where the error's own says the place once more."""
+        """Count a refusal. `message` replaces the error's own where that would repeat the position."""
         self.refused += 1
         if len(self.refusals) < LISTED_LIMIT:
             name_text = name if isinstance(name, str) else ""
@@ -98,7 +101,7 @@ class Report(msgspec.Struct, kw_only=True):
             )
 
     def document(self) -> dict[str, Any]:
-        """All of it as JSON."""
+        """Return the report as JSON."""
         details = {
             "refusals": [asdict(refusal) for refusal in self.refusals],
             "warnings": self.warnings,
@@ -110,13 +113,13 @@ class Report(msgspec.Struct, kw_only=True):
         }
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Report:
-        """What such a document says."""
-        refusals = [Refusal(**each) for each in said["refusals"]]
-        return cls(**{**said, "refusals": refusals, "forms": set(said["forms"])})
+    def of(cls, document: Mapping[str, Any]) -> Report:
+        """Return the report that a JSON document states."""
+        refusals = [Refusal(**refusal) for refusal in document["refusals"]]
+        return cls(**{**document, "refusals": refusals, "forms": set(document["forms"])})
 
     def add(self, other: Report) -> None:
-        """Add the counts and the refusals of a check of a part."""
+        """Add the counts and the messages of a partial report."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.refusals += other.refusals[: max(0, LISTED_LIMIT - len(self.refusals))]
@@ -124,23 +127,24 @@ class Report(msgspec.Struct, kw_only=True):
         self.forms |= other.forms
 
     def keep(self, name: str, why: str) -> None:
-        """Count what stayed here, and say why."""
+        """Count a memory that is not exported, with the reason."""
         self.kept += 1
         self._add_warning(f"{name} stays here: {why}")
 
     def redact(self, name: str) -> None:
-        """Count what left in part."""
+        """Count a memory that is exported in part."""
         self.redacted += 1
         self._add_warning(f"{name} leaves without what its consent redacts")
 
     def skip_forgotten(self, where: str) -> None:
-        """Count what a file brings and what was forgotten here since."""
+        """Count an item that was deleted here and is not imported again."""
         self.forgotten += 1
         self._add_warning(
             f"{where}: forgotten here after it was written, and stays so; restore it to have it back"
         )
 
     def warn(self, where: str, message: str) -> None:
+        """Add a warning about an item."""
         self._add_warning(f"{where}: {message}")
 
     def _add_warning(self, warning: str) -> None:
