@@ -26,6 +26,7 @@ LAYERS = (
     "service",
     "bindings",
     "conformance",
+    "spans",
     "telemetry",
     "settings",
     "keys",

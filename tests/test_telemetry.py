@@ -17,7 +17,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from memoranda.bindings.mcp.http import McpEndpoint
 from memoranda.service.service import Service
-from memoranda.telemetry import start, trace_to, wanted
+from memoranda.spans import trace_to
+from memoranda.telemetry import start, wanted
 from memoranda.tracing import span
 from tests.bindings.http.running import Running, draft, remember, running
 from tests.waiting import HANG_SECONDS, until

@@ -17,11 +17,11 @@ from memoranda.settings import Settings, is_postgres, sqlite_path
 from memoranda.storage.crypto.cipher import Cipher, NoCipher, RingCipher
 from memoranda.storage.crypto.key_ring import KeyRing, SqliteKeyRing
 from memoranda.storage.engine.database import Database
-from memoranda.storage.engine.moving import move
+from memoranda.storage.engine.moving import TableStore, move
 from memoranda.storage.sqlite.database import SqliteDatabase
 
 if TYPE_CHECKING:
-    from memoranda.storage.engine.moving import Tables
+    pass
 
 MASTER_KEY_FILE = "master.key"
 KEY_RING_FILE = "memoranda.keys"
@@ -120,7 +120,7 @@ def copy_to_file(
         raise StoreUnavailable("the master key was rotated during the backup; start it again")
 
 
-def _tables(url: str, *, is_target: bool = False) -> Tables:
+def _tables(url: str, *, is_target: bool = False) -> TableStore:
     """Open the tables of a store for copying."""
     if is_postgres(url):
         return _postgres_tables(url)
@@ -133,7 +133,7 @@ def _tables(url: str, *, is_target: bool = False) -> Tables:
     return SqliteTables(path, path.with_name(KEY_RING_FILE), is_target=is_target)
 
 
-def _postgres_tables(address: str, *, is_moment: bool = False) -> Tables:
+def _postgres_tables(address: str, *, is_moment: bool = False) -> TableStore:
     """Open the tables of a store on PostgreSQL; `is_moment`: all reads see one moment."""
     from memoranda.storage.postgres.moving import PostgresTables
 

@@ -21,7 +21,7 @@ from memoranda.bindings.files.folder import open_regular
 from memoranda.bindings.files.importers.importer import ImportDraft, build_memory, parse_moment
 from memoranda.bindings.files.importers.reference import reference
 from memoranda.bindings.files.importers.registry import IMPORTERS, ImportCodec, recognise_importer
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.cli.options import SystemName
 from memoranda.errors import NotFound
 from memoranda.model.instant import Instant, format_instant, parse_instant
@@ -282,7 +282,7 @@ def test_members_of_an_archive_are_read_in_place_and_a_bomb_is_not(tmp_path: Pat
         archive.writestr("good.json", "[1]")
         archive.writestr("../outside.json", "[2]")
         archive.writestr("bomb.json", b" " * 50_000_000)
-    source = Source(path)
+    source = ImportSource(path)
     assert set(source.members) == {"good.json", "bomb.json"}
     assert source.read_bytes("good.json") == b"[1]"
     with pytest.raises(Exception, match="not unpacked"):
@@ -348,7 +348,7 @@ def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "link.md").symlink_to(tmp_path / "secret")
     (folder / "note.md").write_text("y", encoding="utf-8")
-    assert set(Source(folder).members) == {"note.md"}
+    assert set(ImportSource(folder).members) == {"note.md"}
 
 
 TEXT = st.text(max_size=20)

@@ -230,7 +230,7 @@ def test_an_extra_brings_what_it_is_for(installed: Installed, extra: str) -> Non
         "embed": "import onnxruntime",
         "tokens": "from memoranda.standards.cal.printing.counter import make_counter as c; c('o200k_base').count('a')",
         "postgres": "import memoranda.storage.postgres.database",
-        "otel": "from memoranda.telemetry import _exporter as e; e('otlp', is_one_line=False).shutdown()",
+        "otel": "from memoranda.spans import exporter_named as e; e('otlp', is_one_line=False).shutdown()",
         "langgraph": "from memoranda.adapters.langgraph import MemorandaStore",
     }
     assert installed.run("python", "-c", imports[extra]).returncode != 0

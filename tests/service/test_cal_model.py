@@ -21,17 +21,18 @@ from memoranda.standards.cal.fields import Field
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import Limit, ParsedQuery, Recall, Reduce, WhereCondition
-from memoranda.storage.engine.paging import PagingLimits
+from memoranda.storage.engine.paging import PagingLimits as Reading
 from tests.service.cal_proof import Proof
 from tests.service.cal_samples import DOMAIN, ME, Queries, Stores
 from tests.service.world import World
-from tests.storage.contract_facts import PAGING_LIMITS, with_limits
+from tests.storage.contract_facts import PAGING_LIMITS as READINGS
+from tests.storage.contract_facts import with_limits as looking_at
 
 EXAMPLES: Final = int(os.environ.get("CAL_MODEL_EXAMPLES", "120"))
 QUERIES: Final = 10
 MANY: Final = 2_000
 # Looked at as a store of five thousand is by what `PagingLimits` says of itself: the same ways are taken to a page.
-OF_MANY: Final = PagingLimits(
+OF_MANY: Final = Reading(
     count_caps=(26, 102, 1_638), covered_rows=13_107, form_rows=400, walked_rows=3_276, walked_page=51, total_rows=51
 )
 QUERIES_OF_MANY: Final = 150
@@ -66,9 +67,9 @@ def queries_for(proof: Proof, random: Random, gone: list[str], size: int = 12) -
     size=st.sampled_from((0, 3, 10, 20, 20, 30, 30, 40, 40)),
     narrowed=st.sampled_from((False, False, True)),
     # As it is, and as if a store of ten were one of millions: every way to a page is taken.
-    limits=PAGING_LIMITS,
+    reading=READINGS,
 )
-def test_small_stores_answer_as_the_model_does(seed: int, size: int, narrowed: bool, limits: PagingLimits) -> None:
+def test_small_stores_answer_as_the_model_does(seed: int, size: int, narrowed: bool, reading: Reading) -> None:
     random, world = Random(seed), World()
     try:
         stores = Stores(random=random, world=world)
@@ -78,7 +79,7 @@ def test_small_stores_answer_as_the_model_does(seed: int, size: int, narrowed: b
         for _ in range(QUERIES):
             query = queries.query()
             note(canonical(query))
-            with with_limits(limits):
+            with looking_at(reading):
                 proof.agrees(query)
     finally:
         world.service.close()
@@ -121,7 +122,7 @@ def many() -> Iterator[Proof]:
 def test_thousands_of_grains_answer_as_the_model_does(many: Proof) -> None:
     proof = Proof(many.world, many.grains, ME, pages=many.pages)
     queries = queries_for(proof, Random(17), [], size=300)
-    with with_limits(OF_MANY):
+    with looking_at(OF_MANY):
         for _ in range(QUERIES_OF_MANY):
             proof.agrees(queries.query())
     assert len(proof.grains) >= MANY
@@ -154,7 +155,7 @@ WIDE: Final = (
 def test_wide_queries_over_thousands_of_grains_leave_nothing_out(many: Proof) -> None:
     for text in WIDE:
         proof = Proof(many.world, many.grains, ME, pages=many.pages)
-        with with_limits(OF_MANY):
+        with looking_at(OF_MANY):
             answer = proof.agrees(parse(text))
         assert answer is not None, text
         assert proof.seen["found"] == 1, text

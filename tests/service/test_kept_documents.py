@@ -13,7 +13,7 @@ from memoranda.model.memory import OpenedDocument
 from memoranda.model.selection import Selection
 from memoranda.service.retrieve import read_page
 from memoranda.standards.oms.requests import FindRequest
-from memoranda.storage.engine.document_cache import Age, Documents
+from memoranda.storage.engine.document_cache import Age, DocumentCache
 from memoranda.storage.engine.sql_engine import SqlEngine
 from tests import forking
 
@@ -39,7 +39,7 @@ def objects(m: Memoranda) -> list[str]:
     return [each["grain"]["object"] for each in m.cal(ASKED)["results"]]
 
 
-def kept(m: Memoranda) -> Documents:
+def kept(m: Memoranda) -> DocumentCache:
     engine = m.service.context.engine
     assert isinstance(engine, SqlEngine)
     return engine.documents
@@ -100,7 +100,7 @@ def test_what_became_of_a_version_is_asked_anew(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_from_before_an_erasure_gets_nothing_and_leaves_nothing() -> None:
-    documents, before, after = Documents(), Age(1, 0), Age(2, 0)
+    documents, before, after = DocumentCache(), Age(1, 0), Age(2, 0)
     documents.put(7, before, {1: document(b"one")})
     assert list(documents.get(7, before, [1, 2])) == [1]
     assert documents.get(8, before, [1]) == {}
@@ -110,7 +110,7 @@ def test_a_snapshot_from_before_an_erasure_gets_nothing_and_leaves_nothing() -> 
 
 
 def test_what_was_used_least_goes_when_there_is_no_room() -> None:
-    documents, age = Documents(limit=100_000), Age(0, 0)
+    documents, age = DocumentCache(limit=100_000), Age(0, 0)
     for number in range(60):
         documents.put(7, age, {number: document(bytes(500))})
         documents.get(7, age, [0])

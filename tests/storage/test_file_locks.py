@@ -163,8 +163,8 @@ engine = memoranda.service.context.engine
 warnings.simplefilter("ignore", DeprecationWarning)
 child = os.fork()
 if child == 0:
-    acts = lambda: memoranda.remember("a pan"), lambda: memoranda.recall("kettle"), engine.flush, engine.change_token
-    for act in acts:
+    calls = lambda: memoranda.remember("a pan"), lambda: memoranda.recall("kettle")
+    for act in (*calls, engine.flush, engine.read_change_token):
         try:
             act()
         except StoreUnavailable as error:

@@ -32,7 +32,7 @@ _RESTORE = "restore the data directory from a backup, or export what is still re
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
+class Diagnosis:
     """The result of one check; `mend` says how to fix a problem."""
 
     subject: str
@@ -71,14 +71,14 @@ def doctor(*, run: GivenRun) -> int:
     return 0 if is_ok else 1
 
 
-def _findings(settings: Settings) -> Iterator[CheckResult]:
-    yield CheckResult(
+def _findings(settings: Settings) -> Iterator[Diagnosis]:
+    yield Diagnosis(
         subject="version",
         ok=True,
         seen=f"Memoranda {__version__}, Python {platform.python_version()}",
     )
     if not settings.home.is_dir():
-        yield CheckResult(
+        yield Diagnosis(
             subject="data directory",
             ok=True,
             seen=f"{settings.home} does not exist yet; first use creates it",
@@ -99,16 +99,16 @@ def _findings(settings: Settings) -> Iterator[CheckResult]:
     yield from _check_store(settings)
 
 
-def _check_embeddings(service: Service) -> CheckResult:
+def _check_embeddings(service: Service) -> Diagnosis:
     """Report the embedding model, the versions without a vector, and what keeps them from getting one."""
     if not service.context.semantic_search.is_enabled:
         seen = "keyword search only; to add a model: memoranda models add"
-        return CheckResult(subject="semantic search", ok=True, seen=seen)
+        return Diagnosis(subject="semantic search", ok=True, seen=seen)
     queue, model = service.embedding, service.context.semantic_search.model
     count, aside, failure = queue.count_waiting(), queue.count_set_aside(), queue.failure()
     if failure is not None:
         since, last = format_instant(failure.since), format_instant(failure.last_try)
-        return CheckResult(
+        return Diagnosis(
             subject="semantic search",
             ok=False,
             seen=f"embedding has failed since {since} (last {last}), {counted(count, 'version')} without vectors: "
@@ -116,7 +116,7 @@ def _check_embeddings(service: Service) -> CheckResult:
             mend="correct what the message names, then run 'memoranda models embed'",
         )
     if aside:
-        return CheckResult(
+        return Diagnosis(
             subject="semantic search",
             ok=False,
             seen=f"{counted(aside, 'version')} could not be embedded; only keyword search finds them ({model})",
@@ -124,10 +124,10 @@ def _check_embeddings(service: Service) -> CheckResult:
         )
     waiting = f"{counted(count, 'version')} without vectors; a server or 'memoranda models embed' makes them"
     seen = waiting if count else "every version has its vectors"
-    return CheckResult(subject="semantic search", ok=True, seen=f"{seen} ({model})")
+    return Diagnosis(subject="semantic search", ok=True, seen=f"{seen} ({model})")
 
 
-def _check_clear_vectors(service: Service) -> Iterator[CheckResult]:
+def _check_clear_vectors(service: Service) -> Iterator[Diagnosis]:
     """Report unencrypted vectors on PostgreSQL, which only pgvector needs."""
     vectors = service.context.engine.vectors.clear_copies()
     if vectors is None or not (vectors.is_wanted or vectors.copies):
@@ -136,53 +136,51 @@ def _check_clear_vectors(service: Service) -> Iterator[CheckResult]:
     seen = f"{vectors.copies} of {vectors.vectors} for pgvector {vectors.version}"
     if not vectors.is_wanted:
         mend = "start a server, which removes them, or set vector_search to pgvector"
-        yield CheckResult(
+        yield Diagnosis(
             subject=subject, ok=False, seen=f"{seen}, though vector_search is process", mend=mend
         )
     elif vectors.orphans:
         mend = "start a server with vector_search set to process, which removes them all, and then with pgvector again"
-        yield CheckResult(
+        yield Diagnosis(
             subject=subject,
             ok=False,
             seen=f"{vectors.orphans} belong to deleted memories",
             mend=mend,
         )
     else:
-        yield CheckResult(subject=subject, ok=True, seen=seen)
+        yield Diagnosis(subject=subject, ok=True, seen=seen)
 
 
-def _check_private(path: Path, subject: str, mode: int) -> CheckResult:
+def _check_private(path: Path, subject: str, mode: int) -> Diagnosis:
     """Check that only its owner can open a file; `mode` is the mode that fixes it."""
     current = path.stat().st_mode & 0o777
     if current & 0o077:
         mend = f"chmod {mode:o} {path}"
-        return CheckResult(
+        return Diagnosis(
             subject=subject,
             ok=False,
             seen=f"other users can open {path} (mode {current:o})",
             mend=mend,
         )
-    return CheckResult(
-        subject=subject, ok=True, seen=f"only you can open {path} (mode {current:o})"
-    )
+    return Diagnosis(subject=subject, ok=True, seen=f"only you can open {path} (mode {current:o})")
 
 
-def _check_disk(home: Path) -> CheckResult:
+def _check_disk(home: Path) -> Diagnosis:
     free = shutil.disk_usage(home).free
     seen = f"{free // 1_048_576} MiB free"
     if free < _FREE_BYTES_NEEDED:
-        return CheckResult(
+        return Diagnosis(
             subject="disk", ok=False, seen=seen, mend="free space on this disk before writing more"
         )
-    return CheckResult(subject="disk", ok=True, seen=seen)
+    return Diagnosis(subject="disk", ok=True, seen=seen)
 
 
-def _check_credential(service: Service, settings: Settings) -> CheckResult:
+def _check_credential(service: Service, settings: Settings) -> Diagnosis:
     """Check the API key with which the owner signs in."""
     path = settings.home / OWNER_CREDENTIAL_FILE
     if problem := credential_problem(service, path):
         mend = "run 'memoranda console' or 'memoranda serve', which make a new key"
-        return CheckResult(
+        return Diagnosis(
             subject="owner's key",
             ok=False,
             seen=f"the key in {path} is not valid: {problem}",
@@ -193,7 +191,7 @@ def _check_credential(service: Service, settings: Settings) -> CheckResult:
         if path.exists()
         else "none yet; the first 'memoranda serve' makes it"
     )
-    return CheckResult(subject="owner's key", ok=True, seen=seen)
+    return Diagnosis(subject="owner's key", ok=True, seen=seen)
 
 
 def _losses_remedy(settings: Settings) -> str:
@@ -204,12 +202,12 @@ def _losses_remedy(settings: Settings) -> str:
     )
 
 
-def _check_store(settings: Settings) -> Iterator[CheckResult]:
+def _check_store(settings: Settings) -> Iterator[Diagnosis]:
     """Open the store and check everything in it."""
     try:
         service = open_service(settings, checks_queries=True)
     except MemorandaError as error:
-        yield CheckResult(
+        yield Diagnosis(
             subject="store",
             ok=False,
             seen=str(error),
@@ -222,38 +220,38 @@ def _check_store(settings: Settings) -> Iterator[CheckResult]:
         due = service.count_due()
         vectors = [_check_embeddings(service), *_check_clear_vectors(service)]
     except MemorandaError as error:
-        yield CheckResult(subject="store", ok=False, seen=str(error), mend=_RESTORE)
+        yield Diagnosis(subject="store", ok=False, seen=str(error), mend=_RESTORE)
         return
     finally:
         service.close()
-    yield CheckResult(subject="operator", ok=True, seen=service.operator_did)
+    yield Diagnosis(subject="operator", ok=True, seen=service.operator_did)
     yield credential
     damage = "; ".join(report.database[:_PROBLEMS_SHOWN])
-    yield CheckResult(
+    yield Diagnosis(
         subject="database", ok=not damage, seen=damage or "intact", mend=_RESTORE if damage else ""
     )
     losses = "; ".join(loss.message for loss in report.losses[:_PROBLEMS_SHOWN])
     remedy = _losses_remedy(settings) if losses else ""
-    yield CheckResult(subject="log", ok=not losses, seen=losses or "complete", mend=remedy)
+    yield Diagnosis(subject="log", ok=not losses, seen=losses or "complete", mend=remedy)
     outdated = "; ".join(report.index[:_PROBLEMS_SHOWN])
     remedy = "run 'memoranda reindex'" if outdated else ""
-    yield CheckResult(
+    yield Diagnosis(
         subject="search index", ok=not outdated, seen=outdated or "up to date", mend=remedy
     )
     yield _signatures_finding(report)
     overdue = f"{counted(due, 'version')} overdue; the next purge erases them"
-    yield CheckResult(subject="retention", ok=True, seen=overdue if due else "nothing overdue")
+    yield Diagnosis(subject="retention", ok=True, seen=overdue if due else "nothing overdue")
     yield from vectors
     yield _audit_finding(report.audit)
 
 
-def _signatures_finding(report: VerifyReport) -> CheckResult:
+def _signatures_finding(report: VerifyReport) -> Diagnosis:
     """Return how many signed records verify."""
     invalid = len(report.unverified)
     valid = report.records - invalid
     owners = counted(report.owners, "owner")
     remedy = "run 'memoranda verify' to list the others, and restore them from an export"
-    return CheckResult(
+    return Diagnosis(
         subject="signatures",
         ok=not invalid,
         seen=f"{valid} of {report.records} records of {owners} verify",
@@ -261,11 +259,11 @@ def _signatures_finding(report: VerifyReport) -> CheckResult:
     )
 
 
-def _audit_finding(audit: ChainReport) -> CheckResult:
+def _audit_finding(audit: ChainReport) -> Diagnosis:
     """Return whether the chain of the audit log is unbroken."""
     if audit.ok:
-        return CheckResult(subject="audit log", ok=True, seen=audit_entries(audit), mend="")
-    return CheckResult(
+        return Diagnosis(subject="audit log", ok=True, seen=audit_entries(audit), mend="")
+    return Diagnosis(
         subject="audit log",
         ok=False,
         seen=f"broken at entry {audit.broken_at}: {audit.reason}",

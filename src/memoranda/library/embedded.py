@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import Access
+from memoranda.service.core.verbs import load_table
 from memoranda.service.service import Service
 from memoranda.service.ump.ump import Ump
 
@@ -78,30 +79,34 @@ class Embedded:
     @cached_property
     def oams(self) -> Oams[Access]:
         """The verbs of OAMS on the same memory."""
-        from memoranda.service.oams.oams import Oams
-
-        return Oams(self.service.context, self.access)
+        table: Oams[Access] = load_table("memoranda.service.oams.oams:Oams")(
+            self.service.context, self.access
+        )
+        return table
 
     @cached_property
     def cal(self) -> Cal[Access]:
         """The verbs of CAL on the same memory."""
-        from memoranda.service.cal.cal import Cal
-
-        return Cal(self.service.context, self.access)
+        table: Cal[Access] = load_table("memoranda.service.cal.cal:Cal")(
+            self.service.context, self.access
+        )
+        return table
 
     @cached_property
     def grains(self) -> Grains[Access]:
         """The verbs of OMS on the same memory."""
-        from memoranda.service.oms.oms import Grains
-
-        return Grains(self.service.context, self.access)
+        table: Grains[Access] = load_table("memoranda.service.oms.oms:Grains")(
+            self.service.context, self.access
+        )
+        return table
 
     @cached_property
     def openwop(self) -> Openwop[Access]:
         """The verbs of openwop on the same memory."""
-        from memoranda.service.openwop.openwop import Openwop
-
-        return Openwop(self.service.context, self.access)
+        table: Openwop[Access] = load_table("memoranda.service.openwop.openwop:Openwop")(
+            self.service.context, self.access
+        )
+        return table
 
     def now(self) -> Instant:
         """Return the time of the store's clock."""

@@ -2,8 +2,8 @@
 
 `Remote` has one table of verbs for each standard, with the verbs, results and errors of a store of this process. A
 table turns a call into one or more requests (`remote_verbs.py` and the modules after it) and sends them through
-`Connection`, which reads the answer and raises its errors as exceptions of this library. Tables other than UMP's are
-imported when they are first used, because they load the services of their standard.
+`ServerConnection`, which reads the answer and raises its errors as exceptions of this library. Tables other than UMP's
+are imported when they are first used, because they load the services of their standard.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited, StoreUnavailable
 from memoranda.library.remote_ump import RemoteUmp
 from memoranda.model.instant import Instant
+from memoranda.service.core.verbs import load_table
 from memoranda.standards.oams import codes as oams_codes
 from memoranda.standards.openwop import problem as openwop_problem
 
@@ -53,7 +54,7 @@ class Remote:
     """
 
     def __init__(self, url: str, key: str | None) -> None:
-        self._server = Connection(url, key)
+        self._server = ServerConnection(url, key)
 
     @cached_property
     def owner(self) -> str:
@@ -68,30 +69,30 @@ class Remote:
     @cached_property
     def oams(self) -> Oams[Access]:
         """The verbs of OAMS on the same memory."""
-        from memoranda.library.remote_oams import RemoteOams
-
-        return cast("Oams[Access]", RemoteOams(self._server))
+        table: Oams[Access] = load_table("memoranda.library.remote_oams:RemoteOams")(self._server)
+        return table
 
     @cached_property
     def cal(self) -> Cal[Access]:
         """The verbs of CAL on the same memory."""
-        from memoranda.library.remote_cal import RemoteCal
-
-        return cast("Cal[Access]", RemoteCal(self._server))
+        table: Cal[Access] = load_table("memoranda.library.remote_cal:RemoteCal")(self._server)
+        return table
 
     @cached_property
     def grains(self) -> Grains[Access]:
         """The verbs of OMS on the same memory."""
-        from memoranda.library.remote_grains import RemoteGrains
-
-        return cast("Grains[Access]", RemoteGrains(self._server))
+        table: Grains[Access] = load_table("memoranda.library.remote_grains:RemoteGrains")(
+            self._server
+        )
+        return table
 
     @cached_property
     def openwop(self) -> Openwop[Access]:
         """The verbs of openwop on the same memory."""
-        from memoranda.library.remote_openwop import RemoteOpenwop
-
-        return cast("Openwop[Access]", RemoteOpenwop(self._server))
+        table: Openwop[Access] = load_table("memoranda.library.remote_openwop:RemoteOpenwop")(
+            self._server
+        )
+        return table
 
     def now(self) -> Instant:
         """Return the time of this machine's clock."""
@@ -112,7 +113,7 @@ class Answer:
     raw: bytes = b""
 
 
-class Connection:
+class ServerConnection:
     """A server's address, the key for it, and idle connections that any thread may use."""
 
     def __init__(self, url: str, key: str | None) -> None:

@@ -17,6 +17,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.embedding_queue import EmbeddingQueue
 from memoranda.service.core.feed import ChangeNotifier
 from memoranda.service.core.upkeep import Upkeep, purge
+from memoranda.service.core.verbs import load_table
 from memoranda.service.ump.ump import Ump
 from memoranda.service.verify import VerifyReport, reindex, verify_store
 
@@ -68,30 +69,28 @@ class Service(Ump[None]):
     @cached_property
     def grains(self) -> Grains[None]:
         """The verbs of OMS."""
-        from memoranda.service.oms.oms import Grains
-
-        return Grains(self._context, None)
+        table: Grains[None] = load_table("memoranda.service.oms.oms:Grains")(self._context, None)
+        return table
 
     @cached_property
     def cal(self) -> Cal[None]:
         """The verbs of CAL."""
-        from memoranda.service.cal.cal import Cal
-
-        return Cal(self._context, None)
+        table: Cal[None] = load_table("memoranda.service.cal.cal:Cal")(self._context, None)
+        return table
 
     @cached_property
     def oams(self) -> Oams[None]:
         """The verbs of OAMS."""
-        from memoranda.service.oams.oams import Oams
-
-        return Oams(self._context, None)
+        table: Oams[None] = load_table("memoranda.service.oams.oams:Oams")(self._context, None)
+        return table
 
     @cached_property
     def openwop(self) -> Openwop[None]:
         """The verbs of openwop memory."""
-        from memoranda.service.openwop.openwop import Openwop
-
-        return Openwop(self._context, None)
+        table: Openwop[None] = load_table("memoranda.service.openwop.openwop:Openwop")(
+            self._context, None
+        )
+        return table
 
     @property
     def context(self) -> Context:

@@ -26,10 +26,10 @@ _NEAR_MINUTES: Final = 30
 _CHAIN_LIMIT: Final = 200
 
 # An id, a kind, and an artifact.
-KnownArtifact = tuple[str, str, Mapping[str, Any]]
+KnownArtifact = tuple[str, str, Mapping[str, object]]
 
 
-def fingerprint(kind: str, artifact: Mapping[str, Any]) -> str:
+def fingerprint(kind: str, artifact: Mapping[str, object]) -> str:
     """Return a fingerprint that is equal for artifacts with the same behaviour."""
     does = _describe_behaviour(kind, artifact)
     value = (
@@ -41,7 +41,7 @@ def fingerprint(kind: str, artifact: Mapping[str, Any]) -> str:
 
 
 def find_duplicate(
-    kind: str, artifact: Mapping[str, Any], artifacts: Iterable[KnownArtifact]
+    kind: str, artifact: Mapping[str, object], artifacts: Iterable[KnownArtifact]
 ) -> str | None:
     """Return the id of the most similar known artifact; None if none has nearly the same behaviour."""
     ours = fingerprint(kind, artifact)
@@ -98,7 +98,7 @@ def _chain_features(artifact: Mapping[str, Any]) -> list[Any] | None:
     return features or None
 
 
-def _schedule_features(artifact: Mapping[str, Any]) -> list[Any] | None:
+def _schedule_features(artifact: Mapping[str, object]) -> list[object] | None:
     schedule, workflow = artifact.get("schedule"), artifact.get("workflowId")
     if (
         not isinstance(schedule, Mapping)
@@ -116,7 +116,7 @@ def _schedule_features(artifact: Mapping[str, Any]) -> list[Any] | None:
     return [workflow, zone, dict(inputs), when]
 
 
-def _similarity(kind: str, artifact: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+def _similarity(kind: str, artifact: Mapping[str, object], other: Mapping[str, object]) -> float:
     """Return the similarity of two artifacts of one kind; 0 if they are not nearly equal."""
     ours, theirs = _describe_behaviour(kind, artifact), _describe_behaviour(kind, other)
     if ours is None or theirs is None:
@@ -180,7 +180,7 @@ def _subsequence_share(first: Sequence[str], second: Sequence[str]) -> float:
     return 2 * row[-1] / (len(first) + len(second)) if first or second else 0.0
 
 
-def _objects(value: object) -> list[Mapping[str, Any]] | None:
+def _objects(value: object) -> list[Mapping[str, object]] | None:
     if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
         return None
     return value

@@ -242,9 +242,9 @@ def _common_arguments(runs: Sequence[RunTrace], limits: Thresholds) -> dict[str,
 
 def _make_chain_pack(
     tools: Sequence[str], arguments: Mapping[str, Sequence[str]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the artifact of a chain of tools."""
-    nodes: list[dict[str, Any]] = []
+    nodes: list[dict[str, object]] = []
     for number, tool in enumerate(tools, 1):
         config = {"arguments": list(arguments[tool])[:_TOOLS_LIMIT]} if arguments.get(tool) else {}
         nodes.append({"id": f"step{number}", "typeId": tool, "config": config})

@@ -82,7 +82,7 @@ def make_dream(
     kind: Kind = "new",
     parent: MemoryNote | None = None,
     is_shared: bool = False,
-    **figures: Any,
+    **figures: object,
 ) -> Dream:
     """Build a dream from the notes that it rests on; `figures` are added to its `detail`.
 

@@ -17,6 +17,7 @@ from memoranda.errors import Conflict, GrainError, MemorandaError, QueryError, T
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, is_true_at
 from memoranda.model.native import NATIVE_KEY
+from memoranda.model.oms_names import ADDRESS_CHARS, DENIED
 from memoranda.service.cal.audit import entry_for
 from memoranda.service.cal.session import CalSession, check_op, refuse
 from memoranda.service.core.authorship import attribute_grain
@@ -43,7 +44,7 @@ from memoranda.standards.cal.language.syntax import (
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import policy
-from memoranda.standards.oms.grains import ADDRESS_CHARS, Grain
+from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.registry import TAG_SENSITIVITY
 from memoranda.standards.port import RULE_NAMES, port_of
 from memoranda.standards.ump import mapping as ump
@@ -62,7 +63,7 @@ _NOT_INHERITED: Final = frozenset(
     """created_at derived_from author_did trusted_timestamp system_valid_from supersession_justification
     supersession_auth invalidation_type invalidation_reason invalidation_initiator""".split()
 )
-_DENIALS: Final = (policy.DENIED, policy.EVIDENCE_REQUIRED)
+_DENIALS: Final = (DENIED, policy.EVIDENCE_REQUIRED)
 
 Evolving = Add | Supersede | Revert
 _OPERATIONS: Final[Mapping[type, str]] = {Add: "add", Supersede: "supersede", Revert: "revert"}

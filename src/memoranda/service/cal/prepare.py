@@ -15,6 +15,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec.structs import replace
 
 from memoranda.encoding import json_text
@@ -159,8 +161,6 @@ def _seal(context: Context, session: CalSession, content: Mapping[str, Any]) -> 
 
 
 def _open(context: Context, session: CalSession, token: str) -> dict[str, Any]:
-    from cryptography.exceptions import InvalidTag
-
     if not token.startswith(PREFIX) or len(token) > MAX_TOKEN_CHARS:
         capability.refuse(capability.BAD_SIGNATURE)
     try:
@@ -174,8 +174,6 @@ def _open(context: Context, session: CalSession, token: str) -> dict[str, Any]:
 
 
 def _cipher(context: Context) -> Any:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
     return AESGCM(context.operator.derive(_KEY_USE))
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from memoranda.errors import MemorandaError, QueryError
 from memoranda.model.memory import Document, OpenedDocument, QueriedDocument, Version
+from memoranda.model.oms_names import ADDRESS_CHARS
 from memoranda.model.selection import (
     IsAmong,
     IsOneOf,
@@ -71,7 +72,7 @@ from memoranda.standards.cal.language.syntax import (
 )
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature
-from memoranda.standards.oms.grains import ADDRESS_CHARS, decode, read_accepted_fields
+from memoranda.standards.oms.grains import decode, read_accepted_fields
 from memoranda.standards.oms.registry import BY_BYTE, DEFAULT_NAMESPACE
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot

@@ -89,7 +89,7 @@ _RUN_SPACE: Final = uuid.UUID("5f0f7c1e-5d5a-5c39-9c55-6f2f1d7f3a11")
 # Items of this kind: the fingerprint of a refused result, by its key. The text itself may have to be erased.
 _REFUSED: Final = "oams dream refused"
 _WRITTEN: Final = ("created", "updated")
-_WITHDRAWN: Final = "taken back"
+_WITHDRAWN: Final = "withdrawn"
 _CHANGING: Final = (*_WRITTEN, _WITHDRAWN)
 _ERASED_REASON: Final = "what it was consolidated from was erased"
 
@@ -298,6 +298,7 @@ def run_request(context: Context, access: Access, request: DreamRequest) -> Drea
 
 
 def _check_options(strategy: str, options: Options) -> None:
+    """Raise InvalidInput for an unknown strategy, or options outside of the limits."""
     strategies = (*memory.STRATEGIES, memory.STATEMENTS)
     if strategy not in strategies:
         raise InvalidInput(f"strategy must be one of {', '.join(strategies)}")
@@ -702,6 +703,7 @@ def _erase_history(unit: Unit, prior: Version, tombstones: Tombstones) -> None:
 
 
 def _describe_run(findings: _Findings, plan: Sequence[_PlannedChange]) -> DreamRun:
+    """Return a run with its planned or written changes."""
     request, contents = findings.request, findings.contents
     outputs = tuple(
         Output(

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from memoranda.errors import ConsentViolation, GrainError, StoreCorrupt
 from memoranda.model.instant import Instant
 from memoranda.model.memory import OMS, Document, Projection, Version, is_over
+from memoranda.model.oms_names import ADDRESS_PREFIX, check_address
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
@@ -84,8 +85,6 @@ def check_basis(
 
 def _is_address(text: str) -> bool:
     """Return True if a text is the content address of a grain."""
-    from memoranda.standards.oms.grains import check_address
-
     try:
         return bool(check_address(text))
     except GrainError:
@@ -104,8 +103,6 @@ def _is_granted(snapshot: Snapshot, address: str, now: Instant) -> bool:
 
 def _strip_address_prefix(name: str) -> str:
     """Return the bare content address of a grain's name."""
-    from memoranda.standards.oms.mapping import ADDRESS_PREFIX
-
     return name.removeprefix(ADDRESS_PREFIX)
 
 
@@ -193,11 +190,9 @@ def _find_dependent_memories(
     context: Context, tenant: str, consent: str, now: Instant
 ) -> Iterator[int]:
     """Yield the memories of which any version rests on a consent: a restriction of one version binds those after it."""
-    from memoranda.standards.oms import mapping as oms
-
     memory_ids: dict[int, None] = {}
     with context.engine.read(tenant) as snapshot:
-        for name in (consent, oms.ADDRESS_PREFIX + consent):
+        for name in (consent, ADDRESS_PREFIX + consent):
             for version in iterate_linked(snapshot, "basis", name):
                 if _depends_on(context, snapshot, version, consent, now):
                     memory_ids[version.memory_id] = None

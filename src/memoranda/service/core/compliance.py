@@ -27,6 +27,7 @@ from memoranda.model.bounds import is_binding
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Version
 from memoranda.model.native import NATIVE_KEY
+from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.standards.port import port_of
 
 Fields = Mapping[str, Any]
@@ -102,11 +103,10 @@ def rests_on_consent(
     A grain states it by the mode `consent_cascade` (OMS §23.2). Where a preset demands a basis, every mode goes, and so
     do memories of standards without modes. Consents themselves stay on record (§8.10).
     """
-    from memoranda.standards.oms import mapping as oms
     from memoranda.standards.oms import policy
 
     basis, is_grain = (
-        str(fields.get("processing_basis")).removeprefix(oms.ADDRESS_PREFIX),
+        str(fields.get("processing_basis")).removeprefix(ADDRESS_PREFIX),
         "type" in fields,
     )
     if basis != consent or fields.get("type") == "consent":

@@ -24,6 +24,7 @@ from memoranda.errors import ConsentViolation, GrainError, StoreCorrupt
 from memoranda.model.bounds import FLAG_PREFIXES, UNBOUND, combine, remaining_bounds
 from memoranda.model.instant import Instant
 from memoranda.model.memory import OMS, Bounds, Document, Projection, Version
+from memoranda.model.oms_names import DENIED
 from memoranda.service.core import compliance
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion, with_bounds
@@ -253,8 +254,6 @@ def _refuse_erasing_withdrawal(unit: Unit, version: Version) -> None:
         else None
     )
     if prior is not None and not prior.state.erased:
-        from memoranda.standards.oms.policy import DENIED
-
         raise GrainError(
             "the consent that this withdraws is still here; erase that first", oms_code=DENIED
         )

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from memoranda.encoding.json_text import dump, parse
 from memoranda.model.instant import Instant
 from memoranda.model.memory import OMS, UMP, LinkReason, Version
+from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.service.core.context import Context
 from memoranda.service.core.lifecycle import Tombstones, erase_version, tombstone_version
 from memoranda.service.core.views import is_intact
@@ -108,13 +109,12 @@ def _iterate_names(snapshot: Snapshot, version: Version) -> Iterator[str]:
     """Yield every name by which the sources of another document may refer to a version."""
     from memoranda.standards.oams import mapping as oams
     from memoranda.standards.oams.namespace import namespace_of
-    from memoranda.standards.oms import mapping as oms
 
     names = snapshot.load_names(version.version_id)
     yield version.document.name
     yield from names.values()
     if OMS in names:
-        yield oms.ADDRESS_PREFIX + names[OMS]
+        yield ADDRESS_PREFIX + names[OMS]
     document, namespace = version.document, namespace_of(version.state.space, version.tenant)
     yield oams.format_reference(namespace, EVERYTHING)
     port = port_of(document.standard)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from memoranda.errors import GrainError, Unsupported
 from memoranda.model.instant import Instant
 from memoranda.model.memory import OMS, Version
+from memoranda.model.oms_names import DENIED
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot
 
@@ -89,8 +90,6 @@ def check_erasure(version: Version, now: Instant) -> None:
 def refuse_on_hold(version: Version) -> None:
     """Raise GrainError if a version is on legal hold."""
     if version.state.has_legal_hold:
-        from memoranda.standards.oms.policy import DENIED
-
         raise GrainError(_HOLD_MESSAGE, oms_code=DENIED)
 
 
@@ -98,8 +97,6 @@ def refuse_rewriting_archive(version: Version) -> None:
     """Raise GrainError for an archive of a distillation, which stays unchanged until it ends (openwop)."""
     if version.state.erased or not port_of(version.document.standard).is_archive(version.document):
         return
-    from memoranda.standards.oms.policy import DENIED
-
     raise GrainError(
         "an archive of a distillation cannot be rewritten; it can be forgotten", oms_code=DENIED
     )

@@ -25,6 +25,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
 from memoranda.service.core.lifecycle import Tombstones, erase_version, tombstone_version
 from memoranda.service.core.views import EXPIRY_REASON
+from memoranda.service.verify import reindex
 from memoranda.storage.engine.contract import Snapshot, Unit
 
 # Seconds between two looks, because another process may have written something that falls due sooner.
@@ -79,7 +80,6 @@ class Upkeep:
     def _do_what_is_due(self) -> None:
         # Imported here: a command ends before anything falls due.
         from memoranda.service.openwop import runs, schedule
-        from memoranda.service.verify import reindex
 
         purge(self._context)
         if self._is_new_day():

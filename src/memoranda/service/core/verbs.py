@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from importlib import import_module
 from time import perf_counter
 from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
 
@@ -45,6 +46,15 @@ class Verbs(Generic[Caller]):
     def __init__(self, context: Context, access: Caller) -> None:
         self._context: Final = context
         self._access: Final = access
+
+
+def load_table(path: str) -> Any:
+    """Return the class of a standard's verbs by its path, `module:Class`.
+
+    A standard is imported with its first use, so that a command for one of them starts without the others.
+    """
+    module, name = path.split(":")
+    return getattr(import_module(module), name)
 
 
 class Verb(Generic[P, R]):

@@ -19,6 +19,7 @@ import msgspec
 
 from memoranda.model.instant import LATEST, Instant
 from memoranda.model.memory import OAMS, OMS, UMP, Version
+from memoranda.model.oms_names import ADDRESS_CHARS
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion
@@ -31,7 +32,6 @@ from memoranda.service.oms.grains import SUPERSESSION_FIELDS
 from memoranda.service.retrieve import sees_everything
 from memoranda.service.ump.revise import handover
 from memoranda.standards.oams import mapping as oams
-from memoranda.standards.oms.grains import ADDRESS_CHARS
 from memoranda.standards.port import port_of
 from memoranda.standards.ump.shapes import Record
 from memoranda.storage.engine.contract import Snapshot, Unit

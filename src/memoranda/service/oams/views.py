@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from memoranda.model.instant import format_instant
 from memoranda.model.memory import Document, Version
+from memoranda.model.oms_names import ADDRESS_CHARS
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
@@ -23,7 +24,6 @@ from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.port import load_memory
 from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.grains import ADDRESS_CHARS
 from memoranda.standards.openwop import mapping as openwop
 from memoranda.standards.port import load
 from memoranda.standards.ump import mapping as ump

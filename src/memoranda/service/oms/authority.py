@@ -8,10 +8,10 @@ from typing import Any, Final
 from memoranda.errors import GrainError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, is_over
+from memoranda.model.oms_names import ADDRESS_PREFIX, DENIED
 from memoranda.model.selection import Selection
 from memoranda.service.core.protection import read_policy_fields
 from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.policy import DENIED
 from memoranda.storage.engine.contract import Snapshot
 
 Fields = Mapping[str, Any]
@@ -127,7 +127,7 @@ def find_unmet_goals(snapshot: Snapshot, fields: Fields, now: Instant) -> Iterat
     if fields.get("goal_state") != "active":
         return
     for goal in fields.get("depends_on") or ():
-        version = snapshot.find_by_name(oms.STANDARD, str(goal).removeprefix(oms.ADDRESS_PREFIX))
+        version = snapshot.find_by_name(oms.STANDARD, str(goal).removeprefix(ADDRESS_PREFIX))
         head = None if version is None else snapshot.load_newest(version.memory_id)
         if (
             head is None

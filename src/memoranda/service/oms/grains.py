@@ -28,6 +28,7 @@ from memoranda.errors import (
 )
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Version, is_over
+from memoranda.model.oms_names import check_address
 from memoranda.model.selection import Selection
 from memoranda.service.core import authorship, cascade, compliance, lineage
 from memoranda.service.core.access import Access
@@ -179,7 +180,7 @@ def release(context: Context, access: Access, address: str) -> StoredGrain:
 
 def _resolve_address(context: Context, access: Access, grain_input: str) -> str:
     """Return the complete address for a beginning of one. Raises GrainError for a malformed address."""
-    return codec.check_address(resolve_name(context, access, grain_input, standard=oms.STANDARD))
+    return check_address(resolve_name(context, access, grain_input, standard=oms.STANDARD))
 
 
 def exists(context: Context, access: Access, address: str) -> bool:

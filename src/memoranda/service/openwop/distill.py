@@ -133,6 +133,7 @@ def compact(context: Context, access: Access, ref: str) -> Compacted:
 
 
 def _compact(context: Context, access: Access, ref: str, space: str) -> Compacted:
+    """Compact a ref once. Raises Conflict if the entries change before the result is written."""
     now, tenant = context.clock(), access.default_tenant
     sources = _load_replaceable(context, tenant, space, now)
     if not sources:
@@ -398,6 +399,7 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
         return Distilled(run=run, event=event, entry=archive, checksum=self.checksum, index=index)
 
     def _require_unchanged(self, unit: Unit) -> None:
+        """Raise Conflict if a source or an archive was changed or added since the sources were read."""
         if unit.count_live(self.rests_on) < len(self.rests_on):
             raise Conflict("the entries changed while they were distilled; try again")
         changed_ids = unit.list_changed_in_space(self.request.space, self.change_seq)
@@ -530,6 +532,7 @@ def consolidate(
 def _consolidate(
     context: Context, access: Access, ref: str, space: str, trigger: str
 ) -> Consolidated:
+    """Consolidate a ref once. Raises Conflict if the entries change before the result is written."""
     now, tenant = context.clock(), access.default_tenant
     entries = _load_replaceable(context, tenant, space, now)
     versions = {entry["id"]: version for version, entry in entries}

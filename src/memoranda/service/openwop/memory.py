@@ -34,6 +34,7 @@ from memoranda.model.memory import (
     is_over,
     is_true_at,
 )
+from memoranda.model.oms_names import ADDRESS_CHARS
 from memoranda.model.selection import UPDATED, KeywordQuery, Selection, VisibleToRun
 from memoranda.retrieval.analysis import keywords, query_terms
 from memoranda.service.core import indexing
@@ -62,7 +63,6 @@ from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import TAGS_KEY, Memory, Unchecked, check_key
 from memoranda.standards.oams.namespace import namespace_of
 from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.grains import ADDRESS_CHARS
 from memoranda.standards.openwop import events, mapping, refs
 from memoranda.standards.openwop.entry import (
     MAX_ID_CHARS,
@@ -210,7 +210,7 @@ def _prepare_replacement(
     A memory that is there gets a new version. It keeps its creation time and its other fields, and it expires no later
     than before (RFC 0004 §E). The function raises Conflict if the memory changes before it is called.
     """
-    place = Location(
+    location = Location(
         namespace=namespace_of(space, access.default_tenant),
         tenant=access.default_tenant,
         space=space,
@@ -218,15 +218,15 @@ def _prepare_replacement(
     key = check_key(entry_id)
 
     def find_prior(snapshot: Snapshot) -> Version | None:
-        return memories.find_head(context, snapshot, place, key, or_retracted=True)
+        return memories.find_head(context, snapshot, location, key, or_retracted=True)
 
-    with context.engine.read(place.tenant) as snapshot:
+    with context.engine.read(location.tenant) as snapshot:
         prior = find_prior(snapshot)
-        prior_memory = None if prior is None else to_memory(context, snapshot, prior, place)
+        prior_memory = None if prior is None else to_memory(context, snapshot, prior, location)
     # `accept` opens a snapshot of its own for the owner's rules; `write` notices a change in between.
-    successor = _build_memory(place, key, draft, prior_memory)
+    successor = _build_memory(location, key, draft, prior_memory)
     accepted = memories.accept(context, access, successor, now=now)
-    with context.engine.read(place.tenant) as snapshot:
+    with context.engine.read(location.tenant) as snapshot:
         foreseen = memories.prepare_next(context, snapshot, accepted, prior, now)
 
     def write(unit: Unit) -> tuple[Entry, Version]:
@@ -241,7 +241,7 @@ def _prepare_replacement(
     return write
 
 
-def _build_memory(place: Location, key: str, draft: Draft, prior: Memory | None) -> Unchecked:
+def _build_memory(location: Location, key: str, draft: Draft, prior: Memory | None) -> Unchecked:
     """Return the OAMS memory of a draft: the prior one with another value, tags and expiry."""
     fields: Unchecked = {**prior} if prior is not None else {}
     # The vector belongs to the earlier text.
@@ -255,7 +255,7 @@ def _build_memory(place: Location, key: str, draft: Draft, prior: Memory | None)
     if draft.expires is not None:
         metadata[oams.EXPIRES_KEY] = format_instant(draft.expires)
     fields |= {
-        "namespace": place.namespace,
+        "namespace": location.namespace,
         "key": key,
         "value": draft.content,
         "tags": list(draft.tags),
@@ -597,8 +597,8 @@ def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Ver
     else:
         version = None
     if version is None:
-        place = Location(namespace="", tenant=snapshot.tenant, space=space)
-        version = snapshot.find_by_name(oams.STANDARD, stored_name(context, place, entry_id))
+        location = Location(namespace="", tenant=snapshot.tenant, space=space)
+        version = snapshot.find_by_name(oams.STANDARD, stored_name(context, location, entry_id))
     if version is None or version.state.space != space:
         return None
     head = snapshot.load_newest(version.memory_id)

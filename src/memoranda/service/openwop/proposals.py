@@ -29,6 +29,8 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 if TYPE_CHECKING:
     from memoranda.consolidation.habits.habits import HabitDraft, RunTrace, ToolCall
 
+# The search for habits is imported where it is used: few commands need it.
+
 KIND: Final = "openwop proposal"
 INSTALLED: Final = "openwop artifact"
 APPROVALS: Final = "openwop approval"
@@ -47,6 +49,7 @@ def synthesise_proposals(context: Context, access: Access) -> list[Proposal]:
 
 
 def _synthesise(context: Context, access: Access) -> list[Proposal]:
+    """Propose new habits once. Raises Conflict if other proposals change before the new ones are written."""
     from memoranda.consolidation.habits.habits import draft_habits
 
     tenant, now = access.default_tenant, context.clock()
@@ -133,6 +136,7 @@ class _ManualDraft(NamedTuple):
 
 
 def _propose_by_hand(context: Context, access: Access, draft: _ManualDraft) -> Proposal:
+    """Propose once. Raises Conflict if other proposals change before the new one is written."""
     tenant, now = access.default_tenant, context.clock()
     with context.engine.read(tenant) as snapshot:
         items = snapshot.load_items(KIND)

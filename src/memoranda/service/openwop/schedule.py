@@ -10,7 +10,7 @@ again. A watched ref is an item with the position of the change feed up to which
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, WorkflowError
@@ -26,6 +26,17 @@ from memoranda.storage.engine.contract import Unit
 KIND: Final = "openwop schedule"
 WATCHED: Final = "openwop watch"
 _log = logging.getLogger(__name__)
+
+
+class ScheduleItem(TypedDict):
+    """A schedule as the store keeps it."""
+
+    memoryRef: str
+    cron: str
+    timezone: str
+    tokenBudget: int | None
+    # The instant after which the schedule is due again.
+    since: Instant
 
 
 def schedule(
@@ -45,7 +56,7 @@ def schedule(
     if refs.resolve_ref(ref, access.default_tenant) is None:
         raise InvalidInput("memoryRef: not one of this host")
     now = context.clock()
-    item = {
+    item: ScheduleItem = {
         "memoryRef": ref,
         "cron": cron,
         "timezone": timezone,
@@ -85,7 +96,7 @@ def schedules(context: Context, access: Access) -> list[dict[str, Any]]:
         return [_describe(json_text.parse(data)) for data in snapshot.load_items(KIND).values()]
 
 
-def _describe(item: dict[str, Any]) -> dict[str, Any]:
+def _describe(item: ScheduleItem) -> dict[str, Any]:
     """Return a stored schedule as JSON for its owner."""
     document = {
         name: value for name, value in item.items() if name != "since" and value is not None
@@ -160,7 +171,9 @@ def _distil_due(context: Context, tenant: str) -> int:
     """Carry out the schedules of a tenant that are due. Return the number of distillations."""
     now, count = context.clock(), 0
     with context.engine.read(tenant) as snapshot:
-        items = [json_text.parse(data) for data in snapshot.load_items(KIND).values()]
+        items: list[ScheduleItem] = [
+            json_text.parse(data) for data in snapshot.load_items(KIND).values()
+        ]
     for item in items:
         due = next_after(item["cron"], item["since"], item["timezone"])
         if due <= now:
@@ -168,7 +181,7 @@ def _distil_due(context: Context, tenant: str) -> int:
     return count
 
 
-def _distil(context: Context, tenant: str, item: dict[str, Any], due: int, now: Instant) -> bool:
+def _distil(context: Context, tenant: str, item: ScheduleItem, due: int, now: Instant) -> bool:
     """Run the distillation of a due instant. Return False if another process claimed it, or the distillation fails.
 
     The claim and the distillation commit together.
@@ -195,7 +208,7 @@ def _distil(context: Context, tenant: str, item: dict[str, Any], due: int, now: 
         return False
 
 
-def _claim(unit: Unit, item: dict[str, Any], due: int, now: Instant) -> bool:
+def _claim(unit: Unit, item: ScheduleItem, due: int, now: Instant) -> bool:
     """Claim a due instant for this process, with all instants missed before it. Return False if it may not act."""
     ref = item["memoryRef"]
     data = unit.load_item(KIND, ref)

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from memoranda.standards.openwop.entry import Draft
     from memoranda.standards.openwop.redaction import Policy, Secrets
 
+# Every command creates a vault. Most have no secrets, so redaction, detection and subprocess are imported when they are
+# needed.
+
+# The owner of a secret: those of the platform are not registered with runs.
 Scope = Literal["user", "tenant", "run", "platform"]
 # Seconds that a command may take: a run waits for it.
 COMMAND_SECONDS: Final = 10.0

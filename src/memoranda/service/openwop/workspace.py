@@ -80,8 +80,10 @@ def list_heads(
         changed_at, head = _decode(item)
         if run is None or changed_at <= run.workspace_seq:
             heads.append(_without_content(head))
-        elif (earlier := read_version(snapshot, path, run=run)) is not None:
-            heads.append(_without_content(earlier))
+        else:
+            earlier = read_version(snapshot, path, run=run)
+            if earlier is not None:
+                heads.append(_without_content(earlier))
     return heads
 
 
@@ -175,7 +177,7 @@ def file(
     version: int | None = None,
     *,
     run_id: str | None = None,
-) -> dict[str, Any]:
+) -> WorkspaceFile:
     """Return a workspace file as it is, in a given version, or as a run sees it. Raises NotFound."""
     with context.engine.read(access.default_tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
@@ -187,7 +189,7 @@ def file(
 
 def files(
     context: Context, access: Access, prefix: str = "", *, run_id: str | None = None
-) -> list[dict[str, Any]]:
+) -> list[WorkspaceFile]:
     """Return the heads of all workspace files under a prefix, as they are or as a run sees them."""
     with context.engine.read(access.default_tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
@@ -204,7 +206,7 @@ def write_file(
     if_match: str | None = None,
     if_none_match: str | None = None,
     run_id: str | None = None,
-) -> dict[str, Any]:
+) -> WorkspaceFile:
     """Write the next version of a workspace file; for a run, on its log and without its secrets (WSR-1)."""
     now, secrets = context.clock(), context.secrets
     key = None if run_id is None else (access.default_tenant, run_id)
@@ -212,7 +214,7 @@ def write_file(
         raise InvalidInput("path: holds a secret of the run")
     clean = secrets.redact_text(content, key, "file")
 
-    def work(unit: Unit) -> dict[str, Any]:
+    def work(unit: Unit) -> WorkspaceFile:
         context.quotas_of(unit).count_write(unit, now)
         with _logging_run(context, unit, run_id, now) as log_id:
             result = write(

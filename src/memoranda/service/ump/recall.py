@@ -60,6 +60,8 @@ from memoranda.storage.engine.contract import Snapshot
 if TYPE_CHECKING:
     from memoranda.standards.ump.rehydrate import RehydratedBlock
 
+# The framing of texts for a model is imported where it is used: other recalls do without it.
+
 # Candidates per result, and the least number: ranking may reorder results of nearly equal relevance.
 _CANDIDATES_FACTOR, _CANDIDATES_LEAST = 2, 16
 _NEVER_RECALLED = "tombstoned"

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Final
 
 from memoranda.errors import GrainError, MemorandaError, NotFound
+from memoranda.model.oms_names import check_address
 from memoranda.standards.oms import manifest
 from memoranda.standards.oms.container import (
     CHUNK_BYTES,
@@ -29,7 +30,7 @@ from memoranda.standards.oms.container import (
     read_at,
 )
 from memoranda.standards.oms.did import NO_DOCUMENTS, Documents
-from memoranda.standards.oms.grains import Grain, check_address, decode
+from memoranda.standards.oms.grains import Grain, decode
 from memoranda.standards.oms.header import MIN_BLOB_BYTES
 from memoranda.standards.oms.manifest import IndexState
 from memoranda.standards.oms.scan import MAX_ITEM_BYTES, Scanner

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ import msgspec
 
 from memoranda.errors import GrainError
 from memoranda.model.instant import parse_instant
+from memoranda.model.oms_names import check_address
 from memoranda.standards.oms import canonical, header, schema
 from memoranda.standards.oms.advice import warnings_for
 from memoranda.standards.oms.cbor import decode_value as _decode_cbor
@@ -58,8 +58,6 @@ __all__ = [
 Fields = Mapping[str, Any]
 
 # Hexadecimal digits of a SHA-256.
-ADDRESS_CHARS: Final = 64
-_ADDRESS = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 # Section 4.8 names four of these; the others are instants as well (section 6). All are milliseconds.
 _INSTANTS: Final = frozenset(
@@ -194,19 +192,6 @@ def read_accepted_grain(blob: bytes, address: str) -> Grain:
 def address_of(blob: bytes) -> str:
     """Return the content address: lower-case hexadecimal SHA-256 of header and payload (section 5)."""
     return hashlib.sha256(blob).hexdigest()
-
-
-def check_address(text: str) -> str:
-    """Return the text if it has the form of a content address. Raises GrainError."""
-    if len(text) != ADDRESS_CHARS:
-        raise GrainError(
-            f"a content address has {ADDRESS_CHARS} characters, not {len(text)}",
-            oms_code="ERR_HASH_LENGTH",
-        )
-    if _ADDRESS.fullmatch(text) is None:
-        # Section 5: upper case MUST be rejected.
-        raise GrainError("a content address is lower-case hexadecimal", oms_code="ERR_HASH_FORMAT")
-    return text
 
 
 def required_sensitivity(fields: Fields) -> int:

@@ -14,8 +14,8 @@ from typing import Any, Final, Self
 import msgspec
 
 from memoranda.errors import GrainError
+from memoranda.model.oms_names import check_address
 from memoranda.standards.oms import canonical, cbor
-from memoranda.standards.oms.grains import check_address
 from memoranda.standards.oms.normal import MAX_INTEGER
 from memoranda.standards.oms.scan import Scanner
 

@@ -27,6 +27,7 @@ from memoranda.model.memory import (
     Visibility,
 )
 from memoranda.model.native import NATIVE_KEY
+from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.standards.oms.grains import SIGNIFICANT_PREFIXES, Grain, encode, encode_unchecked
 from memoranda.standards.oms.header import MAX_CREATED_AT_SEC
 from memoranda.standards.oms.policy import protects_lineage
@@ -47,9 +48,6 @@ VISIBILITY_TAG: Final = "visibility:"
 VIEWS: Final = SizeProfile(name="view", max_bytes=4 * 1_048_576, max_depth=32)
 
 Fields = Mapping[str, Any]
-
-# Some writers put this prefix in front of an address.
-ADDRESS_PREFIX: Final = "sha256:"
 
 # The relation of a grain that is a text without a triple: `from_projection` writes the kind there.
 _TEXT_RELATIONS: Final = {

@@ -15,11 +15,11 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.errors import GrainError
+from memoranda.model.oms_names import DENIED
 from memoranda.standards.oms.registry import BY_NAME
 
 Fields = Mapping[str, Any]
 
-DENIED: Final = "ERR_INVALIDATION_DENIED"
 EVIDENCE_REQUIRED: Final = "ERR_EVIDENCE_REQUIRED"
 MODES: Final = frozenset(
     "open soft_locked locked quorum delegated timed hold consent_cascade".split()

@@ -13,8 +13,8 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from memoranda.encoding.shapes import Schema, Shape, one_of
 from memoranda.errors import InvalidInput
+from memoranda.model.oms_names import check_address
 from memoranda.model.selection import Selection
-from memoranda.standards.oms.grains import check_address
 from memoranda.standards.oms.registry import BY_NAME, DEFAULT_NAMESPACE, TYPES, is_domain_byte
 
 # Results per page.

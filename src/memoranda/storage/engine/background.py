@@ -1,6 +1,6 @@
-"""What a tenant's services keep beside its memories: small items, runs with their logs and writes, commitments.
+"""The service's own documents of a tenant: items, runs with their logs and writes, and commitments.
 
-Documents are the service's own; only what is asked for has a column.
+The store does not read these documents. Only what they are searched by has a column of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from memoranda.storage.engine.selection import FOREVER_MS
 
 
 class BackgroundReads:
-    """Items, runs and commitments of one tenant, and what changed since a place in its feed."""
+    """Reads of items, runs and commitments, and of the change feed from a position on. A base of `SqlSnapshot`."""
 
     _connection: Connection
     _tenant_id: int
@@ -28,10 +28,10 @@ class BackgroundReads:
         return dict(self._rows("items_get", kind=kind))
 
     def load_item(self, kind: str, name: str) -> bytes | None:
-        return _only(self._rows("item_get", kind=kind, name=name))
+        return _only_value(self._rows("item_get", kind=kind, name=name))
 
     def load_run(self, run_id: str) -> bytes | None:
-        return _only(self._rows("run_get", run_id=run_id))
+        return _only_value(self._rows("run_get", run_id=run_id))
 
     def list_runs(self, *, before: RunPosition | None, limit: int) -> list[bytes]:
         at, run_id = before or (FOREVER_MS, "")
@@ -48,23 +48,23 @@ class BackgroundReads:
         ]
 
     def list_runs_after(
-        self, place: RunPosition, *, before: Instant, limit: int
+        self, after: RunPosition, *, before: Instant, limit: int
     ) -> list[RunPosition]:
-        after_ms, after_run = place
+        after_ms, after_run = after
         rows = self._rows(
             "runs_after", after_ms=after_ms, after_run=after_run, before_ms=before, limit=limit
         )
         return [(Instant(started), run_id) for started, run_id in rows]
 
-    def list_run_events_after(self, place: int, limit: int) -> list[tuple[int, bytes]]:
+    def list_run_events_after(self, after: int, limit: int) -> list[tuple[int, bytes]]:
         return [
             (number, event)
-            for number, event in self._rows("run_events_after", after=place, limit=limit)
+            for number, event in self._rows("run_events_after", after=after, limit=limit)
         ]
 
     def find_last_run_event(self) -> int:
-        found = self._rows("run_event_last")
-        return int(found[0][0]) if found else 0
+        rows = self._rows("run_event_last")
+        return int(rows[0][0]) if rows else 0
 
     def count_run_events(self, run_id: str) -> int:
         ((count,),) = self._rows("run_event_count", run_id=run_id)
@@ -77,7 +77,7 @@ class BackgroundReads:
         return bool(self._rows("run_lost_writes", run_id=run_id))
 
     def list_ended_since(self, view: RunView, space: str) -> list[tuple[int, Instant]]:
-        found = self._rows(
+        rows = self._rows(
             "ended_since",
             run_id=view.run_id,
             after=view.change_seq,
@@ -86,7 +86,7 @@ class BackgroundReads:
             space=space,
             forever_ms=FOREVER_MS,
         )
-        return [(version_id, Instant(updated)) for version_id, updated in found]
+        return [(version_id, Instant(updated)) for version_id, updated in rows]
 
     def list_changed_memories(self, after: int) -> frozenset[int]:
         return frozenset(memory_id for (memory_id,) in self._rows("changed_memories", after=after))
@@ -97,15 +97,12 @@ class BackgroundReads:
         ]
 
     def load_commitment(self, commitment_id: str) -> bytes | None:
-        return _only(self._rows("commitment_get", commitment_id=commitment_id))
+        return _only_value(self._rows("commitment_get", commitment_id=commitment_id))
 
     def list_commitments(self, space: str | None = None) -> list[bytes]:
-        found = (
-            self._rows("commitments")
-            if space is None
-            else self._rows("commitments_in_space", space=space)
-        )
-        return [document for (document,) in found]
+        if space is None:
+            return [document for (document,) in self._rows("commitments")]
+        return [document for (document,) in self._rows("commitments_in_space", space=space)]
 
     def list_due_commitments(self, now: Instant, limit: int) -> list[bytes]:
         return [document for (document,) in self._rows("commitments_due", now_ms=now, limit=limit)]
@@ -113,15 +110,15 @@ class BackgroundReads:
     def list_waiting_commitments(
         self, now: Instant, *, fresh_only: bool
     ) -> list[WaitingCommitment]:
-        found = self._rows("commitments_waiting", now_ms=now, fresh_only=int(fresh_only))
-        return [WaitingCommitment(document, space, bool(fresh)) for document, space, fresh in found]
+        rows = self._rows("commitments_waiting", now_ms=now, fresh_only=int(fresh_only))
+        return [WaitingCommitment(document, space, bool(fresh)) for document, space, fresh in rows]
 
     def has_closed_commitments(self, before: Instant) -> bool:
         return bool(self._rows("commitments_over", before_ms=before))
 
 
 class BackgroundWrites(BackgroundReads):
-    """The same, to be changed. What they take counts with the documents of the tenant."""
+    """Writes of items, runs and commitments, whose bytes count for the tenant's quota. A base of `SqlUnit`."""
 
     _byte_count: int
 
@@ -131,11 +128,11 @@ class BackgroundWrites(BackgroundReads):
 
     def _run_many(self, query: str, params: Sequence[dict[str, Any]]) -> None:
         self._connection.execute_many(
-            query, [{**each, "tenant_id": self._tenant_id} for each in params]
+            query, [{**row, "tenant_id": self._tenant_id} for row in params]
         )
 
     def _count_bytes(self, sign: int, query: str, /, **params: Any) -> None:
-        """Count what rows take, for quotas, as they come or go."""
+        """Add (sign 1) or subtract (-1) the sizes that a query returns to or from the bytes of the tenant."""
         self._byte_count += sign * sum(size for (size,) in self._rows(query, **params))
 
     def delete_item(self, kind: str, name: str) -> None:
@@ -160,11 +157,11 @@ class BackgroundWrites(BackgroundReads):
         )
 
     def delete_runs(self, run_ids: Collection[str]) -> None:
-        # The last event stays: places are counted on from it.
+        # The run of the last event stays: the positions of later events continue from it.
         last = {run_id for _, run_id in self._rows("run_event_last")}
-        gone = [run_id for run_id in run_ids if run_id not in last]
-        self._run_many("run_writes_delete", [{"run_id": run_id} for run_id in gone])
-        for run_id in gone:
+        deleted = [run_id for run_id in run_ids if run_id not in last]
+        self._run_many("run_writes_delete", [{"run_id": run_id} for run_id in deleted])
+        for run_id in deleted:
             self._count_bytes(-1, "run_events_delete", run_id=run_id)
             self._count_bytes(-1, "run_delete", run_id=run_id)
 
@@ -197,12 +194,13 @@ class BackgroundWrites(BackgroundReads):
         )
 
     def mark_commitments_checked(self, commitments: Sequence[tuple[str, bytes]]) -> None:
-        named = [{"commitment_id": name, "document": document} for name, document in commitments]
-        self._run_many("commitment_looked_at", named)
+        rows = [{"commitment_id": name, "document": document} for name, document in commitments]
+        self._run_many("commitment_looked_at", rows)
 
     def prune_commitments(self, before: Instant, limit: int) -> None:
         self._run("commitments_prune", before_ms=before, limit=limit)
 
 
-def _only(rows: list[Row]) -> bytes | None:
+def _only_value(rows: list[Row]) -> bytes | None:
+    """Return the one value of a query with at most one row."""
     return bytes(rows[0][0]) if rows else None

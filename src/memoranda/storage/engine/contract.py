@@ -233,12 +233,12 @@ class Snapshot(Protocol):
         ...
 
     def list_runs_after(
-        self, place: RunPosition, *, before: Instant, limit: int
+        self, after: RunPosition, *, before: Instant, limit: int
     ) -> list[RunPosition]:
         """Return the positions of runs that began before an instant, first started first, from behind a position."""
         ...
 
-    def list_run_events_after(self, place: int, limit: int) -> list[tuple[int, bytes]]:
+    def list_run_events_after(self, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Return the events of all runs after a position in their common order, each with its position."""
         ...
 

@@ -226,7 +226,7 @@ class Database(StoreHealth, Protocol):
     def start_write(
         self, work: Callable[[Connection], T], tenant: str | None = None
     ) -> PendingWrite[T]:
-        """Hand `work` to the writer as `write` does, without waiting."""
+        """Begin a write as `write` does, without waiting for it."""
         ...
 
     def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:

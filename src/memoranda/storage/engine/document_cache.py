@@ -1,8 +1,9 @@
-"""Documents that were read, opened and decoded already: they never change, so they are kept for a while.
+"""A cache of decrypted and decoded documents, for all tenants of a process.
 
-Only what cannot change is kept: the document, that its seal held, and what the service made of it. Whether a version is
-there, who may see it and what became of it is asked of every snapshot anew. What was kept of a tenant goes as soon as a
-snapshot sees that something of it was erased, or a key of the ring destroyed, in whichever process: both have a number.
+Documents never change, so only what cannot change is cached: the document, that its seal is valid, and what the service
+computed from it. The state of a version and who may see it are read from every snapshot. The documents of a tenant
+are dropped as soon as a snapshot sees that one of them was erased, or a key destroyed, in whichever process: both are
+counted in the database (`Age`).
 """
 
 from __future__ import annotations
@@ -14,69 +15,72 @@ from typing import Final, NamedTuple
 
 from memoranda.model.memory import OpenedDocument
 
-# What the documents of a busy process may take, decoded.
+# Bytes of memory that the decoded documents of a process may take.
 DOCUMENT_BYTES: Final = 64 << 20
-# What one takes beside its bytes, and how much more it takes decoded.
+# Bytes of memory of one entry apart from its document, and of a decoded document for each of its bytes: an estimate.
 _ENTRY_BYTES: Final = 1_024
 _DECODED_SHARE: Final = 8
 
 
 class Age(NamedTuple):
-    """How often something was erased, and how often the keys changed; what is from before another age is dropped."""
+    """The numbers of erasures and key changes that a tenant has seen; documents cached at an
+    earlier age are dropped.
+    """
 
     erasures: int
     keys: int
 
 
-class Documents:
-    """Of all tenants of a process, those used last."""
+class DocumentCache:
+    """The documents used last, up to a limit of memory."""
 
     def __init__(self, limit: int = DOCUMENT_BYTES) -> None:
         self._limit, self._size = limit, 0
         self._lock = threading.Lock()
         self._ages: dict[int, Age] = {}
-        # By tenant and version.
-        self._held: OrderedDict[tuple[int, int], OpenedDocument] = OrderedDict()
+        # The documents by (tenant id, version id), the one used last at the end.
+        self._entries: OrderedDict[tuple[int, int], OpenedDocument] = OrderedDict()
 
     def get(
         self, tenant_id: int, age: Age, version_ids: Sequence[int]
     ) -> dict[int, OpenedDocument]:
-        """Those that are kept; none to a snapshot from before the last erasure."""
+        """Return the cached documents of these versions; none to a snapshot from before the last erasure."""
         with self._lock:
-            if not self._is_of(tenant_id, age):
+            if not self._is_current(tenant_id, age):
                 return {}
-            found = {
-                each: held
-                for each in version_ids
-                if (held := self._held.get((tenant_id, each))) is not None
+            cached = {
+                version_id: document
+                for version_id in version_ids
+                if (document := self._entries.get((tenant_id, version_id))) is not None
             }
-            for version_id in found:
-                self._held.move_to_end((tenant_id, version_id))
-            return found
+            for version_id in cached:
+                self._entries.move_to_end((tenant_id, version_id))
+            return cached
 
     def put(self, tenant_id: int, age: Age, opened: Mapping[int, OpenedDocument]) -> None:
+        """Cache documents, and drop those used longest ago if there are too many."""
         with self._lock:
-            if not self._is_of(tenant_id, age):
+            if not self._is_current(tenant_id, age):
                 return
-            for version_id, each in opened.items():
-                # What could not be opened is empty, and read anew.
-                if each.native and (tenant_id, version_id) not in self._held:
-                    self._held[tenant_id, version_id] = each
-                    self._size += _size(each)
+            for version_id, document in opened.items():
+                # A document that could not be decrypted is empty, and is read again next time.
+                if document.native and (tenant_id, version_id) not in self._entries:
+                    self._entries[tenant_id, version_id] = document
+                    self._size += _size(document)
             while self._size > self._limit:
-                self._size -= _size(self._held.popitem(last=False)[1])
+                self._size -= _size(self._entries.popitem(last=False)[1])
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._entries)
 
-    def _is_of(self, tenant_id: int, age: Age) -> bool:
-        """Whether that is the present, as far as it is known here; if it is news, what is older goes."""
-        known = self._ages.setdefault(tenant_id, age)
-        if known < age:
+    def _is_current(self, tenant_id: int, age: Age) -> bool:
+        """Return True if no later age is known here. If this is a later one, drop what is cached of the tenant."""
+        latest = self._ages.setdefault(tenant_id, age)
+        if latest < age:
             self._ages[tenant_id] = age
-            for key in [key for key in self._held if key[0] == tenant_id]:
-                self._size -= _size(self._held.pop(key))
-        return known <= age
+            for key in [key for key in self._entries if key[0] == tenant_id]:
+                self._size -= _size(self._entries.pop(key))
+        return latest <= age
 
 
 def _size(opened: OpenedDocument) -> int:

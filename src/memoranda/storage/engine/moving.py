@@ -1,8 +1,8 @@
-"""A whole store moved to another database, row by row, as it is: ids, keys, audit log and all.
+"""A store moved to another database row by row, unchanged: ids, keys, audit log and everything else.
 
-Every table is copied in the order of its key, some rows in one transaction; so what is there already is the beginning
-of it, and whoever was interrupted goes on behind that. Then all rows of both are compared. A store that is not whole
-yet is not opened by anybody: see `begin` of each kind.
+Every table is copied in the order of its key, a chunk of rows in each transaction. So the rows that are already in the
+target are the first ones of the source, and an interrupted move goes on behind them. Then all rows of both are
+compared. Until the move is finished nobody can open the target: see `begin` of each implementation of `TableStore`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Final, Protocol
 from memoranda.errors import StoreCorrupt
 from memoranda.storage.engine.database import Row
 
-# Rows of one transaction, or fewer if they are large.
+# Rows of one transaction, and bytes after which a transaction has fewer rows: they are held in memory at once.
 _CHUNK: Final = 5_000
 _CHUNK_BYTES: Final = 16 * 2**20
 
-# Every table, and an order of its rows that is the same everywhere.
+# Every table, and an order of its rows that is the same in every database.
 TABLES: Final = {
     "tenant": "tenant_id",
     "version": "tenant_id, version_id",
@@ -47,23 +47,29 @@ TABLES: Final = {
     "data_key": "key_id",
     "meta": "name",
 }
-# What each database says of its own tables.
+# The rows of `meta` that describe a database itself, and are not copied.
 OWN_META: Final = ("schema", "layout", "moving")
 
 
-class Tables(Protocol):
-    """A database as tables."""
+class TableStore(Protocol):
+    """A store as tables, to be read or filled by a move."""
 
     def begin(self) -> None:
-        """Make the tables to be filled, or go on with those of an earlier attempt. Refuses a store that is there."""
+        """Create the tables, or continue with those of an earlier attempt. Raises StoreUnavailable
+        if there is a store.
+        """
         ...
 
-    def columns(self, table: str) -> list[str]: ...
+    def columns(self, table: str) -> list[str]:
+        """Return the names of a table's columns."""
+        ...
 
-    def count(self, table: str) -> int: ...
+    def count(self, table: str) -> int:
+        """Return the number of a table's rows that are moved."""
+        ...
 
     def rows(self, table: str, columns: Sequence[str], skipped: int = 0) -> Iterator[Row]:
-        """The rows of a table in its order, but for the first."""
+        """Yield the rows of a table in the order of `TABLES`, without the first `skipped`."""
         ...
 
     def add(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -71,29 +77,29 @@ class Tables(Protocol):
         ...
 
     def finish(self) -> None:
-        """Let it be a store."""
+        """Mark the store as complete, so that it can be opened."""
         ...
 
     def close(self) -> None: ...
 
 
 def move(
-    source: Tables,
-    target: Tables,
+    source: TableStore,
+    target: TableStore,
     *,
     copied: Callable[[int], None] | None,
     compared: Callable[[int], None] | None,
 ) -> int:
-    """Copy all rows and compare them; how many there are."""
+    """Copy all rows, compare them, and return their number. `copied` and `compared` get the number so far."""
     target.begin()
     total = 0
     for table in TABLES:
         columns, total_before = source.columns(table), total
         total += target.count(table)
         rows = source.rows(table, columns, total - total_before)
-        for some in _chunks(rows):
-            target.add(table, columns, some)
-            total += len(some)
+        for chunk in _split_into_chunks(rows):
+            target.add(table, columns, chunk)
+            total += len(chunk)
             if copied:
                 copied(total)
     _compare(source, target, compared)
@@ -101,21 +107,23 @@ def move(
     return total
 
 
-def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    """As many rows at a time as are to be held at once."""
-    some: list[Row] = []
+def _split_into_chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """Yield rows in lists of up to _CHUNK rows and about _CHUNK_BYTES bytes."""
+    chunk: list[Row] = []
     size = 0
     for row in rows:
-        some.append(row)
+        chunk.append(row)
         size += sum(len(value) for value in row if isinstance(value, bytes | str))
-        if len(some) == _CHUNK or size >= _CHUNK_BYTES:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
+        if len(chunk) == _CHUNK or size >= _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
-def _compare(source: Tables, target: Tables, compared: Callable[[int], None] | None) -> None:
+def _compare(
+    source: TableStore, target: TableStore, compared: Callable[[int], None] | None
+) -> None:
     total = 0
     for table in TABLES:
         columns = source.columns(table)

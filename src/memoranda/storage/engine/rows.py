@@ -1,5 +1,7 @@
-"""Rows with names: what the queries that read whole versions and tenants answer with, column by column, and what those
-that add many rows are given, in the order in which they say it.
+"""Rows of queries as named tuples.
+
+Queries that read complete versions and tenants return their columns in the order of these fields. Queries that add many
+rows take these tuples as parameters; the fields are in the order in which the query first mentions them.
 """
 
 from __future__ import annotations
@@ -17,26 +19,26 @@ class TenantRow(NamedTuple):
     change_seq: int
     audit_seq: int
     audit_hash: str | None
-    # For ranking.
+    # Versions in the word index, and their terms: for ranking.
     version_count: int
     term_count: int
-    # For quotas.
+    # Live versions, and bytes of documents, items, runs and logs: for quotas.
     live_count: int
     byte_count: int
-    # For whoever keeps what was read.
+    # Generations by which caches notice erasures, new index segments, and changes of what is live.
     erasure_seq: int
     segment_seq: int
     closing_seq: int
-    # Units of work, and versions ever written: what is missing of them can be told.
+    # Units of work and versions ever written: the chain ends by which a loss is noticed.
     unit_seq: int
     append_seq: int
-    # What its owner asks for, as the service keeps it.
+    # The rules set by the owner, encoded.
     rules: bytes
-    # How often keys were destroyed, where the key ring is in the same database.
+    # Number of changes of the key ring, if it is in the same database.
     ring_changes: int | None = None
 
 
-# An unknown tenant has no rows; -1 finds none.
+# The row of an unknown tenant: it has no rows, and no row has the number -1.
 NO_TENANT = TenantRow(-1, 0, 0, None, 0, 0, 0, 0, 0, 0, 0, 0, 0, b"")
 
 
@@ -57,7 +59,7 @@ class NewVersionRow(NamedTuple):
 
 
 class NewStateRow(NamedTuple):
-    """What is known of a version when it is written: query `state_add`."""
+    """The state of a version when it is written: query `state_add`."""
 
     tenant_id: int
     version_id: int
@@ -91,7 +93,7 @@ class NewStateRow(NamedTuple):
 
 
 class NewFacetRow(NamedTuple):
-    """Something that a version is found by: query `facet_add`."""
+    """A facet, a value that a version is found by: query `facet_add`."""
 
     tenant_id: int
     name: str
@@ -100,7 +102,7 @@ class NewFacetRow(NamedTuple):
 
 
 class NewMeasureRow(NamedTuple):
-    """A number of a version: query `measure_add`."""
+    """A number that a version is found by: query `measure_add`."""
 
     tenant_id: int
     name: str
@@ -109,7 +111,7 @@ class NewMeasureRow(NamedTuple):
 
 
 class NewNameRow(NamedTuple):
-    """A name: queries `alias_put` and `view_name_put`."""
+    """A name of a version or of a memory: queries `alias_put` and `view_name_put`."""
 
     tenant_id: int
     standard: str
@@ -130,7 +132,7 @@ class NewChangeRow(NamedTuple):
 
 
 class UnindexedRow(NamedTuple):
-    """An erased version whose words are still in the word index: query `unindexed_next`."""
+    """An erased version that the word index still has: query `unindexed_next`."""
 
     tenant_id: int
     version_id: int
@@ -144,7 +146,7 @@ class VersionRow(NamedTuple):
     standard: str
     media_type: str
     name: str
-    # Of an erased version its tombstone.
+    # The document as stored; the tombstone if the version is erased.
     native: bytes
     cause: bytes | None
     bounds: bytes | None

@@ -44,7 +44,7 @@ from memoranda.storage.crypto.fingerprints import SEAL_BYTES, Fingerprints
 from memoranda.storage.engine.background import BackgroundReads
 from memoranda.storage.engine.contract import SLICE_BYTES, SLICE_VERSIONS
 from memoranda.storage.engine.database import Connection, Dialect, Row
-from memoranda.storage.engine.document_cache import Age, Documents
+from memoranda.storage.engine.document_cache import Age, DocumentCache
 from memoranda.storage.engine.paging import Paging
 from memoranda.storage.engine.rows import NO_TENANT, TenantRow, VersionRow
 from memoranda.storage.engine.selection import FOREVER_MS, SelectionSql, TextKeys
@@ -72,7 +72,7 @@ class SqlSnapshot(BackgroundReads):
         cipher: Cipher,
         memory: SearchCache,
         row: Row | None,
-        documents: Documents | None = None,
+        documents: DocumentCache | None = None,
     ) -> None:
         self._connection = connection
         self._memory = memory
@@ -361,7 +361,7 @@ class SqlSnapshot(BackgroundReads):
             versions=self.load_versions,
             select_few=self._paging(selection, now).load_few,
         )
-        return search.run(legs, limit=limit, whole=count_all, counted=count_if_cheap)
+        return search.run(legs, limit=limit, count_all=count_all, count_if_cheap=count_if_cheap)
 
     def _search_memory(self) -> SearchCache:
         """Return the parts of the word index that this process keeps."""

@@ -1,4 +1,10 @@
-"""The one SQL logic, over any database behind the seam: opens snapshots and units of work, and looks after keys."""
+"""The storage contract over any database: it opens snapshots, runs units of work, and maintains the word index.
+
+Three pieces of work happen outside of units of work, because they would delay every other writer. Audit entries of
+reads are gathered in batches (`record_audit_later`). Large segments of the word index are merged in a snapshot, and
+only the result is written (`merge_large_segments`). Erased versions are taken out of the word index in the same way,
+and then erased bytes are scrubbed from the files (`scrub`).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +29,7 @@ from memoranda.storage.engine.database import (
     PendingWrite,
     without_nul,
 )
-from memoranda.storage.engine.document_cache import Documents
+from memoranda.storage.engine.document_cache import DocumentCache
 from memoranda.storage.engine.rows import NO_TENANT, UnindexedRow
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
 from memoranda.storage.engine.system import SqlSystem
@@ -39,18 +45,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A scrub waits for readers that are about to finish; one that stays must not keep everybody from writing.
+# Seconds that a scrub waits for open readers. All writers wait with it, so a reader that stays must not hold it longer.
 SCRUB_SECONDS = 1.0
 
-# Reads that share a piece of work. With the limit on waiting pieces this bounds what waits.
+# Audit entries that share one unit of work. With the limit of waiting units this bounds the entries that wait.
 AUDIT_BATCH_LIMIT = 100
 
-# Erased versions whose words are taken out of the word index together.
+# Erased versions that are taken out of the word index in one transaction: this bounds how long it holds the writer.
 UNINDEXED_LIMIT = 10_000
 
 
 class _AuditBatch:
-    """Entries that go into the chain together: one piece of work for many reads."""
+    """Audit entries of many reads that are written in one unit of work."""
 
     __slots__ = ("_lock", "entries", "is_closed")
 
@@ -60,7 +66,7 @@ class _AuditBatch:
         self.is_closed = False
 
     def record(self, unit: Unit) -> None:
-        # Closed when it first runs; if it is run again, because another piece failed, it is the same entries.
+        """Append the entries to the audit chain. The unit may be run again, with the same entries."""
         with self._lock:
             self.is_closed = True
         for entry in self.entries:
@@ -68,7 +74,7 @@ class _AuditBatch:
 
 
 class SqlEngine:
-    """The storage contract over any database behind the seam."""
+    """`Engine` over any database."""
 
     def __init__(
         self,
@@ -78,17 +84,19 @@ class SqlEngine:
         *,
         document_key: bytes | None = None,
     ) -> None:
-        """`document_key` seals documents: reading one need not verify its signature again, and two that are encrypted
-        can be told to be the same.
+        """Open the store: read or create the key of its fingerprints, and scrub what an earlier process left.
+
+        `document_key` seals documents. A sealed document need not have its signature verified again when it is read,
+        and two encrypted documents can be compared by their seals.
         """
         self._database = database
         self._cipher = cipher or NoCipher()
         self._seal = seal
-        # Of documents in the clear that were read already.
-        self.documents = Documents()
+        # Decrypted documents that were read before.
+        self.documents = DocumentCache()
         self._batching = threading.Lock()
         self._batches: dict[str, _AuditBatch] = {}
-        # Tenants with large segments of the word index that are to be merged.
+        # Tenants whose large segments of the word index should be merged.
         self._untidy: set[int] = set()
         try:
             self._prints = Fingerprints(index_key(database, self._cipher), document_key)
@@ -139,12 +147,13 @@ class SqlEngine:
             )
 
     def _unit(self, connection: Connection, tenant: str, work: Callable[[Unit], T]) -> T:
-        named = {"name": without_nul(tenant)}
-        # What an earlier piece of the same transaction left; nobody else can have written since.
+        """Run one unit of work in a transaction, and write the tenant's counters back."""
+        params = {"name": without_nul(tenant)}
+        # An earlier unit of the same transaction may have left the row; nobody else can have written it since.
         row = (
             connection.memo.get(tenant)
-            or connection.query_one("tenant_lock", named)
-            or connection.query_one("tenant_add", named)
+            or connection.query_one("tenant_lock", params)
+            or connection.query_one("tenant_add", params)
         )
         assert row is not None
         unit = SqlUnit(
@@ -197,32 +206,34 @@ class SqlEngine:
             return
         self._unindex()
         with self._database.open_snapshot() as connection:
-            mark = connection.query_one("meta_get", {"name": ERASURE_PENDING})
-        if mark is not None and self._database.scrub(SCRUB_SECONDS if patient else 0.0):
-            # Only the mark that was seen: what another process erased meanwhile is still to be scrubbed.
-            done = {"name": ERASURE_PENDING, "value": mark[0]}
+            pending = connection.query_one("meta_get", {"name": ERASURE_PENDING})
+        if pending is not None and self._database.scrub(SCRUB_SECONDS if patient else 0.0):
+            # Deleted only with the value that was read: another process may have erased something meanwhile.
+            done = {"name": ERASURE_PENDING, "value": pending[0]}
             self._database.write(lambda connection: connection.execute("meta_delete", done))
 
     def _unindex(self) -> None:
-        """Take the words of what was erased out of the word index: made anew outside the writer's turn."""
+        """Take erased versions out of the word index: its segments are rebuilt in a snapshot,
+        outside the writer's slot.
+        """
         while True:
             with self._database.open_snapshot() as connection:
-                found = [
+                rows = [
                     UnindexedRow(*row)
                     for row in connection.query("unindexed_next", {"limit": UNINDEXED_LIMIT})
                 ]
-                if not found:
+                if not rows:
                     return
-                index = WordIndex(connection, found[0].tenant_id, self._memory.segments)
-                replaced = index.rebuild_without([row.version_id for row in found])
+                index = WordIndex(connection, rows[0].tenant_id, self._memory.segments)
+                replaced = index.rebuild_without([row.version_id for row in rows])
 
-            self._database.write(partial(self._put_without, found, replaced))
+            self._database.write(partial(self._replace_segments, rows, replaced))
 
-    def _put_without(
+    def _replace_segments(
         self, rows: list[UnindexedRow], replaced: SegmentReplacements, connection: Connection
     ) -> None:
         index = WordIndex(connection, rows[0].tenant_id, self._memory.segments).lock()
-        # What was merged meanwhile is looked for again.
+        # False if a segment was merged meanwhile: the rows stay, and the next round finds it.
         if index.replace_all(replaced):
             done = as_json([row.version_id for row in rows])
             connection.execute(
@@ -238,13 +249,13 @@ class SqlEngine:
                 if not run:
                     continue
                 merged = index.merged(run)
-            if self._database.write(partial(self._put_merged, tenant_id, run, merged)):
+            if self._database.write(partial(self._put_merged_segment, tenant_id, run, merged)):
                 self._untidy.add(tenant_id)
 
-    def _put_merged(
+    def _put_merged_segment(
         self, tenant_id: int, run: list[SegmentKey], merged: Segment, connection: Connection
     ) -> bool:
-        """Put a segment in the place of those it was made from, if they are still there; whether more is to do."""
+        """Replace segments by the merged one if they are all still there; return True if there is more to merge."""
         index = WordIndex(connection, tenant_id, self._memory.segments).lock()
         if set(run) <= set(index.segment_keys()):
             index.replace(run, merged)
@@ -296,17 +307,19 @@ class SqlEngine:
         self._database.resign(job)
 
     def find_damage(self, tenants: Sequence[str] = ()) -> list[str]:
-        alone = [0, 0]
+        # Rows without their other half: documents without a state, and states without a document.
+        lone_counts = [0, 0]
         for tenant in tenants:
             with self._database.open_snapshot(tenant) as connection:
                 row = connection.query_one("tenant_get", {"name": tenant})
-                found = connection.query(
-                    "halves", {"tenant_id": NO_TENANT.tenant_id if row is None else row[0]}
-                )
-            alone = [sum(each) for each in zip(alone, found[0], strict=True)]
-        kinds = zip(alone, ("a document but no state", "a state but no document"), strict=True)
+                tenant_id = NO_TENANT.tenant_id if row is None else row[0]
+                (counts,) = connection.query("halves", {"tenant_id": tenant_id})
+            lone_counts = [sum(pair) for pair in zip(lone_counts, counts, strict=True)]
+        kinds = zip(
+            lone_counts, ("a document but no state", "a state but no document"), strict=True
+        )
         return self._database.find_damage() + [
-            f"{count} versions have {what}" for count, what in kinds if count
+            f"{count} versions have {half}" for count, half in kinds if count
         ]
 
     def close(self) -> None:

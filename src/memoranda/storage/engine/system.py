@@ -1,4 +1,8 @@
-"""What belongs to the installation and to no tenant: credentials, expiry, and whose a name is."""
+"""The reads and writes that belong to the installation, not to a tenant: credentials, expiry, owners of names.
+
+Every change of a credential is counted. The count is stored outside the database as well (sqlite/heads.py), so that a
+database that lost its last changes is noticed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ T = TypeVar("T")
 
 
 class SqlSystem:
-    """Credentials, expiry, and whose a name is."""
+    """`System` over any database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -31,20 +35,19 @@ class SqlSystem:
             return connection.query(query, params)
 
     def _write(self, change: Callable[[Connection], T]) -> T:
-        """Change a credential; counted, so that it is noticed if it is missing one day."""
+        """Run a change of credentials in a transaction and count it."""
 
         def work(connection: Connection) -> T:
-            found = change(connection)
+            result = change(connection)
             (count,) = connection.query_one("meta_count", {}) or (0,)
             connection.ends[SYSTEM_SLOT] = ChainEnd(count, 0, 0, None)
-            return found
+            return result
 
         return self._database.write(work)
 
     def measure_size(self) -> int:
-        """How large the database is."""
-        ((found,),) = self._rows("store_bytes")
-        return int(found)
+        ((size,),) = self._rows("store_bytes")
+        return int(size)
 
     def list_tenants(self) -> list[str]:
         return [name for (name,) in self._rows("tenant_list")]
@@ -67,8 +70,8 @@ class SqlSystem:
         return [tenant for (tenant,) in self._rows("tenants_with_commitments", now_ms=now)]
 
     def find_next_due(self) -> Instant | None:
-        ((found,),) = self._rows("next_due")
-        return None if found is None else Instant(found)
+        ((due,),) = self._rows("next_due")
+        return None if due is None else Instant(due)
 
     def list_expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:
         return [
@@ -77,8 +80,8 @@ class SqlSystem:
         ]
 
     def find_next_expiry(self) -> Instant | None:
-        ((found,),) = self._rows("next_expiry")
-        return None if found is None else Instant(found)
+        ((expires,),) = self._rows("next_expiry")
+        return None if expires is None else Instant(expires)
 
     def add_key(self, key: ApiKey) -> None:
         params = {
@@ -92,8 +95,8 @@ class SqlSystem:
         self._write(lambda connection: connection.execute("api_key_add", params))
 
     def load_key(self, key_id: str) -> ApiKey | None:
-        found = self._rows("api_key_get", key_id=key_id)
-        return _api_key(found[0]) if found else None
+        rows = self._rows("api_key_get", key_id=key_id)
+        return _api_key(rows[0]) if rows else None
 
     def list_keys(self) -> list[ApiKey]:
         return [_api_key(row) for row in self._rows("api_key_list")]
@@ -113,7 +116,7 @@ class SqlSystem:
         return bool(self._rows("token_revoked", issuer=issuer, jti=jti))
 
     def add_grant(self, grant: ProgramGrant, *, now: Instant, limit: int) -> None:
-        added = {
+        params = {
             "grant_id": grant.grant_id,
             "key_id": grant.key_id,
             "verbs": ",".join(grant.verbs),
@@ -124,27 +127,27 @@ class SqlSystem:
             connection.execute(
                 "grants_trim", {"now_ms": now, "key_id": grant.key_id, "limit": limit - 1}
             )
-            connection.execute("grant_add", added)
+            connection.execute("grant_add", params)
 
         self._write(add)
 
     def load_grant(self, grant_id: str, now: Instant) -> ProgramGrant | None:
-        found = self._rows("grant_get", grant_id=grant_id, now_ms=now)
-        return _program_grant(grant_id, found[0]) if found else None
+        rows = self._rows("grant_get", grant_id=grant_id, now_ms=now)
+        return _program_grant(grant_id, rows[0]) if rows else None
 
     def use_grant(
         self, grant_id: str, generation: int, *, now: Instant, expires: Instant
     ) -> ProgramGrant | None:
         params = {"grant_id": grant_id, "turn": generation, "now_ms": now, "expires_ms": expires}
 
-        def take(connection: Connection) -> Row | None:
-            found = connection.query_one("grant_turn", params)
-            if found is None:
+        def use(connection: Connection) -> Row | None:
+            row = connection.query_one("grant_turn", params)
+            if row is None:
                 connection.execute("grant_drop", {"grant_id": grant_id})
-            return found
+            return row
 
-        found = self._write(take)
-        return None if found is None else _program_grant(grant_id, found)
+        row = self._write(use)
+        return None if row is None else _program_grant(grant_id, row)
 
     def extend_grant(self, grant_id: str, expires: Instant) -> None:
         params = {"grant_id": grant_id, "expires_ms": expires}
@@ -167,10 +170,10 @@ def _program_grant(grant_id: str, row: Sequence[Any]) -> ProgramGrant:
 
 
 def last_recorded(database: Database) -> Instant:
-    """When the last version of all was written, by the clock of then; the beginning of time if there is none."""
+    """Return when the last version of all tenants was recorded, by the clock of then; 0 if there is none."""
     with database.open_snapshot() as connection:
-        ((found,),) = connection.query("version_last_recorded", {})
-    return Instant(found)
+        ((recorded,),) = connection.query("version_last_recorded", {})
+    return Instant(recorded)
 
 
 def _api_key(row: Row) -> ApiKey:

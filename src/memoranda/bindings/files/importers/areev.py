@@ -21,7 +21,7 @@ from memoranda.bindings.files.importers.importer import (
     Unreadable,
     read_texts,
 )
-from memoranda.bindings.files.importers.source import MAX_DOCUMENT_BYTES, Source
+from memoranda.bindings.files.importers.source import MAX_DOCUMENT_BYTES, ImportSource
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.service.oms.views import to_json_value
@@ -49,11 +49,11 @@ class _LogRecord(NamedTuple):
     blob: bytes
 
 
-def _recognise(source: Source) -> float:
+def _recognise(source: ImportSource) -> float:
     return 1.0 if source.head.startswith(_MAGIC) else 0.0
 
 
-def _read_areev(source: Source) -> Iterator[DraftResult]:
+def _read_areev(source: ImportSource) -> Iterator[DraftResult]:
     superseded_at: dict[str, Instant] = {}
     forgotten: set[str] = set()
     for record in _read_records(source):
@@ -79,7 +79,7 @@ def _read_areev(source: Source) -> Iterator[DraftResult]:
                 yield draft
 
 
-def _read_records(source: Source) -> Iterator[_LogRecord]:
+def _read_records(source: ImportSource) -> Iterator[_LogRecord]:
     """Yield the records of the log. Raises InvalidInput if it is cut short."""
     with source.open_member() as file:
         if file.read(4) == _MAGIC[1]:
@@ -95,7 +95,7 @@ def _read_records(source: Source) -> Iterator[_LogRecord]:
             yield _LogRecord(operation, Instant(max(0, time) >> _TIME_SHIFT), address.hex(), blob)
 
 
-def _read_exactly(file: IO[bytes], count: int, source: Source) -> bytes:
+def _read_exactly(file: IO[bytes], count: int, source: ImportSource) -> bytes:
     if count > MAX_DOCUMENT_BYTES:
         raise InvalidInput(f"{source.name}: a record of {count} bytes, which no grain has")
     data = file.read(count)

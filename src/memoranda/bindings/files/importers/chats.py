@@ -22,7 +22,7 @@ from memoranda.bindings.files.importers.importer import (
     read_moment,
     read_text,
 )
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.errors import InvalidInput, MemorandaError
 
 _CONVERSATIONS: Final = "conversations.json"
@@ -35,13 +35,13 @@ _CLAUDE: Final = (b'"chat_messages"', b'"uuid"')
 _SPEAKERS: Final = {"user": "User", "assistant": "ChatGPT"}
 
 
-def _find_member(source: Source, name: str) -> str | None:
+def _find_member(source: ImportSource, name: str) -> str | None:
     """Return the path of a file in an export, whose files may be in a folder within it; None if it is missing."""
     return next((member for member in source.members if PurePosixPath(member).name == name), None)
 
 
-def _recogniser(*marks: bytes) -> Callable[[Source], float]:
-    def recognise(source: Source) -> float:
+def _recogniser(*marks: bytes) -> Callable[[ImportSource], float]:
+    def recognise(source: ImportSource) -> float:
         if source.is_folder or source.is_archive:
             member = _find_member(source, _CONVERSATIONS)
             head = b"" if member is None else source.member_head(member)
@@ -52,7 +52,7 @@ def _recogniser(*marks: bytes) -> Callable[[Source], float]:
     return recognise
 
 
-def _read_file(source: Source, name: str = _CONVERSATIONS) -> Iterator[tuple[str, Any]]:
+def _read_file(source: ImportSource, name: str = _CONVERSATIONS) -> Iterator[tuple[str, Any]]:
     """Yield the documents of one file of an export, with their positions."""
     is_alone = not (source.is_folder or source.is_archive)
     member = None if is_alone else _find_member(source, name)
@@ -68,7 +68,7 @@ def _draft_message(
     conversation: dict[str, Any],
     speaker: str,
     text: str,
-    source: Source,
+    source: ImportSource,
 ) -> ImportDraft:
     """Return the draft of a message; the message ids of both systems are globally unique."""
     created, conversation_created = (
@@ -89,7 +89,7 @@ def _draft_message(
 # --- ChatGPT ---------------------------------------------------------------------------------------------------------
 
 
-def _read_chatgpt(source: Source) -> Iterator[DraftResult]:
+def _read_chatgpt(source: ImportSource) -> Iterator[DraftResult]:
     for where, conversation in _read_file(source):
         nodes = conversation.get("mapping") if isinstance(conversation, dict) else None
         if isinstance(conversation, MemorandaError):
@@ -109,7 +109,7 @@ def _read_chatgpt(source: Source) -> Iterator[DraftResult]:
 
 
 def _draft_messages(
-    where: str, conversation: dict[str, Any], messages: list[dict[str, Any]], source: Source
+    where: str, conversation: dict[str, Any], messages: list[dict[str, Any]], source: ImportSource
 ) -> Iterator[DraftResult]:
     """Yield the messages of a conversation, including edited questions and other answers, in the order of time."""
     for message in sorted(messages, key=lambda entry: read_moment(entry, "create_time") or 0):
@@ -152,7 +152,7 @@ CHATGPT: Final = Importer(
 # --- Claude ----------------------------------------------------------------------------------------------------------
 
 
-def _read_claude(source: Source) -> Iterator[DraftResult]:
+def _read_claude(source: ImportSource) -> Iterator[DraftResult]:
     people = {
         read_text(user, "uuid"): read_text(user, "full_name", "name")
         for _, user in _read_objects(source, "users.json")
@@ -185,7 +185,7 @@ def _read_claude(source: Source) -> Iterator[DraftResult]:
         yield from _draft_claude_memory(where, memories, source)
 
 
-def _read_objects(source: Source, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_objects(source: ImportSource, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     return (
         (where, document)
         for where, document in _read_file(source, name)
@@ -230,7 +230,7 @@ def _draft_project(where: str, project: dict[str, Any]) -> Iterator[DraftResult]
 
 
 def _draft_claude_memory(
-    where: str, summary: dict[str, Any], source: Source
+    where: str, summary: dict[str, Any], source: ImportSource
 ) -> Iterator[DraftResult]:
     """Yield the summaries that Claude keeps about the user and about each project."""
     account = read_text(summary, "account_uuid")

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import EARLIEST, LATEST, Instant, format_instant, parse_instant
@@ -105,8 +105,8 @@ class Importer(NamedTuple):
     name: str
     title: str
     # Returns the probability that a source is of this system, from 0 to 1.
-    recognise: Callable[[Source], float]
-    read_drafts: Callable[[Source], Iterator[DraftResult]]
+    recognise: Callable[[ImportSource], float]
+    read_drafts: Callable[[ImportSource], Iterator[DraftResult]]
     mapping: tuple[FieldMapping, ...]
 
 

@@ -19,7 +19,7 @@ from memoranda.bindings.files.importers.importer import (
     read_drafts,
     read_text,
 )
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError
 
@@ -28,7 +28,7 @@ _SPEAKERS: Final = {"human": "User", "ai": "Assistant"}
 _COLUMNS: Final = ("id", "session_id", "message")
 
 
-def _recognise(source: Source) -> float:
+def _recognise(source: ImportSource) -> float:
     if source.is_database:
         return (
             0.95
@@ -40,7 +40,7 @@ def _recognise(source: Source) -> float:
     return 0.9 if isinstance(data, dict) and "content" in data else 0.0
 
 
-def _read_langchain(source: Source) -> Iterator[DraftResult]:
+def _read_langchain(source: ImportSource) -> Iterator[DraftResult]:
     for number, (where, session, document) in enumerate(_read_messages(source), start=1):
         if not isinstance(document, dict) or document.get("type") in (*_SPEAKERS, None):
             yield from read_drafts(
@@ -49,7 +49,7 @@ def _read_langchain(source: Source) -> Iterator[DraftResult]:
             )
 
 
-def _read_messages(source: Source) -> Iterator[tuple[str, str, Any]]:
+def _read_messages(source: ImportSource) -> Iterator[tuple[str, str, Any]]:
     """Yield every message as (position, session, document)."""
     if not source.is_database:
         yield from (
@@ -66,7 +66,7 @@ def _read_messages(source: Source) -> Iterator[tuple[str, str, Any]]:
 
 
 def _draft_message(
-    document: dict[str, Any], where: str, *, session: str, number: int, source: Source
+    document: dict[str, Any], where: str, *, session: str, number: int, source: ImportSource
 ) -> ImportDraft:
     data = document.get("data")
     text = join_blocks(data.get("content")) if isinstance(data, dict) else ""

@@ -28,7 +28,7 @@ from memoranda.bindings.files.importers.importer import (
     read_text,
     read_texts,
 )
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant
@@ -64,7 +64,7 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-def _recognise(source: Source) -> float:
+def _recognise(source: ImportSource) -> float:
     if _DUMP in source.head:
         return 0.95 if next(_read_dump(source), None) is not None else 0.0
     if source.is_database:
@@ -76,7 +76,7 @@ def _recognise(source: Source) -> float:
     return 0.95 if isinstance(document["namespace"], list) else 0.0
 
 
-def _read_langgraph(source: Source) -> Iterator[DraftResult]:
+def _read_langgraph(source: ImportSource) -> Iterator[DraftResult]:
     if source.is_database:
         rows = (
             (_row_position(row, source), row)
@@ -97,7 +97,7 @@ def _read_langgraph(source: Source) -> Iterator[DraftResult]:
         )
 
 
-def _read_dump(source: Source) -> Iterator[tuple[str, Any]]:
+def _read_dump(source: ImportSource) -> Iterator[tuple[str, Any]]:
     """Yield the rows of the table in a dump, with their positions."""
     columns: list[str] = []
     for number, line in source.read_raw_lines():
@@ -145,7 +145,7 @@ def _unescape(field: str) -> str:
     )
 
 
-def _row_position(row: dict[str, Any], source: Source) -> str:
+def _row_position(row: dict[str, Any], source: ImportSource) -> str:
     return f"{source.name}: {row.get('prefix')}/{row.get('key')}"
 
 

@@ -22,7 +22,7 @@ from memoranda.bindings.files.importers.importer import (
     read_moment,
     read_text,
 )
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError
 
@@ -32,7 +32,7 @@ _SPEAKERS: Final = {"user": "User", "assistant": "Assistant"}
 _FORMS: Final = ({"agents", "blocks"}, {"core_memory", "messages"})
 
 
-def _recognise(source: Source) -> float:
+def _recognise(source: ImportSource) -> float:
     if not source.starts_with(b"{") or not any(
         mark in source.head for mark in (b'"agents"', b'"core_memory"')
     ):
@@ -40,7 +40,7 @@ def _recognise(source: Source) -> float:
     return 0.9 if any(form <= source.fields.keys() for form in _FORMS) else 0.0
 
 
-def _read_letta(source: Source) -> Iterator[DraftResult]:
+def _read_letta(source: ImportSource) -> Iterator[DraftResult]:
     for name in ("blocks", "core_memory"):
         yield from read_drafts(source.read_documents(name), partial(_draft_block, source=source))
     for where, agent in source.read_documents("agents", max_bytes=_MAX_BYTES):
@@ -60,7 +60,7 @@ def _read_letta(source: Source) -> Iterator[DraftResult]:
     yield from _draft_turns(source.read_documents("messages"), fields, source)
 
 
-def _draft_block(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+def _draft_block(document: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
     label, text = read_text(document, "label"), read_text(document, "value")
     if not label or not text:
         raise InvalidInput("not a block of Letta: it needs a `label` and a `value`")
@@ -78,7 +78,7 @@ def _draft_block(document: dict[str, Any], where: str, *, source: Source) -> Imp
 
 
 def _draft_turns(
-    messages: Iterator[tuple[str, Any]], agent: dict[str, Any], source: Source
+    messages: Iterator[tuple[str, Any]], agent: dict[str, Any], source: ImportSource
 ) -> Iterator[DraftResult]:
     for number, (where, message) in enumerate(messages, start=1):
         text = _spoken_text(message) if isinstance(message, dict) else ""
@@ -125,7 +125,7 @@ def _draft_turn(
     text: str,
     agent: dict[str, Any],
     number: int,
-    source: Source,
+    source: ImportSource,
 ) -> ImportDraft:
     agent_id = read_text(agent, "id", "name") or source.path.stem
     name = read_text(agent, "name")

@@ -26,7 +26,7 @@ from memoranda.bindings.files.importers.importer import (
     read_share,
     read_text,
 )
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.bindings.files.importers.vector_databases import (
     CHROMA_FILE,
     QDRANT_FILE,
@@ -81,7 +81,7 @@ _CORE: Final = (
 _INTERNAL: Final = ("data", "document", "text_lemmatized", "attributed_to")
 
 
-def _recognise(source: Source) -> float:
+def _recognise(source: ImportSource) -> float:
     if source.is_database and {"memory_id", "old_memory", "new_memory"} <= set(
         source.tables.get("history", ())
     ):
@@ -96,7 +96,7 @@ def _recognise(source: Source) -> float:
     )
 
 
-def _read_mem0(source: Source) -> Iterator[DraftResult]:
+def _read_mem0(source: ImportSource) -> Iterator[DraftResult]:
     if source.is_database and "history" in source.tables:
         yield from _read_history(source)
         return
@@ -129,7 +129,7 @@ def _read_mem0(source: Source) -> Iterator[DraftResult]:
         )
 
 
-def _read_vectors(source: Source) -> Iterator[tuple[str, Any]]:
+def _read_vectors(source: ImportSource) -> Iterator[tuple[str, Any]]:
     """Yield the memories stored with vectors, in the form of `get_all`; other vectors, as of entities, are left out."""
     for database in _find_databases(source):
         collections = chroma_collections(database)
@@ -143,14 +143,14 @@ def _read_vectors(source: Source) -> Iterator[tuple[str, Any]]:
                 yield where, _flatten_vector(document)
 
 
-def _find_databases(source: Source) -> Iterator[Source]:
+def _find_databases(source: ImportSource) -> Iterator[ImportSource]:
     if source.is_database:
         yield source
         return
     for member in source.members:
         # The paths that Chroma and Qdrant use; other databases in the folder are ignored.
         if member == CHROMA_FILE or fnmatchcase(member, f"collection/*/{QDRANT_FILE}"):
-            yield Source(source.path / member)
+            yield ImportSource(source.path / member)
 
 
 def _flatten_vector(document: dict[str, Any]) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def memory_draft(document: dict[str, Any], where: str, modified: Instant) -> Imp
     )
 
 
-def _draft_relation(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
+def _draft_relation(document: dict[str, Any], where: str, source: ImportSource) -> ImportDraft:
     """Return the draft of an edge of Mem0's graph."""
     subject, relation = (
         read_text(document, "source"),
@@ -223,7 +223,7 @@ def _draft_relation(document: dict[str, Any], where: str, source: Source) -> Imp
     )
 
 
-def _draft_message(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
+def _draft_message(document: dict[str, Any], where: str, source: ImportSource) -> ImportDraft:
     text, number = read_text(document, "content"), where.rpartition(" ")[2]
     if not text:
         raise InvalidInput("not a message of Mem0: it says nothing under `content`")
@@ -241,7 +241,7 @@ def _draft_message(document: dict[str, Any], where: str, source: Source) -> Impo
     )
 
 
-def _read_history(source: Source) -> Iterator[DraftResult]:
+def _read_history(source: ImportSource) -> Iterator[DraftResult]:
     """Yield the last text of every memory that was not deleted; its first row has the time of creation."""
     last: dict[str, dict[str, Any]] = {}
     created: dict[str, Any] = {}

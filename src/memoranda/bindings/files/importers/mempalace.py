@@ -24,7 +24,7 @@ from memoranda.bindings.files.importers.importer import (
     read_moment,
     read_text,
 )
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.bindings.files.importers.vector_databases import (
     CHROMA_FILE,
     chroma_collections,
@@ -66,7 +66,7 @@ _TYPE: Final = ("type", "edge_type", "relation", "label")
 _TEXT: Final = ("content", "text", "value", "summary", "name")
 
 
-def _recognise(source: Source) -> float:
+def _recognise(source: ImportSource) -> float:
     if _is_export(source):
         return 0.95
     if source.is_folder or source.is_database:
@@ -88,30 +88,32 @@ def _recognise(source: Source) -> float:
     )
 
 
-def _is_export(source: Source) -> bool:
+def _is_export(source: ImportSource) -> bool:
     if not source.is_folder and not source.is_archive:
         return False
     return _INDEX in source.members and source.member_head(_INDEX).startswith(_INDEX_START)
 
 
-def _find_databases(source: Source) -> Iterator[Source]:
+def _find_databases(source: ImportSource) -> Iterator[ImportSource]:
     if source.is_database:
         yield source
     elif source.is_folder:
-        yield from (Source(source.path / name) for name in _FILES if (source.path / name).is_file())
+        yield from (
+            ImportSource(source.path / name) for name in _FILES if (source.path / name).is_file()
+        )
 
 
-def _has_graph(source: Source) -> bool:
+def _has_graph(source: ImportSource) -> bool:
     return {"subject", "predicate", "object"} <= set(
         source.tables.get("triples", ())
     ) and "entities" in source.tables
 
 
-def _has_drawers(source: Source) -> bool:
+def _has_drawers(source: ImportSource) -> bool:
     return _DRAWERS in chroma_collections(source)
 
 
-def _read_mempalace(source: Source) -> Iterator[DraftResult]:
+def _read_mempalace(source: ImportSource) -> Iterator[DraftResult]:
     if not source.is_folder and not source.is_archive and not source.is_database:
         edges_into: dict[str, list[dict[str, Any]]] = {}
         for _, edge in source.read_documents("edges"):
@@ -131,7 +133,11 @@ def _read_mempalace(source: Source) -> Iterator[DraftResult]:
 
 
 def _draft_node(
-    document: dict[str, Any], where: str, *, into: dict[str, list[dict[str, Any]]], source: Source
+    document: dict[str, Any],
+    where: str,
+    *,
+    into: dict[str, list[dict[str, Any]]],
+    source: ImportSource,
 ) -> ImportDraft:
     name, text = read_text(document, "id"), read_text(document, *_TEXT)
     if not name or not text:
@@ -159,12 +165,12 @@ def _draft_node(
 # --- drawers ---------------------------------------------------------------------------------------------------------
 
 
-def _read_drawers(source: Source) -> Iterator[tuple[str, Any]]:
+def _read_drawers(source: ImportSource) -> Iterator[tuple[str, Any]]:
     """Yield the drawers in the database of a palace, without the collection that indexes them."""
     return chroma_documents(source, {chroma_collections(source)[_DRAWERS]})
 
 
-def _read_export(source: Source) -> Iterator[tuple[str, Any]]:
+def _read_export(source: ImportSource) -> Iterator[tuple[str, Any]]:
     """Yield the drawers of a Markdown export, with the field names of the database."""
     for member in source.members:
         if member == _INDEX or not member.endswith(".md"):
@@ -185,7 +191,7 @@ def _read_export(source: Source) -> Iterator[tuple[str, Any]]:
             yield where, {"id": name, "document": words, "wing": room[1], "room": room[2], **stated}
 
 
-def _draft_drawer(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+def _draft_drawer(document: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
     name, text = read_text(document, "id"), read_text(document, "document")
     if not name or not text:
         raise InvalidInput("a drawer without words")
@@ -207,7 +213,7 @@ def _draft_drawer(document: dict[str, Any], where: str, *, source: Source) -> Im
 # --- the knowledge graph ---------------------------------------------------------------------------------------------
 
 
-def _read_graph(source: Source) -> Iterator[DraftResult]:
+def _read_graph(source: ImportSource) -> Iterator[DraftResult]:
     names: dict[object, str] = {}
     for row in source.read_rows("entities", _ENTITIES, "id"):
         names[row.get("id")] = read_text(row, "name")
@@ -221,7 +227,7 @@ def _read_graph(source: Source) -> Iterator[DraftResult]:
         )
 
 
-def _draft_entity(row: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+def _draft_entity(row: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
     entity_id, name, kind = read_text(row, "id"), read_text(row, "name"), read_text(row, "type")
     if not entity_id or not name:
         raise InvalidInput("an entity without a name")
@@ -247,7 +253,7 @@ def _draft_entity(row: dict[str, Any], where: str, *, source: Source) -> ImportD
 
 
 def _draft_triple(
-    row: dict[str, Any], where: str, *, names: dict[object, str], source: Source
+    row: dict[str, Any], where: str, *, names: dict[object, str], source: ImportSource
 ) -> ImportDraft:
     subject, relation, target = (
         read_text(row, column) for column in ("subject", "predicate", "object")

@@ -20,7 +20,7 @@ from memoranda.bindings.files.importers.importer import (
     read_text,
     read_texts,
 )
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import Kind
 
@@ -33,7 +33,7 @@ _KINDS: Final[dict[str, Kind]] = {
 }
 
 
-def _recognise(source: Source) -> float:
+def _recognise(source: ImportSource) -> float:
     if source.starts_with(b"{") and b'"mif_version"' in source.head:
         return 0.95 if {"mif_version", "memories"} <= source.fields.keys() else 0.0
     if b'"@id"' not in source.head:
@@ -52,7 +52,7 @@ def _recognise(source: Source) -> float:
     )
 
 
-def _read_mif(source: Source) -> Iterator[DraftResult]:
+def _read_mif(source: ImportSource) -> Iterator[DraftResult]:
     if "mif_version" in source.fields:
         yield from read_drafts(
             source.read_documents("memories"), partial(_draft_memory, source=source)
@@ -68,7 +68,7 @@ def _read_mif(source: Source) -> Iterator[DraftResult]:
         yield from read_drafts(source.read_documents(), partial(_draft_linked, source=source))
 
 
-def _draft_memory(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+def _draft_memory(document: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
     name, text = read_text(document, "id"), read_text(document, "content")
     if not name or not text:
         raise InvalidInput("not a memory of MIF: it needs an `id` and a `content`")
@@ -92,7 +92,7 @@ def _draft_memory(document: dict[str, Any], where: str, *, source: Source) -> Im
     )
 
 
-def _read_graph(graph: dict[str, Any], source: Source) -> Iterator[DraftResult]:
+def _read_graph(graph: dict[str, Any], source: ImportSource) -> Iterator[DraftResult]:
     """Yield the relations between entities, which refer to entities by id."""
     lists = (graph.get(name) for name in ("entities", "relationships"))
     entities, relations = (item if isinstance(item, list) else [] for item in lists)
@@ -109,7 +109,7 @@ def _read_graph(graph: dict[str, Any], source: Source) -> Iterator[DraftResult]:
 
 
 def _draft_relation(
-    document: dict[str, Any], where: str, *, names: dict[str, str], source: Source
+    document: dict[str, Any], where: str, *, names: dict[str, str], source: ImportSource
 ) -> ImportDraft:
     ends = [
         read_text(document, field)
@@ -131,7 +131,7 @@ def _draft_relation(
     )
 
 
-def _draft_linked(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+def _draft_linked(document: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
     name, text = read_text(document, "@id", "id"), read_text(document, "content")
     if not name or not text:
         raise InvalidInput("not a memory of MIF: it needs an `@id` and a `content`")

@@ -20,7 +20,7 @@ from memoranda.bindings.files.importers.importer import (
     Unreadable,
     parse_moment,
 )
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.bindings.files.note import Note, links_in
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant
@@ -57,7 +57,7 @@ def _is_note(name: str, endings: Sequence[str] = _TEXTS) -> bool:
 
 
 def _find_notes(
-    source: Source, endings: Sequence[str] = _TEXTS
+    source: ImportSource, endings: Sequence[str] = _TEXTS
 ) -> Iterator[tuple[str | None, str]]:
     """Yield the notes of a source as (member, or None for the file itself; name)."""
     if source.is_folder or source.is_archive:
@@ -67,7 +67,7 @@ def _find_notes(
 
 
 def _read_each_note(
-    source: Source, endings: Sequence[str], drafts: Callable[..., Iterator[DraftResult]]
+    source: ImportSource, endings: Sequence[str], drafts: Callable[..., Iterator[DraftResult]]
 ) -> Iterator[DraftResult]:
     """Yield the drafts that a function makes of each note, or the error of a note that cannot be read."""
     for member, name in _find_notes(source, endings):
@@ -126,7 +126,7 @@ def _property_moment(note: Note, names: Sequence[str]) -> Instant | None:
 # --- notes and vaults ------------------------------------------------------------------------------------------------
 
 
-def _recognise_notes(source: Source) -> float:
+def _recognise_notes(source: ImportSource) -> float:
     if not (source.is_folder or source.is_archive):
         return 0.6 if _is_note(source.path.name) and not _is_memoranda_file(source) else 0.0
     if source.is_folder and (source.path / ".obsidian").is_dir():
@@ -137,12 +137,12 @@ def _recognise_notes(source: Source) -> float:
     return 0.0 if any(member.lower().endswith(_RECORDS) for member in source.members) else 0.6
 
 
-def _is_memoranda_file(source: Source) -> bool:
+def _is_memoranda_file(source: ImportSource) -> bool:
     """Return True if the text of a file marks it as a record, or as memories of OAMS."""
     return any(mark in source.head for mark in (b"\nump:", b"## key: "))
 
 
-def _read_notes(source: Source) -> Iterator[DraftResult]:
+def _read_notes(source: ImportSource) -> Iterator[DraftResult]:
     return _read_each_note(source, _TEXTS, _draft_note)
 
 
@@ -170,7 +170,7 @@ NOTES: Final = Importer(
 # --- basic-memory ----------------------------------------------------------------------------------------------------
 
 
-def _recognise_basic_memory(source: Source) -> float:
+def _recognise_basic_memory(source: ImportSource) -> float:
     """Return the probability of basic-memory, judged by the permalink that every note has."""
     for member, name in _find_notes(source, _NOTES):
         if not _is_note(name, _NOTES):
@@ -196,7 +196,7 @@ def _draft_basic_memory(
     yield from _draft_note(note, permalink or name, where, modified, categories, **metadata)
 
 
-def _read_basic_memory(source: Source) -> Iterator[DraftResult]:
+def _read_basic_memory(source: ImportSource) -> Iterator[DraftResult]:
     return _read_each_note(source, _NOTES, _draft_basic_memory)
 
 
@@ -220,7 +220,7 @@ BASIC_MEMORY: Final = Importer(
 # --- Anthropic's memory tool -----------------------------------------------------------------------------------------
 
 
-def _recognise_memory_tool(source: Source) -> float:
+def _recognise_memory_tool(source: ImportSource) -> float:
     """Return the probability of the memory tool: the name of its folder, with only text files in it."""
     if not source.is_folder or source.path.resolve().name != "memories":
         return 0.0
@@ -231,7 +231,7 @@ def _recognise_memory_tool(source: Source) -> float:
     )
 
 
-def _read_memory_tool(source: Source) -> Iterator[DraftResult]:
+def _read_memory_tool(source: ImportSource) -> Iterator[DraftResult]:
     return _read_each_note(source, (*_TEXTS, ".xml"), _draft_note)
 
 
@@ -251,7 +251,7 @@ MEMORY_TOOL: Final = Importer(
 # --- rules for coding agents -----------------------------------------------------------------------------------------
 
 
-def _recognise_rules(source: Source) -> float:
+def _recognise_rules(source: ImportSource) -> float:
     name = source.path.name.lower()
     return 0.9 if not source.is_folder and (name in _RULES or name.endswith(_RULES_ENDING)) else 0.0
 
@@ -288,7 +288,7 @@ def _split_sections(text: str) -> Iterator[tuple[str, str]]:
             yield heading, body
 
 
-def _read_rules(source: Source) -> Iterator[DraftResult]:
+def _read_rules(source: ImportSource) -> Iterator[DraftResult]:
     return _read_each_note(source, _TEXTS, _draft_sections)
 
 

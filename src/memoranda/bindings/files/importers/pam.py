@@ -24,7 +24,7 @@ from memoranda.bindings.files.importers.importer import (
     read_text,
     read_texts,
 )
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import Kind
 
@@ -40,18 +40,22 @@ _KINDS: Final[dict[str, Kind]] = {
 _SPEAKERS: Final = {"user": "User", "assistant": "Assistant"}
 
 
-def _recognise(source: Source) -> float:
+def _recognise(source: ImportSource) -> float:
     if source.is_folder:
-        return 0.9 if _FILE in source.members and _recognise(Source(source.path / _FILE)) else 0.0
+        return (
+            0.9
+            if _FILE in source.members and _recognise(ImportSource(source.path / _FILE))
+            else 0.0
+        )
     if not source.starts_with(b"{") or f'"{_STORE}'.encode() not in source.head:
         return 0.0
     return 0.95 if source.value("schema") in (_STORE, _CONVERSATION) else 0.0
 
 
-def _read_pam(source: Source) -> Iterator[DraftResult]:
+def _read_pam(source: ImportSource) -> Iterator[DraftResult]:
     if source.is_folder:
         # The folder also has vectors, which are ignored: they are computed again.
-        sources = (Source(source.path / item) for item in source.members)
+        sources = (ImportSource(source.path / item) for item in source.members)
         yield from chain.from_iterable(_read_pam(item) for item in sources if _recognise(item))
         return
     owner = source.value("owner")
@@ -83,7 +87,7 @@ def _draft_memory(
     *,
     user: str,
     made_from: dict[str, list[str]],
-    source: Source,
+    source: ImportSource,
 ) -> ImportDraft:
     name, text = read_text(document, "id"), read_text(document, "content")
     if not name or not text:
@@ -123,7 +127,7 @@ def _is_not_spoken(message: Any) -> bool:
 
 
 def _draft_message(
-    message: dict[str, Any], where: str, *, about: dict[str, Any], source: Source
+    message: dict[str, Any], where: str, *, about: dict[str, Any], source: ImportSource
 ) -> ImportDraft:
     content = read_object(message, "content")
     text = read_text(content, "text") or join_blocks(content.get("parts"))

@@ -28,7 +28,7 @@ from memoranda.bindings.files.importers.notes import BASIC_MEMORY, MEMORY_TOOL, 
 from memoranda.bindings.files.importers.pam import PAM
 from memoranda.bindings.files.importers.rem import REM
 from memoranda.bindings.files.importers.server_memory import SERVER_MEMORY
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.bindings.files.importers.table import TABLE
 from memoranda.bindings.files.importers.zep import ZEP
 from memoranda.errors import InvalidInput, MemorandaError, Unsupported
@@ -50,7 +50,7 @@ _SURE: Final = 0.5
 
 def recognise_importer(path: Path) -> Importer | None:
     """Return the importer that fits a file, a folder or an archive best; None if none fits."""
-    with Source(path) as source:
+    with ImportSource(path) as source:
         best, importer = max(
             ((_confidence(candidate, source), candidate) for candidate in IMPORTERS.values()),
             key=lambda pair: pair[0],
@@ -58,7 +58,7 @@ def recognise_importer(path: Path) -> Importer | None:
     return importer if best >= _SURE else None
 
 
-def _confidence(importer: Importer, source: Source) -> float:
+def _confidence(importer: Importer, source: ImportSource) -> float:
     try:
         return importer.recognise(source)
     except (MemorandaError, OSError):
@@ -96,7 +96,7 @@ class ImportCodec(msgspec.Struct, frozen=True):
             )
             return
         try:
-            with Source(Path(source)) as opened:
+            with ImportSource(Path(source)) as opened:
                 for result in self.importer.read_drafts(opened):
                     yield self._name_system(result) if isinstance(result, Unreadable) else result
         except MemorandaError as error:

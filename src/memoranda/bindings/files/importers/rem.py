@@ -22,7 +22,7 @@ from memoranda.bindings.files.importers.importer import (
     read_moment,
     read_text,
 )
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.errors import InvalidInput
 from memoranda.standards.oams.memory import VENDOR_PREFIX, is_strategy
 
@@ -30,7 +30,7 @@ _TEXT: Final = ("value", "content", "text", "insight", "output", "summary")
 _INPUTS: Final = ("inputs", "sources", "source_memories", "input_keys", "parents")
 
 
-def _recognise(source: Source) -> float:
+def _recognise(source: ImportSource) -> float:
     # Memories may come first, and push the dreams out of the first bytes.
     if not source.starts_with(b"{") or not any(
         mark in source.head for mark in (b'"dreams"', b'"memories"')
@@ -40,12 +40,12 @@ def _recognise(source: Source) -> float:
     return 0.92 if isinstance(dream, dict) and "strategy" in dream else 0.0
 
 
-def _read_rem(source: Source) -> Iterator[DraftResult]:
+def _read_rem(source: ImportSource) -> Iterator[DraftResult]:
     yield from read_drafts(source.read_documents("memories"), partial(_draft_memory, source=source))
     yield from read_drafts(source.read_documents("dreams"), partial(_draft_dream, source=source))
 
 
-def _draft_memory(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+def _draft_memory(document: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
     name, text = read_text(document, "key", "id"), read_text(document, *_TEXT)
     if not name or not text:
         raise InvalidInput(
@@ -71,7 +71,7 @@ def _draft_memory(document: dict[str, Any], where: str, *, source: Source) -> Im
     )
 
 
-def _draft_dream(document: dict[str, Any], where: str, *, source: Source) -> ImportDraft:
+def _draft_dream(document: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
     draft = _draft_memory(document, where, source=source)
     strategy = read_text(document, "strategy")
     if not strategy:

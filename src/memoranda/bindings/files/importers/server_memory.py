@@ -17,7 +17,7 @@ from memoranda.bindings.files.importers.importer import (
     read_drafts,
     read_text,
 )
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.errors import InvalidInput
 
 _TYPES: Final = ("entity", "relation")
@@ -26,7 +26,7 @@ OUR_USER: Final = "memoranda:user"
 OUR_PROJECT: Final = "memoranda:project"
 
 
-def _recognise(source: Source) -> float:
+def _recognise(source: ImportSource) -> float:
     document = source.first
     if not isinstance(document, dict) or document.get("type") not in _TYPES:
         return 0.0
@@ -37,13 +37,13 @@ def _recognise(source: Source) -> float:
     )
 
 
-def _read_server_memory(source: Source) -> Iterator[DraftResult]:
+def _read_server_memory(source: ImportSource) -> Iterator[DraftResult]:
     yield from read_drafts(
         _split_entities(source), lambda document, where: _build_draft(document, where, source)
     )
 
 
-def _split_entities(source: Source) -> Iterator[tuple[str, Any]]:
+def _split_entities(source: ImportSource) -> Iterator[tuple[str, Any]]:
     """Yield relations, and entities with one observation each: every one of them is a memory."""
     for where, document in source.read_documents():
         observations = document.get("observations") if isinstance(document, dict) else None
@@ -55,7 +55,7 @@ def _split_entities(source: Source) -> Iterator[tuple[str, Any]]:
             )
 
 
-def _build_draft(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
+def _build_draft(document: dict[str, Any], where: str, source: ImportSource) -> ImportDraft:
     if document.get("type") not in _TYPES:
         raise InvalidInput("neither an entity nor a relation")
     return (_draft_relation if document["type"] == "relation" else _draft_entity)(
@@ -63,7 +63,7 @@ def _build_draft(document: dict[str, Any], where: str, source: Source) -> Import
     )
 
 
-def _draft_entity(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
+def _draft_entity(document: dict[str, Any], where: str, source: ImportSource) -> ImportDraft:
     name, kind, observations = (
         read_text(document, "name"),
         read_text(document, "entityType"),
@@ -100,7 +100,7 @@ def _draft_entity(document: dict[str, Any], where: str, source: Source) -> Impor
     )
 
 
-def _draft_relation(document: dict[str, Any], where: str, source: Source) -> ImportDraft:
+def _draft_relation(document: dict[str, Any], where: str, source: ImportSource) -> ImportDraft:
     ends = (
         read_text(document, "from"),
         read_text(document, "relationType"),

@@ -55,7 +55,7 @@ _STEPS: Final = 100_000
 _MAX_STEPS: Final = 20_000
 
 
-class Source:
+class ImportSource:
     """One file, folder or archive.
 
     Within its context an archive is opened once for all its members, because opening reads the complete directory.

@@ -22,7 +22,7 @@ from memoranda.bindings.files.importers.importer import (
     read_drafts,
     read_text,
 )
-from memoranda.bindings.files.importers.source import HEAD_BYTES, MAX_DOCUMENT_BYTES, Source
+from memoranda.bindings.files.importers.source import HEAD_BYTES, MAX_DOCUMENT_BYTES, ImportSource
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import KINDS
 
@@ -69,7 +69,7 @@ _DELIMITERS: Final = (",", ";", "\t", "|")
 _OTHERS: Final = ("ump", "kind", "scope", "body", "type", "@type", "namespace", "fact", "role")
 
 
-def _recognise(source: Source) -> float:
+def _recognise(source: ImportSource) -> float:
     if source.path.suffix.lower() in _ENDINGS and not source.is_folder:
         names, _, _ = source.head.partition(b"\n")
         return (
@@ -85,7 +85,9 @@ def _recognise(source: Source) -> float:
     )
 
 
-def _read_table(source: Source, columns: Mapping[str, str] | None = None) -> Iterator[DraftResult]:
+def _read_table(
+    source: ImportSource, columns: Mapping[str, str] | None = None
+) -> Iterator[DraftResult]:
     is_table = source.path.suffix.lower() in _ENDINGS or not source.starts_with(b"{", b"[")
     rows = _read_rows(source, columns) if is_table else source.read_documents()
     yield from read_drafts(rows, partial(_draft_row, columns=columns, source=source))
@@ -105,7 +107,9 @@ def _find_column(names: Mapping[str, Any] | list[str], ours: str) -> str:
     return next((by_normal_name[name] for name in _COLUMNS[ours] if name in by_normal_name), "")
 
 
-def _read_rows(source: Source, columns: Mapping[str, str] | None) -> Iterator[tuple[str, Any]]:
+def _read_rows(
+    source: ImportSource, columns: Mapping[str, str] | None
+) -> Iterator[tuple[str, Any]]:
     """Yield the rows of a CSV file with their positions. Raises InvalidInput if columns are missing."""
     csv.field_size_limit(MAX_DOCUMENT_BYTES)
     line = 1
@@ -132,7 +136,7 @@ def _read_rows(source: Source, columns: Mapping[str, str] | None) -> Iterator[tu
 
 
 def _draft_row(
-    document: dict[str, Any], where: str, *, columns: Mapping[str, str] | None, source: Source
+    document: dict[str, Any], where: str, *, columns: Mapping[str, str] | None, source: ImportSource
 ) -> ImportDraft:
     def read_value(ours: str) -> Any:
         return document.get(

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from memoranda.bindings.files.importers import pickles
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.errors import InvalidInput, MemorandaError
 
 CHROMA_FILE: Final = "chroma.sqlite3"
@@ -24,7 +24,7 @@ _CHROMA: Final = {
 }
 
 
-def chroma_collections(source: Source) -> dict[str, object]:
+def chroma_collections(source: ImportSource) -> dict[str, object]:
     """Return the collections of a database of Chroma, name → id; empty for any other database."""
     if any(not columns <= set(source.tables.get(table, ())) for table, columns in _CHROMA.items()):
         return {}
@@ -34,7 +34,7 @@ def chroma_collections(source: Source) -> dict[str, object]:
 
 
 def chroma_documents(
-    source: Source, collections: Collection[object]
+    source: ImportSource, collections: Collection[object]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the documents of some collections, built from their rows, with their positions."""
     segments = {
@@ -72,12 +72,12 @@ def chroma_documents(
             )
 
 
-def is_qdrant(source: Source) -> bool:
+def is_qdrant(source: ImportSource) -> bool:
     """Return True for the database of a collection of Qdrant's local mode."""
     return set(source.tables.get("points", ())) == {"id", "point"}
 
 
-def qdrant_documents(source: Source) -> Iterator[tuple[str, Any]]:
+def qdrant_documents(source: ImportSource) -> Iterator[tuple[str, Any]]:
     """Yield the payload of each point with its `id`, or its error, with its position."""
     for number, row in enumerate(source.read_rows("points", ("id", "point"), "id"), start=1):
         where = f"{source.name}: point {number}"

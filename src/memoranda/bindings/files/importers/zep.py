@@ -23,7 +23,7 @@ from memoranda.bindings.files.importers.importer import (
     read_text,
     read_texts,
 )
-from memoranda.bindings.files.importers.source import Source
+from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.errors import InvalidInput
 
 # Bytes of one session.
@@ -53,7 +53,7 @@ _TELLING: Final = (
 )
 
 
-def _recognise(source: Source) -> float:
+def _recognise(source: ImportSource) -> float:
     documents = source.first_documents(*_SESSIONS, *_LISTS)
     return (
         0.9
@@ -62,17 +62,17 @@ def _recognise(source: Source) -> float:
     )
 
 
-class _Context(NamedTuple):
+class _FileContext(NamedTuple):
     """Facts of earlier documents in a file that later ones need."""
 
-    source: Source
+    source: ImportSource
     # The user of each session, and the first edge at each node.
     users: dict[str, str]
     edges: dict[str, str]
 
 
-def _read_zep(source: Source) -> Iterator[DraftResult]:
-    context = _Context(source, {}, {})
+def _read_zep(source: ImportSource) -> Iterator[DraftResult]:
+    context = _FileContext(source, {}, {})
     file_fields: dict[str, Any] = {
         name: source.value(name) for name in _AROUND if name in source.fields
     }
@@ -123,7 +123,7 @@ def _wrap_text(document: Any, name: str = "fact") -> Any:
 
 
 def _draft_document(
-    document: dict[str, Any], where: str, *, session: Mapping[str, Any], context: _Context
+    document: dict[str, Any], where: str, *, session: Mapping[str, Any], context: _FileContext
 ) -> ImportDraft:
     name = _session_id(document) or _session_id(session)
     text, kind = _document_text(document)
@@ -185,7 +185,7 @@ def _document_text(document: dict[str, Any]) -> tuple[str, str]:
     return (f"{name}: {summary}" if summary else name), "node"
 
 
-def _parent_of(document: dict[str, Any], kind: str, uuid: str, context: _Context) -> str:
+def _parent_of(document: dict[str, Any], kind: str, uuid: str, context: _FileContext) -> str:
     """Return the id of the document that one was made from: an episode for a fact, a message or edge for a summary."""
     if kind == "node":
         return context.edges.get(uuid, "")
