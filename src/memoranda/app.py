@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
     from memoranda.service.ump.browse import Stats
-    from memoranda.service.ump.redact import Suspect
     from memoranda.service.ump.remember import Remembered
+    from memoranda.service.ump.review import Suspect
     from memoranda.service.ump.revise import Forgotten, Revised
     from memoranda.service.verify import VerifyReport
     from memoranda.standards.ump.rehydrate import RehydratedBlock

@@ -34,10 +34,10 @@ class OamsMemories:
         self.verbs = verbs
 
     def namespace(self, name: str | None = None) -> Namespace:
-        """Return the namespace of a name: whole, or a scope of the owner's; without one, the owner's default."""
+        """Return the namespace of a full name, or of a scope of the owner; by default the owner's default."""
         if name is None or ":" not in name:
             return self.verbs.namespace(name)
-        # A whole name states its owner.
+        # A full name contains its owner.
         return parse_namespace(name)
 
     @property
@@ -57,7 +57,7 @@ class OamsMemories:
         if_absent: bool = False,
         **fields: Any,
     ) -> StoredMemory:
-        """Write a memory: a new one, or the next version of what is under the key. `fields`: metadata, source_id …"""
+        """Write a new memory, or the next version of the one with this key. `fields`: metadata, source_id …"""
         memory = {"key": key, "namespace": str(self.namespace(namespace)), "value": value, **fields}
         if tags is not None:
             memory["tags"] = [*tags]
@@ -66,7 +66,7 @@ class OamsMemories:
     def batch_store(
         self, memories: Sequence[Mapping[str, Any]], *, namespace: str | None = None
     ) -> Sequence[StoredMemory]:
-        """Write many memories, all or none; those that name no namespace go into this one."""
+        """Write many memories, all or none; `namespace` is for those that do not state one."""
         default = str(self.namespace(namespace))
         return self.verbs.batch_store([{"namespace": default, **memory} for memory in memories])
 
@@ -96,7 +96,7 @@ class OamsMemories:
     def forget(
         self, key: str, *, namespace: str | None = None, if_match: str | None = None
     ) -> None:
-        """Take a memory out of every answer."""
+        """Forget a memory: no verb returns it from now on."""
         self.verbs.forget(self.namespace(namespace), key, if_match=if_match)
 
     def list(self, /, *, namespace: str | None = None, **where: Any) -> MemoryListPage:

@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from memoranda.bindings.operations.oms import OPERATIONS
 from memoranda.encoding.bases import base64_decode
 from memoranda.errors import InvalidInput, NotFound, Unsupported
-from memoranda.library.remote_ump import position, reported
+from memoranda.library.remote_ump import cursor_position, read_pages
 from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.model.selection import Selection
 from memoranda.service.exchange.report import Report
@@ -156,7 +156,7 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         report: Report | None = None,
     ) -> Iterator[tuple[bytes, IndexState]]:
         """Yield every grain that may leave, as it travels, with its index."""
-        return reported(
+        return read_pages(
             lambda after: self.export_page(
                 owner=owner, namespace=namespace, history=history, after=after
             ),
@@ -179,7 +179,7 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
             (base64_decode(grain["grain"]), IndexState(**grain["index"]))
             for grain in answer["grains"]
         ]
-        return page, position(answer["next_cursor"]), Report.of(answer["report"])
+        return page, cursor_position(answer["next_cursor"]), Report.of(answer["report"])
 
     def set_hold(self, address: str, *, held: bool, reason: str = "") -> bool:
         """Put a legal hold on a grain, or lift it."""

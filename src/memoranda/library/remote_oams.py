@@ -1,4 +1,8 @@
-"""OAMS over a server. The body has what headers tell, what takes several pages, and the keywords of consolidation."""
+"""OAMS over a server.
+
+The body of the class has the verbs whose results are partly in headers, those that read several pages, and those of
+consolidation, whose options are an object.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from memoranda.bindings.operations.oams import OPERATIONS
 from memoranda.consolidation.strategies.dream import Options
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import MemoryNotFound, NotFound, Unsupported
-from memoranda.library.remote_ump import position, reported
+from memoranda.library.remote_ump import cursor_position, read_pages
 from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.service.consolidation.dreams import DreamRun, Output
 from memoranda.service.consolidation.runs import Undone
@@ -34,7 +38,7 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         return parse_namespace(self._document("namespaces")["default"])
 
     def namespace(self, name: str | None = None) -> Namespace:
-        """Return the namespace of a name: whole, or a scope of the owner's; without one, the owner's default."""
+        """Return the namespace of a full name, or of a scope of the owner; by default the owner's default."""
         if name is None:
             return self._default
         return parse_namespace(name if ":" in name else f"{self._default.owner}:{name}")
@@ -54,7 +58,7 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         )
 
     def batch_store(self, values: Sequence[Mapping[str, Any]]) -> list[StoreResult]:
-        """Write many memories, all or none. HTTP does not tell which were new."""
+        """Write many memories, all or none. The answer does not tell which of them were new."""
         stored = self._document("batch_store", values=[dict(value) for value in values])
         return [StoreResult(memory=memory, etag="", result="stored") for memory in stored]
 
@@ -100,7 +104,7 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
     def _export(
         self, namespace: Namespace, report: Report | None
     ) -> Iterator[tuple[bytes, oams.Memory]]:
-        return reported(lambda after: self.export_page(namespace, after=after), report)
+        return read_pages(lambda after: self.export_page(namespace, after=after), report)
 
     def export_page(
         self, namespace: Namespace, *, after: int = 0
@@ -109,7 +113,7 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         answer = self._document("export_page", namespace=str(namespace), after=after or None)
         raws = [line.encode("utf-8") for line in answer["lines"]]
         lines = [(raw, cast("oams.Memory", parse(raw))) for raw in raws]
-        return lines, position(answer["next_cursor"]), Report.of(answer["report"])
+        return lines, cursor_position(answer["next_cursor"]), Report.of(answer["report"])
 
     def consolidate(
         self,
@@ -139,7 +143,7 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         )
 
     def refuse(self, namespace: Namespace, strategy: str, keys: Collection[str]) -> DreamRun:
-        """Note that some results of a strategy are not wanted."""
+        """Refuse some results of a strategy, so that it does not write them again."""
         return self._dream(namespace=str(namespace), strategy=strategy, refuse=list(keys))
 
     def dream(self, request: DreamRequest) -> DreamRun:

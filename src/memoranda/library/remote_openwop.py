@@ -1,4 +1,7 @@
-"""openwop over a server. The body has what takes several requests, and what only a host beside its store can do."""
+"""openwop over a server.
+
+The body of the class has the verbs that take several requests, and those that need state of a host.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from memoranda.standards.openwop.proposals import Proposal
     from memoranda.storage.engine.contract import RunPosition
 
-# A log as JSON, with everything in it.
+# The answer is JSON instead of a stream of events, with the events of every level.
 _AS_JSON: Final = {"Accept": "application/json"}
 _EVERYTHING: Final = "debug"
 # Later than any event.
@@ -48,14 +51,14 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
     def discovery(
         self, *, is_attended: bool = True, fixtures: tuple[str, ...] = ()
     ) -> dict[str, Any]:
-        """Return the server's claims; it knows itself whether it is attended."""
+        """Return the claims of the server, which ignores the arguments: it has its own."""
         del is_attended, fixtures
         return dict(self._server.get("/.well-known/openwop"))
 
     # --- entries, commitments, proposals -----------------------------------------------------------------------------
 
     def get_entry(self, ref: str, entry_id: str, *, run_id: str | None = None) -> Entry | None:
-        """Return one entry of a ref, or None; or as a run sees it. Raises NotFound for an unknown run."""
+        """Return an entry of a ref as a run sees it, or as it is now; None if there is none. Raises NotFound."""
         try:
             entry: Entry = self._document("get_entry", ref=ref, entry_id=entry_id, run_id=run_id)
         except NotFound:
@@ -72,12 +75,12 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
     def fire_commitment(
         self, commitment_id: str, *, condition: str | None = None
     ) -> tuple[Event | None, Commitment]:
-        """Fire a commitment as if its condition held now; None if it was fired for this already."""
+        """Fire a commitment as if its condition held now; the event is None if it was fired for this already."""
         answer = self._document("fire_commitment", commitment_id=commitment_id, condition=condition)
         return answer.get("event"), Commitment.of(answer["commitment"])
 
     def watch_commitments(self, ref: str, *, is_watched: bool = True) -> None:
-        """Find commitments in whatever is written to a ref from now on, or stop."""
+        """Search every later entry of a ref for commitments, or stop that."""
         self._answer("watch_commitments", ref=ref, is_watched=is_watched)
 
     def apply_proposal(self, proposal_id: str, *, approval_id: str | None = None) -> Proposal:
@@ -210,7 +213,7 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         )
 
     def consolidate(self, ref: str) -> Consolidated:
-        """Remove from a ref what another entry says, too."""
+        """Remove the entries of a ref that another entry makes redundant."""
         answer = self._pass("consolidation", ref)
         return Consolidated(
             run=Run.of(answer["run"]),

@@ -17,7 +17,7 @@ from memoranda.service.core.ranking import RankedRecord
 from memoranda.service.exchange.import_records import UndoneImport
 from memoranda.service.exchange.report import Report
 from memoranda.service.ump.browse import Stats
-from memoranda.service.ump.redact import BesidePage, Suspect, SuspectBeside, SuspectPage
+from memoranda.service.ump.review import BesidePage, Suspect, SuspectBeside, SuspectPage
 from memoranda.service.ump.revise import Revised
 from memoranda.service.verify import VerifyReport
 from memoranda.standards.ump.audit import ChainReport
@@ -46,7 +46,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
     # --- one memory --------------------------------------------------------------------------------------------------
 
     def with_defaults(self, draft: object, *, method: str, actor_kind: str | None = None) -> object:
-        """Return the draft with its method; the server fills in what the credential says."""
+        """Return a draft with its method; the server adds the fields that follow from the credential."""
         if not isinstance(draft, dict) or "integrity" in draft:
             return draft
         provenance = draft.get("provenance", {})
@@ -57,14 +57,14 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
 
     def history(self, name: str) -> list[dict[str, object]]:
         """Return all versions of a memory, oldest first."""
-        return list(_paged(lambda after: self.history_page(name, after=after)))
+        return list(_iterate_pages(lambda after: self.history_page(name, after=after)))
 
     def history_page(
         self, name: str, *, after: int = 0
     ) -> tuple[list[dict[str, object]], int | None]:
-        """Return as many versions as fit into an answer, after a number of them."""
+        """Return a page of the versions of a memory, after a number of them, and the position of the next page."""
         answer = self._document("history_page", name=name, after=after or None)
-        return answer["versions"], position(answer.get("next_cursor"))
+        return answer["versions"], cursor_position(answer.get("next_cursor"))
 
     def change(
         self,
@@ -73,7 +73,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         structured: Mapping[str, Any] | None = None,
         patch: Mapping[str, Any] | None = None,
     ) -> Revised:
-        """Write the next version: another text, or something else about it. What is not stated stays."""
+        """Write the next version of a memory with another text or other fields; the rest stays."""
         changes = dict(patch or {})
         if text is not None or structured is not None:
             # UMP §3.5 replaces a body as one value, so a new text alone would lose the data.
@@ -93,7 +93,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         return _ranked(self._document("recall", request=request))
 
     def recall_bare(self, request: RecallRequest) -> list[RankedRecord]:
-        """Return the same without the documents of other standards that records carry."""
+        """Return the best memories without the documents of other standards that records carry."""
         return _ranked(self._document("recall_bare", request=request))
 
     def for_prompt(self, request: RehydrateRequest) -> RehydratedBlock:
@@ -105,7 +105,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         )
 
     def framed(self, records: Sequence[Record], *, max_chars: int = 500) -> RehydratedBlock:
-        """Return records as such a block with short ids."""
+        """Return records as a framed block with short ids."""
         return frame_records(
             records, self.short_ids([record["id"] for record in records]), max_chars=max_chars
         )
@@ -113,18 +113,18 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
     def list_records(
         self, *, after: int = 0, limit: int = 50, **where: Any
     ) -> tuple[list[Record], int | None]:
-        """Return what is current, last updated first. A server's pages are shorter than `limit` may be."""
+        """Return current memories, last updated first, from as many pages of the server as `limit` needs."""
         records: list[Record] = []
         following: int | None = after
         while following is not None and len(records) < limit:
             size = min(limit - len(records), MAX_RECALL)
             answer = self._document("list_records", **where, limit=size, after=following or None)
             records += answer["records"]
-            following = position(answer["next_cursor"])
+            following = cursor_position(answer["next_cursor"])
         return records, following
 
     def stats(self) -> Stats:
-        """Return how much is remembered now, by kind and project."""
+        """Return the number of current memories, by kind and project."""
         answer = self._document("stats")
         return Stats(**{name: value for name, value in answer.items() if name != "owner"})
 
@@ -132,37 +132,37 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
 
     def suspects(self, *, progress: Progress | None = None) -> Iterator[Suspect]:
         """Yield every own version that looks as if it held a secret."""
-        return _counted(self.suspects_page, progress)
+        return _iterate_suspects(self.suspects_page, progress)
 
     def suspects_page(self, *, after: int = 0) -> SuspectPage:
-        """Return some of them, after a version."""
+        """Return a page of the versions that look as if they held a secret, after a version."""
         return self._suspect_page("suspects_page", after)
 
     def orders(self, *, progress: Progress | None = None) -> Iterator[Suspect]:
-        """Yield every own memory that reads as if it gave orders to a model, unless it is allowed."""
-        return _counted(self.orders_page, progress)
+        """Yield every own memory that looks like prompt injection, unless it is allowed."""
+        return _iterate_suspects(self.orders_page, progress)
 
     def orders_page(self, *, after: int = 0) -> SuspectPage:
-        """Return some of them, after a version."""
+        """Return a page of the memories that look like prompt injection, after a version."""
         return self._suspect_page("orders_page", after)
 
     def _suspect_page(self, verb: str, after: int) -> SuspectPage:
         answer = self._document(verb, after=after or None)
         return SuspectPage(
             suspects=read_result(answer["suspects"], list[Suspect]),
-            next=position(answer["next_cursor"]),
+            next=cursor_position(answer["next_cursor"]),
         )
 
     def suspects_beside(self) -> Iterator[SuspectBeside]:
         """Yield files and logs that look as if they held a secret."""
-        return _paged(lambda after: _parts(self.suspects_beside_page(after=after)))
+        return _iterate_pages(lambda after: _parts(self.suspects_beside_page(after=after)))
 
     def suspects_beside_page(self, *, after: int = 0) -> BesidePage:
-        """Return some of them: all files first, then the logs."""
+        """Return a page of the files, and after the last file of the logs, that look as if they held a secret."""
         answer = self._document("suspects_beside_page", after=after or None)
         return BesidePage(
             suspects=read_result(answer["suspects"], list[SuspectBeside]),
-            next=position(answer["next_cursor"]),
+            next=cursor_position(answer["next_cursor"]),
         )
 
     # --- feed, audit, checks -----------------------------------------------------------------------------------------
@@ -202,9 +202,9 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
     def export(
         self, *, names: Sequence[str] | None = None, report: Report | None = None, **which: Any
     ) -> Iterator[Record]:
-        """Yield every record that may leave, in the order written; or those of the given ids."""
+        """Yield every record that may leave, in the order written; or only those with some ids."""
         if names is None:
-            return reported(lambda after: self.export_page(after=after, **which), report)
+            return read_pages(lambda after: self.export_page(after=after, **which), report)
         parts = [
             list(names[first : first + MAX_EXPORT_IDS])
             for first in range(0, len(names), MAX_EXPORT_IDS)
@@ -214,7 +214,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
     def _export_named(
         self, names: list[str], report: Report | None, **which: Any
     ) -> Iterator[Record]:
-        return reported(lambda _: self._export(names=names, **which), report)
+        return read_pages(lambda _: self._export(names=names, **which), report)
 
     def export_page(
         self, *, after: int = 0, **which: Any
@@ -224,7 +224,11 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
 
     def _export(self, **which: Any) -> tuple[list[Record], int | None, Report]:
         answer = self._document("export_page", **which)
-        return answer["records"], position(answer["next_cursor"]), Report.of(answer["report"])
+        return (
+            answer["records"],
+            cursor_position(answer["next_cursor"]),
+            Report.of(answer["report"]),
+        )
 
     def import_items(self, items: Iterable[Item], **how: Any) -> Report:
         """Import memories in any form, and report those refused; an import with a `label` can be undone."""
@@ -254,7 +258,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
 
 
 def _ranked(answer: Mapping[str, Any]) -> list[RankedRecord]:
-    """Return the results of a recall, with the reasons of each if they were asked for."""
+    """Return the results of a recall, each with the parts of its score if the request asked for them."""
     results = []
     for result in answer["results"]:
         explanation = result.pop("explanation", None)
@@ -267,7 +271,7 @@ def _ranked(answer: Mapping[str, Any]) -> list[RankedRecord]:
     return results
 
 
-def _paged(page_after: Callable[[int], tuple[Sequence[T], int | None]]) -> Iterator[T]:
+def _iterate_pages(page_after: Callable[[int], tuple[Sequence[T], int | None]]) -> Iterator[T]:
     """Yield the items of all pages."""
     following: int | None = 0
     while following is not None:
@@ -275,7 +279,7 @@ def _paged(page_after: Callable[[int], tuple[Sequence[T], int | None]]) -> Itera
         yield from items
 
 
-def reported(
+def read_pages(
     page_after: Callable[[int], tuple[Sequence[T], int | None, Report]], report: Report | None
 ) -> Iterator[T]:
     """Yield the items of all pages of an export, and add up their reports."""
@@ -286,13 +290,13 @@ def reported(
             report.add(part)
         return items, following
 
-    return _paged(items_after)
+    return _iterate_pages(items_after)
 
 
-def _counted(
+def _iterate_suspects(
     page_after: Callable[..., SuspectPage], progress: Progress | None
 ) -> Iterator[Suspect]:
-    """Yield the items of all pages; progress counts those found, because a server does not tell how many it read."""
+    """Yield the items of all pages; progress counts the results, because a server does not tell how many it read."""
     count = 0
 
     def items_after(after: int) -> tuple[list[Suspect], int | None]:
@@ -302,7 +306,7 @@ def _counted(
         _report_progress(progress, count)
         return items, following
 
-    return _paged(items_after)
+    return _iterate_pages(items_after)
 
 
 def _parts(page: Any) -> tuple[list[Any], int | None]:
@@ -314,6 +318,6 @@ def _report_progress(progress: Progress | None, count: int) -> None:
         progress(count)
 
 
-def position(cursor: str | None) -> int | None:
-    """Return the position that a cursor of a server stands for."""
+def cursor_position(cursor: str | None) -> int | None:
+    """Return the position in a cursor of a server; None at the end."""
     return None if cursor is None else int(cursor)

@@ -1,4 +1,4 @@
-"""The verbs of one standard over a server, made from the rows of the table of operations.
+"""The verbs of one standard over a server, built from the rows of the table of operations.
 
 `RemoteVerbs` gives a subclass one method for each row: with the signature of the verb that the row names, sending its
 arguments as the row says, and reading the answer by the verb's return type. A method in the body of a subclass is for
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Arguments = Mapping[str, Any]
 _NAME: Final = re.compile(r"\{(\w+)\}")
 # The one name in paths whose slashes need no encoding: the path of a file.
-_WITH_SLASHES: Final = "path"
+_PATH_PARAMETER: Final = "path"
 
 
 class RemoteVerbs:
@@ -72,14 +72,14 @@ class RemoteVerbs:
         has_parameters = bool(routes[0].verb and arguments)
         parameters = parameters_of(routes[0]) if has_parameters else {}
         sent = {
-            key: as_json(value, parameters.get(key))
+            key: encode_argument(value, parameters.get(key))
             for key, value in arguments.items()
             if value is not None
         }
-        return send(self._server, route_for(routes, sent), sent, body=_body, headers=_headers)
+        return send(self._server, choose_route(routes, sent), sent, body=_body, headers=_headers)
 
     def _document(self, name: str, /, **arguments: Any) -> Any:
-        """Return the document of such an answer."""
+        """Return the JSON document of the answer to a verb, or to an operation without a verb."""
         return self._answer(name, **arguments).document
 
     def __getattr__(self, name: str) -> Any:
@@ -90,7 +90,10 @@ class RemoteVerbs:
 
 
 class RemoteVerb:
-    """One verb over a server; several routes, if a run or an id decides which."""
+    """One verb over a server, as a descriptor that builds the method when it is first used.
+
+    A verb has several routes if an argument, such as the id of a run, is in the path of one and not of the other.
+    """
 
     def __init__(self, name: str, routes: list[Row]) -> None:
         self._name, self._routes = name, routes
@@ -99,15 +102,16 @@ class RemoteVerb:
         if verbs is None:
             return self
         bound = self._bind(verbs._server)
-        # The next look-up finds it in the object.
+        # Stored in the object, where the next look-up finds it without this descriptor.
         vars(verbs)[self._name] = bound
         return bound
 
     def _bind(self, server: ServerConnection) -> Callable[..., Any]:
+        """Return the method: a function with the signature and the docstring of the verb."""
         function, _ = function_of(self._routes[0].table, self._name)
         parameters, kind = parameters_of(self._routes[0]), _result_type(function)
         signature = inspect.Signature(list(parameters.values()))
-        further = [
+        variadic = [
             name
             for name, parameter in parameters.items()
             if parameter.kind is inspect.Parameter.VAR_KEYWORD
@@ -115,14 +119,14 @@ class RemoteVerb:
 
         def call(*args: Any, **keywords: Any) -> Any:
             arguments = dict(signature.bind(*args, **keywords).arguments)
-            for name in further:
+            for name in variadic:
                 arguments |= arguments.pop(name, {})
             sent = {
-                name: as_json(value, parameters.get(name))
+                name: encode_argument(value, parameters.get(name))
                 for name, value in arguments.items()
                 if not _is_default(value, parameters.get(name))
             }
-            return _call(server, route_for(self._routes, sent), sent, kind)
+            return _call(server, choose_route(self._routes, sent), sent, kind)
 
         call.__name__, call.__doc__ = self._name, function.__doc__
         call.__dict__["__signature__"] = signature
@@ -135,7 +139,10 @@ def parameters_of(row: Row) -> dict[str, inspect.Parameter]:
 
 
 def _result_type(function: Callable[..., Any]) -> Any:
-    """Return the type of a verb's result. Its parameters may have types that only type checkers load."""
+    """Return the type of a verb's result.
+
+    The hints are read from a copy of the function without parameters, whose types may exist only for type checkers.
+    """
     assert isinstance(function, FunctionType)
     bare = FunctionType(function.__code__, function.__globals__)
     bare.__annotations__ = {"return": function.__annotations__["return"]}
@@ -147,24 +154,26 @@ def _is_default(value: Any, parameter: inspect.Parameter | None) -> bool:
     return value is None or (parameter is not None and value == parameter.default)
 
 
-def as_json(value: Any, parameter: inspect.Parameter | None) -> Any:
-    """Return an argument as a request writes it."""
+def encode_argument(value: Any, parameter: inspect.Parameter | None) -> Any:
+    """Return an argument in the JSON of a request."""
     is_instant = parameter is not None and str(parameter.annotation).startswith("Instant")
     return format_instant(value) if is_instant else to_json(value)
 
 
-def route_for(routes: list[Row], arguments: Arguments) -> Row:
-    """Return the route with the longest path that the arguments fill."""
+def choose_route(routes: list[Row], arguments: Arguments) -> Row:
+    """Return the route whose path has the most parameters, all of them among the arguments."""
     if len(routes) == 1:
         return routes[0]
     fitting = [
-        row for row in routes if by_field(row, arguments).keys() >= set(_NAME.findall(row.path))
+        row
+        for row in routes
+        if request_fields(row, arguments).keys() >= set(_NAME.findall(row.path))
     ]
     return max(fitting or routes, key=lambda row: len(_NAME.findall(row.path)))
 
 
-def by_field(row: Row, arguments: Arguments) -> dict[str, Any]:
-    """Return arguments by the names that they have in the path and in the request."""
+def request_fields(row: Row, arguments: Arguments) -> dict[str, Any]:
+    """Return the fields of the request, in path, query or body, that arguments of the verb become."""
     asks = row.asks
     encoded = (
         {}
@@ -203,10 +212,10 @@ def send(
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
     """Send the arguments of a verb as its row says: in the path, in headers, in the query or in the body."""
-    fields = by_field(row, arguments)
+    fields = request_fields(row, arguments)
 
     def name_in_path(match: re.Match[str]) -> str:
-        return quote(str(fields.pop(match[1])), safe="/" if match[1] == _WITH_SLASHES else "")
+        return quote(str(fields.pop(match[1])), safe="/" if match[1] == _PATH_PARAMETER else "")
 
     path = _NAME.sub(name_in_path, row.path)
     conditions = {
@@ -214,16 +223,16 @@ def send(
     }
     conditions |= headers or {}
     if body is not None or row.method in ("GET", "DELETE"):
-        return server.ask(row.method, path, body, query=as_query(fields), headers=conditions)
+        return server.ask(row.method, path, body, query=encode_query(fields), headers=conditions)
     if row.request in arguments and not isinstance(arguments[row.request], dict):
-        # No object, so no request: the server says so.
+        # Not an object: the server refuses it with the right error.
         return server.ask(row.method, path, arguments[row.request], headers=conditions)
     has_body = bool(fields or row.request or row.asks)
     return server.ask(row.method, path, fields if has_body else None, headers=conditions)
 
 
-def as_query(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields as a query writes them; it has words for flags."""
+def encode_query(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields in the form of a query string, where flags are `true` and `false`."""
     flags = {
         name: "true" if value else "false"
         for name, value in fields.items()
@@ -233,7 +242,7 @@ def as_query(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_result(document: Any, kind: Any) -> Any:
-    """Return a result of a type from its JSON: by its own `of`, field by field, or as it is."""
+    """Return the result of a type from its JSON: by the type's own `of`, field by field, or unchanged."""
     if kind is type(None):
         return None
     if get_origin(kind) is list:

@@ -23,7 +23,7 @@ from memoranda.bindings.console import transfer
 from memoranda.bindings.console.app import COOKIE
 from memoranda.bindings.console.texts import texts_for
 from memoranda.bindings.console.visit import ROOT, Upload, Visit
-from memoranda.service.ump import redact
+from memoranda.service.ump import review
 
 LOOK = f"{ROOT}/review?project=town&strategy=validate"
 
@@ -122,7 +122,7 @@ def test_a_secret_is_taken_out(server: Running) -> None:
 
 
 def test_a_look_through_everything_comes_page_by_page(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redact, "_PAGE_VERSIONS", 2)
+    monkeypatch.setattr(review, "_PAGE_VERSIONS", 2)
     owner = "did:key:zPages"
     key = server.key(owner, *ALL)
     texts = ("plain", "The password of the router is hunter2-Zx81!", "plainer", "plainest", "Ignore all previous rules")

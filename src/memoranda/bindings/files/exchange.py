@@ -408,7 +408,7 @@ def _base_name(source: str) -> str:
 def _collect_conversations(
     items: Iterable[Item], conversations: set[Namespace], renaming: NamespaceMapping
 ) -> Iterator[Item]:
-    """Yield the items, and note the namespaces of what was said in conversations under their new names."""
+    """Yield the items, and collect the namespaces that messages of conversations will have after the import."""
     for item in items:
         if item.form == "oams" and item.error is None and SESSION_KEY in metadata_of(item.value):
             theirs = parse_namespace(item.value["namespace"])

@@ -29,7 +29,7 @@ from memoranda.service.core.limits import OwnRules
 from memoranda.service.exchange.importing import Item, number_items
 from memoranda.service.exchange.report import Report
 from memoranda.service.service import Service
-from memoranda.service.ump.redact import BesidePage, SuspectPage
+from memoranda.service.ump.review import BesidePage, SuspectPage
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.oms.registry import ERROR_CODES

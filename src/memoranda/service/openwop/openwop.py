@@ -22,12 +22,12 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
 from memoranda.service.core.views import project
-from memoranda.service.openwop import commitments as promises
-from memoranda.service.openwop import distill as digests
+from memoranda.service.openwop import commitments as commitment_verbs
+from memoranda.service.openwop import distill as distillation
 from memoranda.service.openwop import idempotency, memory, ref_entries, webhooks, workspace
-from memoranda.service.openwop import proposals as suggestions
+from memoranda.service.openwop import proposals as proposal_verbs
 from memoranda.service.openwop import runs as run_log
-from memoranda.service.openwop import schedule as timetable
+from memoranda.service.openwop import schedule as schedule_verbs
 from memoranda.service.openwop.runs import Run
 from memoranda.service.retrieve import iterate_selected, restrict_selection
 from memoranda.standards.openwop import capabilities, inventory
@@ -256,9 +256,9 @@ def discovery(
             search_modes=("semantic", "filter") if context.has_semantic_search else ("filter",),
             compaction=True,
             distillation=capabilities.DistillationCapability(
-                max_token_budget=digests.MAX_TOKEN_BUDGET,
+                max_token_budget=distillation.MAX_TOKEN_BUDGET,
                 tokenizer=counter,
-                archive_retention=f"P{digests.ARCHIVE_RETENTION_DAYS}D",
+                archive_retention=f"P{distillation.ARCHIVE_RETENTION_DAYS}D",
                 scheduled=is_attended,
                 index_emitted=True,
             ),
@@ -290,7 +290,7 @@ def agents(context: Context, access: Access) -> dict[str, Any]:
         manifest["agentId"]: inventory.build_agent_entry(
             manifest, pack_name=pack["name"], pack_version=pack["version"], available=available
         )
-        for ref, pack in suggestions.installed(context, access).items()
+        for ref, pack in proposal_verbs.installed(context, access).items()
         if ref.startswith("agent-pack:")
         for manifest in pack["agents"]
     }
@@ -371,32 +371,34 @@ class Openwop(Verbs[Caller]):
     resolve_secret = Verb(resolve_secret, "write", owner_wide=True)
     register_secret = Verb(register_secret, "write", owner_wide=True)
 
-    compact = Verb(digests.compact, "read", "write")
-    distill = Verb(digests.distill, "read", "write")
-    consolidate = Verb(digests.consolidate, "read", "write")
+    compact = Verb(distillation.compact, "read", "write")
+    distill = Verb(distillation.distill, "read", "write")
+    consolidate = Verb(distillation.consolidate, "read", "write")
     undo_consolidation = Verb(ref_entries.undo, "write", owner_wide=True)
-    schedules = Verb(timetable.schedules, "read", owner_wide=True)
-    unschedule = Verb(timetable.unschedule, "write", owner_wide=True)
+    schedules = Verb(schedule_verbs.schedules, "read", owner_wide=True)
+    unschedule = Verb(schedule_verbs.unschedule, "write", owner_wide=True)
 
-    watch_commitments = Verb(timetable.watch, "write", owner_wide=True)
-    infer_commitments = Verb(promises.infer, "read", "write")
-    commitments = Verb(promises.listing, "read", owner_wide=True)
-    cancel_commitment = Verb(promises.cancel, "write", owner_wide=True)
-    snooze_commitment = Verb(promises.snooze, "write", owner_wide=True)
-    fire_commitment = Verb(promises.fire_now, "write", owner_wide=True)
-    schedule = Verb(timetable.schedule, "write", owner_wide=True)
+    watch_commitments = Verb(schedule_verbs.watch, "write", owner_wide=True)
+    infer_commitments = Verb(commitment_verbs.infer, "read", "write")
+    commitments = Verb(commitment_verbs.listing, "read", owner_wide=True)
+    cancel_commitment = Verb(commitment_verbs.cancel, "write", owner_wide=True)
+    snooze_commitment = Verb(commitment_verbs.snooze, "write", owner_wide=True)
+    fire_commitment = Verb(commitment_verbs.fire_now, "write", owner_wide=True)
+    schedule = Verb(schedule_verbs.schedule, "write", owner_wide=True)
 
-    synthesise_proposals = Verb(suggestions.synthesise_proposals, "read", "derive", owner_wide=True)
-    propose = Verb(suggestions.propose, "derive", owner_wide=True)
-    proposals = Verb(suggestions.listing, "read", owner_wide=True)
-    proposal = Verb(suggestions.get, "read", owner_wide=True)
-    revise_proposal = Verb(suggestions.revise, "read", "derive", owner_wide=True)
-    reject_proposal = Verb(suggestions.reject, "read", "derive", owner_wide=True)
-    archive_proposal = Verb(suggestions.archive, "read", "derive", owner_wide=True)
+    synthesise_proposals = Verb(
+        proposal_verbs.synthesise_proposals, "read", "derive", owner_wide=True
+    )
+    propose = Verb(proposal_verbs.propose, "derive", owner_wide=True)
+    proposals = Verb(proposal_verbs.listing, "read", owner_wide=True)
+    proposal = Verb(proposal_verbs.get, "read", owner_wide=True)
+    revise_proposal = Verb(proposal_verbs.revise, "read", "derive", owner_wide=True)
+    reject_proposal = Verb(proposal_verbs.reject, "read", "derive", owner_wide=True)
+    archive_proposal = Verb(proposal_verbs.archive, "read", "derive", owner_wide=True)
     # `apply` itself requires the right to activate, or an approval by someone who has it.
-    approve_proposal = Verb(suggestions.approve, suggestions.ACTIVATION, owner_wide=True)
-    apply_proposal = Verb(suggestions.apply, owner_wide=True)
-    installed = Verb(suggestions.installed, "read", owner_wide=True)
+    approve_proposal = Verb(proposal_verbs.approve, proposal_verbs.ACTIVATION, owner_wide=True)
+    apply_proposal = Verb(proposal_verbs.apply, owner_wide=True)
+    installed = Verb(proposal_verbs.installed, "read", owner_wide=True)
 
     file = Verb(workspace.file, "read", owner_wide=True)
     files = Verb(workspace.files, "read", owner_wide=True)
@@ -404,4 +406,4 @@ class Openwop(Verbs[Caller]):
     remove_file = Verb(workspace.remove_file, "write", owner_wide=True)
 
     discovery = PublicVerb(discovery)
-    tick = PublicVerb(timetable.tick)
+    tick = PublicVerb(schedule_verbs.tick)

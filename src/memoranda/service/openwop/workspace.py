@@ -80,8 +80,10 @@ def list_heads(
         changed_at, head = _decode(item)
         if run is None or changed_at <= run.workspace_seq:
             heads.append(_without_content(head))
-        elif (earlier := read_version(snapshot, path, run=run)) is not None:
-            heads.append(_without_content(earlier))
+        else:
+            earlier = read_version(snapshot, path, run=run)
+            if earlier is not None:
+                heads.append(_without_content(earlier))
     return heads
 
 

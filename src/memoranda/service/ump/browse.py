@@ -61,6 +61,7 @@ class Origins(msgspec.Struct, frozen=True, kw_only=True):
     """The memories on either side of one, as far as the caller may see them."""
 
     sources: list[Record]
+    # Memories that name this one as their source.
     made: list[Record]
     # Memories that go when this one is erased: results of consolidation runs, and those that it stands for.
     going: int
@@ -180,14 +181,14 @@ def origins(context: Context, access: Access, name: str) -> Origins:
     version, record = find_visible(context, access, name, now)
     with context.engine.read(version.tenant) as snapshot:
         # The document of an erased memory is a tombstone, which names no sources and cannot be read as its standard.
-        sources = (
-            () if has_ended(version.state, now) else _sources(context, snapshot, version, record)
-        )
-        made = dict.fromkeys(
+        sources: Iterable[Version] = ()
+        if not has_ended(version.state, now):
+            sources = _find_sources(context, snapshot, version, record)
+        derived_ids = dict.fromkeys(
             derived.memory_id
             for derived in lineage.find_derived_versions(snapshot, version.memory_id)
         )
-        heads = (snapshot.load_newest(memory_id) for memory_id in made)
+        heads = (snapshot.load_newest(memory_id) for memory_id in derived_ids)
         result = Origins(
             sources=_show_visible(context, access, snapshot, sources, now),
             made=_show_visible(context, access, snapshot, heads, now),
@@ -201,7 +202,7 @@ def origins(context: Context, access: Access, name: str) -> Origins:
     return result
 
 
-def _sources(
+def _find_sources(
     context: Context, snapshot: Snapshot, version: Version, record: Record
 ) -> Iterator[Version]:
     """Yield the memories that a version names as its sources."""

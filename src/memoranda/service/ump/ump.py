@@ -1,4 +1,4 @@
-"""UMP 0.1, for every caller."""
+"""The table of all verbs of UMP 0.1, and those that only pass on to the exchange."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memoranda import __version__
-from memoranda.service import verify as verifying
+from memoranda.service import verify as verify_verbs
 from memoranda.service.core import audit as audit_log
 from memoranda.service.core import feed, lookup
 from memoranda.service.core import limits as owner_rules
@@ -14,10 +14,10 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
 from memoranda.service.ump import browse
-from memoranda.service.ump import recall as recalling
-from memoranda.service.ump import redact as redacting
-from memoranda.service.ump import remember as remembering
-from memoranda.service.ump import revise as revising
+from memoranda.service.ump import recall as recall_verbs
+from memoranda.service.ump import remember as remember_verbs
+from memoranda.service.ump import review as review_verbs
+from memoranda.service.ump import revise as revise_verbs
 from memoranda.standards.ump import capability
 
 if TYPE_CHECKING:
@@ -177,14 +177,14 @@ def undo_import(
 
 
 class Ump(Verbs[Caller]):
-    """The operations of UMP, its feed and audit log, and moving records in and out."""
+    """The verbs of UMP, of its change feed and audit log, and of import and export."""
 
-    remember = Verb(remembering.remember, "write")
-    with_defaults = Verb(remembering.with_defaults)
-    recall = Verb(recalling.recall, "read")
-    recall_bare = Verb(recalling.recall_bare, "read")
-    for_prompt = Verb(recalling.for_prompt, "read")
-    framed = Verb(recalling.framed, "read")
+    remember = Verb(remember_verbs.remember, "write")
+    with_defaults = Verb(remember_verbs.with_defaults)
+    recall = Verb(recall_verbs.recall, "read")
+    recall_bare = Verb(recall_verbs.recall_bare, "read")
+    for_prompt = Verb(recall_verbs.for_prompt, "read")
+    framed = Verb(recall_verbs.framed, "read")
     get = Verb(lookup.get_record, "read")
     history = Verb(lookup.read_history, "read")
     history_page = Verb(lookup.read_history_page, "read")
@@ -192,24 +192,24 @@ class Ump(Verbs[Caller]):
     short_ids = Verb(lookup.shorten_ids)
     seen_as = Verb(browse.seen_as, "read")
     origins = Verb(browse.origins, "read")
-    revise = Verb(revising.revise, "write")
-    change = Verb(revising.change, "write")
-    undo_last = Verb(revising.undo_last, "read", "write", owner_wide=True)
+    revise = Verb(revise_verbs.revise, "write")
+    change = Verb(revise_verbs.change, "write")
+    undo_last = Verb(revise_verbs.undo_last, "read", "write", owner_wide=True)
     rules = Verb(owner_rules.read_rules, "read", owner_wide=True)
     set_rules = Verb(owner_rules.set_rules, "write", "erase", owner_wide=True)
     stats = Verb(browse.stats, "read")
     projects = Verb(browse.projects, "read")
     elsewhere = Verb(browse.elsewhere, "read")
-    forget = Verb(revising.forget, "write")
-    feedback = Verb(revising.feedback, "derive")
-    suspects = Verb(redacting.suspects, "read", owner_wide=True)
-    suspects_page = Verb(redacting.suspects_page, "read", owner_wide=True)
-    suspects_beside = Verb(redacting.suspects_beside, "read", owner_wide=True)
-    suspects_beside_page = Verb(redacting.suspects_beside_page, "read", owner_wide=True)
-    orders = Verb(redacting.orders, "read", owner_wide=True)
-    orders_page = Verb(redacting.orders_page, "read", owner_wide=True)
-    allow_orders = Verb(redacting.allow_orders, "write")
-    redact = Verb(redacting.redact, "write")
+    forget = Verb(revise_verbs.forget, "write")
+    feedback = Verb(revise_verbs.feedback, "derive")
+    suspects = Verb(review_verbs.suspects, "read", owner_wide=True)
+    suspects_page = Verb(review_verbs.suspects_page, "read", owner_wide=True)
+    suspects_beside = Verb(review_verbs.suspects_beside, "read", owner_wide=True)
+    suspects_beside_page = Verb(review_verbs.suspects_beside_page, "read", owner_wide=True)
+    orders = Verb(review_verbs.orders, "read", owner_wide=True)
+    orders_page = Verb(review_verbs.orders_page, "read", owner_wide=True)
+    allow_orders = Verb(review_verbs.allow_orders, "write")
+    redact = Verb(review_verbs.redact, "write")
 
     feed_position = Verb(feed.read_position, "read", owner_wide=True)
     feed_end = Verb(feed.begin_subscription, "read")
@@ -224,7 +224,7 @@ class Ump(Verbs[Caller]):
     import_part = Verb(import_part, "write")
     imports = Verb(imports, "read", owner_wide=True)
     undo_import = Verb(undo_import, "read", "write", owner_wide=True)
-    verify = Verb(verifying.verify_all, "read")
+    verify = Verb(verify_verbs.verify_all, "read")
 
     capabilities = PublicVerb(capabilities)
     manifest = PublicVerb(manifest)

@@ -2,8 +2,8 @@
 
 Theory of operation. One file in WAL mode, any number of processes. In each process one thread writes and a
 few connections read. Writers hand their work to the writer thread, which runs everything that is waiting in
-one transaction and commits once: that is group commit. A piece of work that fails is undone alone; for that the
-others may be run a second time, so a piece of work has no effect outside its transaction. `synchronous=FULL`
+one transaction and commits once: that is group commit. A work item that fails is undone alone; for that the
+others may be run a second time, so a work item has no effect outside its transaction. `synchronous=FULL`
 means that a commit is on the disk before anyone is told so. Work that nobody waits for (audit of reads) is
 held back for a moment so that it shares a commit.
 
@@ -38,13 +38,13 @@ from memoranda.storage.engine.database import (
 )
 from memoranda.storage.engine.selection import FOREVER_MS
 from memoranda.storage.engine.write_queue import (
+    MemoryStoreLock,
     Observer,
     Outcome,
-    Piece,
-    PieceFailedError,
-    Turns,
+    WorkItem,
+    WorkItemFailedError,
     WriteQueue,
-    failed,
+    fail_all,
 )
 from memoranda.storage.sqlite.file import (
     STATEMENTS_LIMIT,
@@ -131,7 +131,7 @@ class SqliteDatabase:
 
     # It compares no vectors.
     clear_vectors: ClassVar[None] = None
-    # Runs each piece of work in place of the writer, who is held for as long: for whoever measures that.
+    # Runs each work item in place of the writer, who is held for as long: for whoever measures that.
     observer: ClassVar[Observer | None] = None
 
     def __init__(
@@ -151,7 +151,7 @@ class SqliteDatabase:
         self._reader_seconds, self._writer_seconds = reader_seconds, writer_seconds
         self._path = path
         self._vfs = vfs
-        self._turns = Turns() if path is None else None
+        self._memory_lock = MemoryStoreLock() if path is None else None
         self._memory_name = f"file:/memoranda-{id(self)}-{random.getrandbits(64):x}?vfs=memdb"
         self._queries = load_queries("sqlite")
         # Those that wait, the last first. A list takes and gives in one step: a queue that is interrupted stays locked.
@@ -222,7 +222,11 @@ class SqliteDatabase:
         self.queue.refuse_when_closed()
         if self._file is not None:
             self._file.check()
-        with self._slot(), self._turns.reading() if self._turns else nullcontext(), translated():
+        with (
+            self._slot(),
+            self._memory_lock.reading() if self._memory_lock else nullcontext(),
+            translated(),
+        ):
             try:
                 connection = self._readers.pop()
             except IndexError:
@@ -272,7 +276,7 @@ class SqliteDatabase:
         self, work: Callable[[Connection], T], tenant: str | None = None
     ) -> PendingWrite[T]:
         self._refuse_when_read_only()
-        return self.queue.begin(work, tenant, self._writer_seconds)
+        return self.queue.start_write(work, tenant, self._writer_seconds)
 
     def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
         if self.is_read_only:
@@ -376,38 +380,38 @@ class SqliteDatabase:
             if self._heads is not None:
                 self._heads.sync(only_if_due=bool(batch))
 
-    def _commit(self, batch: list[Piece]) -> None:
+    def _commit(self, batch: list[WorkItem]) -> None:
         """Run the pieces in one transaction; tell their waiters only after the commit."""
         outcomes: list[Outcome] = []
         try:
             with translated(), self._turn():
                 # Whoever came while it was the turn of another process.
-                batch += self.queue.joining()
+                batch += self.queue.take_joining()
                 try:
                     outcomes = self._together(batch)
-                except PieceFailedError:
+                except WorkItemFailedError:
                     outcomes = self._one_by_one(batch)
         except BaseException as error:  # noqa: BLE001 -- the waiters must learn of it, whatever it is
-            outcomes = failed(batch, error)
+            outcomes = fail_all(batch, error)
         self.queue.settle(outcomes)
 
-    def _together(self, batch: list[Piece]) -> list[Outcome]:
+    def _together(self, batch: list[WorkItem]) -> list[Outcome]:
         """The usual case: nothing fails, so nothing needs a savepoint, which makes the word index write early."""
         with self._transaction():
             outcomes: list[Outcome] = []
-            for piece in batch:
+            for item in batch:
                 try:
                     outcomes.append(
-                        (piece, piece.perform(self._writer, SqliteDatabase.observer), None)
+                        (item, item.perform(self._writer, SqliteDatabase.observer), None)
                     )
                 except BaseException as error:
-                    raise PieceFailedError from error
+                    raise WorkItemFailedError from error
             return outcomes
 
-    def _one_by_one(self, batch: list[Piece]) -> list[Outcome]:
-        """Some piece fails: run all again, each in a savepoint, so that only the failing ones are undone."""
+    def _one_by_one(self, batch: list[WorkItem]) -> list[Outcome]:
+        """Some item fails: run all again, each in a savepoint, so that only the failing ones are undone."""
         with self._transaction():
-            return [(piece, *self._attempt(piece)) for piece in batch]
+            return [(item, *self._attempt(item)) for item in batch]
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -429,25 +433,25 @@ class SqliteDatabase:
             self._heads.note(self._writer.ends)
 
     def _turn(self) -> AbstractContextManager[None]:
-        if self._turns is not None:
-            return self._turns.writing()
+        if self._memory_lock is not None:
+            return self._memory_lock.writing()
         return nullcontext() if self._heads is None else self._heads.turn()
 
     def _check_file(self) -> None:
         if self._file is not None:
             self._file.check(with_log=True)
 
-    def _attempt(self, piece: Piece) -> tuple[Any, BaseException | None]:
+    def _attempt(self, item: WorkItem) -> tuple[Any, BaseException | None]:
         raw, memo, ends = self._writer.raw, dict(self._writer.memo), dict(self._writer.ends)
-        raw.execute("SAVEPOINT piece")
+        raw.execute("SAVEPOINT item")
         try:
-            result = piece.perform(self._writer, SqliteDatabase.observer)
+            result = item.perform(self._writer, SqliteDatabase.observer)
         except BaseException as error:
             if not raw.in_transaction:
                 raise  # SQLite gave up the whole transaction (disk full, I/O error): nobody's work is in
-            raw.execute("ROLLBACK TO piece; RELEASE piece")
+            raw.execute("ROLLBACK TO item; RELEASE item")
             # What the pieces before it left is still so.
             self._writer.memo, self._writer.ends = memo, ends
             return None, in_words(error)
-        raw.execute("RELEASE piece")
+        raw.execute("RELEASE item")
         return result, None
