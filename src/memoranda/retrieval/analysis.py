@@ -1,11 +1,12 @@
-"""Text to search words: folded, split, freed of little words, stemmed. Pure, and the same for every database.
+"""Text analysis: texts and queries to search words, exact terms and names. Pure, and the same for every database.
 
-A memory is analysed in its own language (`languages`), a question in all languages that the memories it is asked of
-are in: each of its words has one or more spellings, and a memory answers to any of them. Scripts written without
-spaces (Chinese, Japanese, Korean, Thai …) are cut into overlapping pairs, which finds words without a dictionary.
-Names of code and paths (`parseInstant`, `parse_instant`, `src/app.py`) are found by their parts and as a whole.
+A text is analysed in its own language (`languages`): split into words, folded, freed of stop words, stemmed. A query is
+analysed in all languages of the texts that it searches: each word has one or more spellings, and matches any of them.
+Scripts without spaces (Chinese, Japanese, Korean, Thai …) are cut into overlapping pairs of characters. Identifiers and
+paths (`parseInstant`, `parse_instant`, `src/app.py`) are found by their parts and as a whole.
 
-What a question asks for letter by letter (`"database is locked"`, `pnp*`) is read in `exact`.
+A query may contain exact terms: phrases (`"database is locked"`) and prefixes (`pnp*`). The index has no positions, so
+it only narrows the candidates of a phrase, and the text itself decides.
 """
 
 from __future__ import annotations
@@ -27,247 +28,257 @@ from memoranda.retrieval.languages import (
     stop_words,
 )
 
-# Changed with whatever changes what a segment says of a text: what was indexed under another is indexed anew.
+# The version of the analysis. Raise it with every change of what is indexed: older segments are then rebuilt.
 ANALYSIS: Final = 6
 
-# A longer word is noise (base64, hashes); a text of more words is a file, not a memory.
+# Characters: longer words are noise (base64, hashes).
 WORD_CHARS_LIMIT: Final = 64
+# Words of a text that are indexed: a longer text is a file, not a memory.
 WORDS_LIMIT: Final = 20_000
-# A question has few words; a pasted page is cut.
+# Words of a query: a longer one is a pasted page, and each word costs a lookup.
 QUESTION_WORDS_LIMIT: Final = 64
-# By so many letters it is known how a word begins.
+# Characters of a prefix that are indexed; shorter prefixes are not supported.
 PREFIX_CHARS: Final = 3
 
 WORD: Final = re.compile(r"[^\W_]+")
-# The same in ASCII and in small letters, where it is sooner found.
+# The words of a text in lower-case ASCII; faster than WORD.
 _PLAIN_WORD: Final = re.compile(r"[a-z0-9]+")
 _UNSPACED: Final = (
     r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
     r"\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
-# Written as one though it has parts: `parse_instant`, `no-floating-promises`, `src/app.py`, `parseInstant`.
-# It begins where a word does: tried at every letter of a long one, it would take the square of its length.
+# Identifiers and paths: `parse_instant`, `no-floating-promises`, `src/app.py`, `parseInstant`.
+# The look-behind makes a match begin where a word does; otherwise the time would be quadratic in the length of a word.
 _JOINED: Final = re.compile(
     r"(?<![^\W_])(?:[^\W_]++(?:[-_./]++[^\W_]++)+|[^\W_]*(?:[a-z][A-Z]|[A-Z]{2}[a-z]{2})[^\W_]*)"
 )
+# The boundaries in `parseInstant` and `HTTPServer`, and a test for them.
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
-# Where there is one of those.
 _HUMPED: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
-# What English leaves of a little word behind an apostrophe: she's, don't, they've.
+# English contractions: she's, don't, they've.
 _CONTRACTED: Final = re.compile(r"(?<=\w)['’](?:s|t|d|m|re|ve|ll)\b", re.IGNORECASE)
-
-
-# What stands around words and is no part of them; "C#" and "-5" are other words than "C" and "5".
+# Punctuation around words. Other signs distinguish words: "C#" is not "C", "-5" is not "5".
 _MARKS: Final = ".,;:!?\"'()…“”‘’"
 _MARKED: Final = re.compile(f"[{_MARKS}]")
-# `pnp*` in a question.
+# `pnp*` in a query.
 PREFIX_QUERY: Final = re.compile(rf"(?<!\S)([^\W_]{{{PREFIX_CHARS},{WORD_CHARS_LIMIT}}})\*(?!\S)")
+_QUOTES: Final = '"“”„«»「」『』'
+_PHRASE: Final = re.compile(f"[{_QUOTES}]([^{_QUOTES}]{{1,200}})[{_QUOTES}]")
+# Phrases, and prefixes, of a query: for each, candidate texts are read.
+_EXACT_LIMIT: Final = 8
+# "Ada: …", "Ada Lovelace: …": up to three capitalised words and a colon, as in chat logs.
+_SPEAKER: Final = re.compile(
+    r"(?P<first>[^\W\d_a-z][\w'’.-]{0,40})(?: [^\W\d_a-z][\w'’.-]{0,40}){0,2}: "
+)
+_NAME: Final = re.compile(r"[^\W\d_]{2,40}")
+# Kinds of subjects that are persons. A subject without kind is a person if it is capitalised: "zeppelin" is none.
+_PERSON_KINDS: Final = ("person", "people", "user", "contact")
+# Words of a query that are looked up as names: a longer query is a pasted page.
+_NAMES_LIMIT: Final = 64
 
 
-class QueryWord(NamedTuple):
-    """A word of a question: what it may be spelt like in the index."""
-
-    terms: tuple[str, ...]
-    # Whether it is to be left out where nothing has it, because its parts or how it begins are asked for as well.
-    is_optional: bool = False
+# --- texts -----------------------------------------------------------------------------------------------
 
 
 class AnalysedText(NamedTuple):
-    """A text as it is indexed: its search words in order, repeats kept, and the language they were read in."""
+    """An analysed text: its search words in order, with repetitions, and its language."""
 
     words: list[str]
     language: str
-    # How its words begin, as they are written.
+    # The prefix terms of its words.
     prefixes: frozenset[str] = frozenset()
 
 
 def keywords(text: str) -> list[str]:
-    """The search words of a text, in order, repeats kept."""
+    """Return the search words of a text in order, with repetitions."""
     return analyse(text).words
 
 
 def analyse(text: str, language: str = "") -> AnalysedText:
-    """A memory's text; `language` is what the memory says of itself."""
-    said, wholes, spoken = tokenize(text, language)
-    found: list[str] = []
-    beginnings: set[str] = set()
-    for token in said:
-        terms, start = terms_of_token(token, spoken)
-        found.extend(terms)
-        beginnings.add(start)
-        if len(found) >= WORDS_LIMIT:
+    """Return the analysis of a text in the language that its memory declares; empty to detect it."""
+    tokens, identifiers, language = tokenize(text, language)
+    words: list[str] = []
+    prefixes: set[str] = set()
+    for token in tokens:
+        terms, prefix = terms_of_token(token, language)
+        words.extend(terms)
+        prefixes.add(prefix)
+        if len(words) >= WORDS_LIMIT:
             break
-    return AnalysedText([*found, *wholes][:WORDS_LIMIT], spoken, frozenset(beginnings))
+    return AnalysedText([*words, *identifiers][:WORDS_LIMIT], language, frozenset(prefixes))
 
 
 def tokenize(text: str, language: str = "") -> tuple[list[str], list[str], str]:
-    """The words of a memory's text as they stand there, in small letters and without the little ones; its names as a
-    whole; and its language.
-    """
-    tokens, wholes = _split(text)
+    """Return the words of a text in lower case without stop words, its identifiers as a whole, and its language."""
+    tokens, identifiers = _split(text)
     folded = tokens if text.isascii() else [fold(token) for token in tokens]
-    spoken = (language_code(language) if language else "") or detect_language(folded, text)
-    left_out = stop_words(spoken)
-    return (
-        [token for token, plain in zip(tokens, folded, strict=True) if plain not in left_out],
-        wholes,
-        spoken,
-    )
+    declared = language_code(language) if language else ""
+    language = declared or detect_language(folded, text)
+    excluded = stop_words(language)
+    content_tokens = [
+        token
+        for token, folded_token in zip(tokens, folded, strict=True)
+        if folded_token not in excluded
+    ]
+    return content_tokens, identifiers, language
 
 
 def terms_of_token(token: str, language: str) -> tuple[list[str], str]:
-    """The search words of a word, mostly one, and that of how it begins."""
-    plain = fold(token)
-    return _terms(token, plain, language), prefix_term(plain)
+    """Return the search words of a word, mostly one, and its prefix term."""
+    folded = fold(token)
+    return _terms(token, folded, language), prefix_term(folded)
 
 
 def normalised_text(text: str) -> str:
-    """What a text says, by which two are known to say the same: but for case, spaces and the marks around words."""
-    parts = text.casefold().split()
+    """Return a text without case, repeated spaces and punctuation around words; equal for duplicates."""
+    words = text.casefold().split()
     if _MARKED.search(text) is not None:
-        parts = [word for each in parts if (word := each.strip(_MARKS))]
-    return " ".join(parts)
+        words = [stripped for word in words if (stripped := word.strip(_MARKS))]
+    return " ".join(words)
+
+
+def english_keywords(text: str) -> list[str]:
+    """Return the search words of a text by the rules of English, by which consolidation compares statements."""
+    tokens = (token for token in WORD.findall(fold(text)) if token not in STOP_WORDS[ENGLISH])
+    return [term for token in tokens for term in _terms(token, token, ENGLISH)][:WORDS_LIMIT]
 
 
 @cache
 def unspaced_pattern() -> re.Pattern[str]:
-    """Letters of what is written without spaces. So many of them take a while, and most texts have none."""
+    """Return the pattern of scripts without spaces. It is compiled late, because that is slow and seldom needed."""
     return re.compile(_UNSPACED)
 
 
 def prefix_term(word: str) -> str:
-    """The search word of all words that begin so; no word has a star."""
+    """Return the term under which all words with the same prefix are indexed. The star keeps it apart from words."""
     return f"{word[:PREFIX_CHARS]}*"
 
 
-def query_words(text: str, languages: Iterable[str] = STEMMED_LANGUAGES) -> list[QueryWord]:
-    """The words of a question, as memories in some languages may spell them."""
-    tokens, wholes = _split(text)
-    folded = [fold(token) for token in tokens]
-    left_out = stop_words(detect_language(folded, text, minimum=1))
-    spoken, starred = (
-        dict.fromkeys((ENGLISH, *languages)),
-        {fold(each) for each in PREFIX_QUERY.findall(text)},
-    )
-    found: dict[QueryWord, None] = {}
-    for token, plain in zip(tokens, folded, strict=True):
-        if plain not in left_out:
-            # As it is spelt, and as whoever has no accents on their keyboard would.
-            spelt = [
-                _terms(each, plain, code)
-                for code in spoken
-                for each in dict.fromkeys((token, plain))
-            ]
-            # What is cut into pairs is spelt one way.
-            some = (tuple(dict.fromkeys(terms)) for terms in zip(*spelt, strict=False))
-            found.update({QueryWord(terms, plain in starred): None for terms in some})
-    found.update({QueryWord((whole,), is_optional=True): None for whole in wholes})
-    return list(found)[:QUESTION_WORDS_LIMIT]
-
-
-def english_keywords(text: str) -> list[str]:
-    """The words of a text by the rules of English alone, by which consolidation compares statements."""
-    found = (token for token in WORD.findall(fold(text)) if token not in STOP_WORDS[ENGLISH])
-    return [term for token in found for term in _terms(token, token, ENGLISH)][:WORDS_LIMIT]
-
-
-def query_terms(text: str) -> frozenset[str]:
-    """Every spelling of every word of a question, in any language."""
-    return frozenset(term for word in query_words(text) for term in word.terms)
-
-
 def _split(text: str) -> tuple[list[str], list[str]]:
-    """The words of a text in small letters, parts of names apart; and those names whole."""
+    """Return the words of a text in lower case, with identifiers split, and the identifiers as a whole."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     if "'" in text or "’" in text:
         text = _CONTRACTED.sub(" ", text)
-    # What plainly is one word is much sooner told than looked into.
+    pattern = _PLAIN_WORD if text.isascii() else WORD
+    # Most parts are single words. To sort these out is much faster than to search them.
     parts = [part for part in text.split() if not (part.isalnum() and part[1:].islower())]
-    joined = [name for part in parts for name in _JOINED.findall(part)]
-    found = _PLAIN_WORD if text.isascii() else WORD
+    joined = [identifier for part in parts for identifier in _JOINED.findall(part)]
     if not joined:
-        return found.findall(text.lower()), []
-    wholes = ["".join(WORD.findall(fold(name))) for name in joined]
-    kept = [each for each in wholes if len(each) <= WORD_CHARS_LIMIT and not each.isdigit()]
-    return found.findall((_HUMP.sub(" ", text) if _HUMPED.search(text) else text).lower()), kept
+        return pattern.findall(text.lower()), []
+    terms = ["".join(WORD.findall(fold(identifier))) for identifier in joined]
+    identifiers = [term for term in terms if len(term) <= WORD_CHARS_LIMIT and not term.isdigit()]
+    spaced = _HUMP.sub(" ", text) if _HUMPED.search(text) else text
+    return pattern.findall(spaced.lower()), identifiers
 
 
 def _terms(token: str, folded: str, language: str) -> list[str]:
+    """Return the search words of a word; none if it is too long."""
     if not token.isascii() and unspaced_pattern().search(folded):
-        return _cut(token, language)
-    if token.isdigit() and token.isascii():
-        # Numbers are the same in every language, and too many to be kept for each.
-        return [token] if len(token) <= WORD_CHARS_LIMIT else []
-    return [stem(token, language)] if len(token) <= WORD_CHARS_LIMIT else []
+        return _cut_pairs(token, language)
+    if len(token) > WORD_CHARS_LIMIT:
+        return []
+    # Numbers have no stem, and there are too many of them for the cache of stems.
+    is_number = token.isdigit() and token.isascii()
+    return [token] if is_number else [stem(token, language)]
 
 
-def _cut(token: str, language: str) -> list[str]:
-    """Split a word into its spaced and its unspaced parts."""
-    parts: list[str] = []
+def _cut_pairs(token: str, language: str) -> list[str]:
+    """Cut the parts of a word in a script without spaces into pairs of characters, and stem the other parts."""
+    terms: list[str] = []
     end = 0
     for run in unspaced_pattern().finditer(token):
         if run.start() > end:
-            parts.append(stem(token[end : run.start()], language))
+            terms.append(stem(token[end : run.start()], language))
         characters = run[0]
-        parts.extend(characters[i : i + 2] for i in range(max(1, len(characters) - 1)))
+        terms.extend(characters[index : index + 2] for index in range(max(1, len(characters) - 1)))
         end = run.end()
     if end < len(token):
-        parts.append(stem(token[end:], language))
-    return [part for part in parts if len(part) <= WORD_CHARS_LIMIT]
+        terms.append(stem(token[end:], language))
+    return [term for term in terms if len(term) <= WORD_CHARS_LIMIT]
 
 
-# --- exact
-_QUOTES: Final = '"“”„«»「」『』'
-_PHRASE: Final = re.compile(f"[{_QUOTES}]([^{_QUOTES}]{{1,200}})[{_QUOTES}]")
-# More than these are words like any other.
-_LIMIT: Final = 8
+# --- queries ---------------------------------------------------------------------------------------------
+
+
+class QueryWord(NamedTuple):
+    """A word of a query: its spellings in the index."""
+
+    terms: tuple[str, ...]
+    # True to drop it if no text has it, because its parts or its prefix are words of the query, too.
+    is_optional: bool = False
+
+
+def query_words(text: str, languages: Iterable[str] = STEMMED_LANGUAGES) -> list[QueryWord]:
+    """Return the words of a query, each with its spellings in some languages."""
+    tokens, identifiers = _split(text)
+    folded_tokens = [fold(token) for token in tokens]
+    excluded = stop_words(detect_language(folded_tokens, text, minimum=1))
+    codes = dict.fromkeys((ENGLISH, *languages))
+    starred = {fold(prefix) for prefix in PREFIX_QUERY.findall(text)}
+    # A dict keeps the order and drops duplicates.
+    words: dict[QueryWord, None] = {}
+    for token, folded in zip(tokens, folded_tokens, strict=True):
+        if folded in excluded:
+            continue
+        # Also without accents, as a keyboard without them writes it.
+        written_forms = tuple(dict.fromkeys((token, folded)))
+        spellings = [_terms(form, folded, code) for code in codes for form in written_forms]
+        # A word that is cut into pairs becomes several words of the query.
+        for terms in zip(*spellings, strict=False):
+            words[QueryWord(tuple(dict.fromkeys(terms)), folded in starred)] = None
+    for identifier in identifiers:
+        words[QueryWord((identifier,), is_optional=True)] = None
+    return list(words)[:QUESTION_WORDS_LIMIT]
+
+
+def query_terms(text: str) -> frozenset[str]:
+    """Return all spellings of all words of a query in any language."""
+    return frozenset(term for word in query_words(text) for term in word.terms)
 
 
 class ExactTerms(NamedTuple):
-    """The phrases and the beginnings of words in a question, as `plain` writes them."""
+    """The phrases and prefixes of a query, as `searchable_text` returns them."""
 
     phrases: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
-    # Whether the question asks for nothing else.
+    # True if the query has nothing else: then only texts with all of them are results.
     is_exclusive: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.phrases or self.prefixes)
 
     def matches(self, text: str) -> bool:
-        """Whether a text holds all of it."""
-        written = searchable_text(text)
-        return all(has_phrase(written, each) for each in self.phrases) and all(
-            has_prefix(written, each) for each in self.prefixes
+        """Return True if a text has all phrases and prefixes."""
+        searchable = searchable_text(text)
+        return all(has_phrase(searchable, phrase) for phrase in self.phrases) and all(
+            has_prefix(searchable, prefix) for prefix in self.prefixes
         )
 
     def rejects(self, text: str) -> bool:
-        """Whether a text cannot answer a question of nothing else."""
+        """Return True if a text cannot be a result, because the query is exclusive and the text does not match."""
         return self.is_exclusive and not self.matches(text)
 
 
-def exact_terms(question: str) -> ExactTerms:
-    """What a question asks for letter by letter."""
-    phrases = [
-        phrase for match in _PHRASE.finditer(question) if (phrase := searchable_text(match[1]))
-    ]
-    rest = _PHRASE.sub(" ", question)
-    beginnings = [fold(match[1]) for match in PREFIX_QUERY.finditer(rest)]
-    others = [fold(word) for word in WORD.findall(PREFIX_QUERY.sub(" ", rest))]
-    is_all = all(word in stop_words(detect_language(others, rest, minimum=1)) for word in others)
+def exact_terms(query: str) -> ExactTerms:
+    """Return the phrases and prefixes of a query."""
+    quoted = (searchable_text(match[1]) for match in _PHRASE.finditer(query))
+    phrases = [phrase for phrase in quoted if phrase]
+    unquoted = _PHRASE.sub(" ", query)
+    prefixes = [fold(match[1]) for match in PREFIX_QUERY.finditer(unquoted)]
+    other_words = [fold(word) for word in WORD.findall(PREFIX_QUERY.sub(" ", unquoted))]
+    excluded = stop_words(detect_language(other_words, unquoted, minimum=1))
     return ExactTerms(
-        tuple(dict.fromkeys(phrases))[:_LIMIT],
-        tuple(dict.fromkeys(beginnings))[:_LIMIT],
-        is_all and bool(phrases or beginnings),
+        tuple(dict.fromkeys(phrases))[:_EXACT_LIMIT],
+        tuple(dict.fromkeys(prefixes))[:_EXACT_LIMIT],
+        excluded.issuperset(other_words) and bool(phrases or prefixes),
     )
 
 
 def searchable_text(text: str) -> str:
-    """A text as its words, folded, with a space between two; every sign of a script without spaces is one."""
-    spaced = unspaced_pattern().sub(
-        lambda run: f" {' '.join(run[0])} ", unicodedata.normalize("NFKC", text)
-    )
+    """Return the folded words of a text, separated by spaces; in scripts without spaces every character is a word."""
+    normalised = unicodedata.normalize("NFKC", text)
+    spaced = unspaced_pattern().sub(lambda run: f" {' '.join(run[0])} ", normalised)
     return " ".join(fold(word) for word in WORD.findall(spaced))
 
 
@@ -281,32 +292,24 @@ def has_prefix(text: str, prefix: str) -> bool:
     return f" {prefix}" in f" {text}"
 
 
-# --- names
-# "Ada: …", "Ada Lovelace: …": up to three words that begin with a capital, as chats are written down.
-_SPEAKER: Final = re.compile(
-    r"(?P<first>[^\W\d_a-z][\w'’.-]{0,40})(?: [^\W\d_a-z][\w'’.-]{0,40}){0,2}: "
-)
-_NAME: Final = re.compile(r"[^\W\d_]{2,40}")
-# A subject is a person when it says so, or is written as a name: "zeppelin" is none.
-_PERSONS: Final = ("person", "people", "user", "contact")
-# A question may be a pasted page.
-_NAMES_LIMIT: Final = 64
+# --- names -----------------------------------------------------------------------------------------------
 
 
 def speaker_of(text: str) -> str:
-    """The first name of who speaks, folded; empty where a text does not say."""
-    found = _SPEAKER.match(text)
-    return "" if found is None else fold(found["first"])
+    """Return the folded first name of the speaker ("Ada: …"); empty if there is none."""
+    match = _SPEAKER.match(text)
+    return "" if match is None else fold(match["first"])
 
 
 def name_of(subject: str) -> str:
-    """The first name in a subject such as "person:ada-7" or "Ada Lovelace", folded; empty where there is none."""
-    kind, _, name = subject.rpartition(":")
-    is_person = kind.rpartition(":")[2].lower() in _PERSONS or name[:1].isupper()
-    found = _NAME.search(name) if is_person else None
-    return "" if found is None else fold(found[0])
+    """Return the folded first name in a subject such as "person:ada-7" or "Ada Lovelace"; empty if it is no person."""
+    prefix, _, name = subject.rpartition(":")
+    kind = prefix.rpartition(":")[2].lower()
+    is_person = kind in _PERSON_KINDS or name[:1].isupper()
+    match = _NAME.search(name) if is_person else None
+    return "" if match is None else fold(match[0])
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Every word of a question that may be a name, folded."""
-    return tuple(dict.fromkeys(fold(found[0]) for found in _NAME.finditer(text)))[:_NAMES_LIMIT]
+    """Return all words of a query that may be names, folded."""
+    return tuple(dict.fromkeys(fold(match[0]) for match in _NAME.finditer(text)))[:_NAMES_LIMIT]

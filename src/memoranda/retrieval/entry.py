@@ -48,7 +48,7 @@ def flags_of(visibility: str, *, redacted: bool, lasting: bool) -> int:
 
 
 class IndexEntry(NamedTuple):
-    """What a segment stores of a version. Space, user, agent and session are keyed hashes, 0 for none."""
+    """The facts about a version in a segment. Space, user, agent and session are keyed hashes, 0 for none."""
 
     version_id: int
     space: int

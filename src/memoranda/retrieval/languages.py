@@ -1,7 +1,7 @@
-"""The languages that texts are analysed in: which one a text is in, its little words, and its stems.
+"""The languages of texts: detection, stop words and stemming.
 
-A language is told by the memory itself, by its script, or by its little words. Snowball's stemmers are used where there
-is one; a text in any other language is indexed as English is, which stems little of it.
+The language of a text is declared by its memory, or detected by its script or its stop words. Languages with a Snowball
+stemmer are stemmed. Other texts are analysed like English ones, which changes few of their words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import Stemmer
 
 ENGLISH: Final = "en"
 
-# Numbers of languages in the word index: never given to another, only added to.
+# The stemmer of each language. The index of a language is its number in the word index, so only append.
 _STEMMERS: Final = {
     "en": "english",
     "de": "german",
@@ -44,10 +44,10 @@ _STEMMERS: Final = {
 }
 LANGUAGE_NUMBERS: Final = {code: number for number, code in enumerate(_STEMMERS)}
 STEMMED_LANGUAGES: Final = tuple(_STEMMERS)
-# All that are searched as they are written: those with a stemmer, and those that are cut into pairs.
+# The supported languages: those with a stemmer, and those that are cut into pairs of characters.
 LANGUAGES: Final = tuple(sorted((*STEMMED_LANGUAGES, "ja", "ko", "th", "zh")))
 _ALIASES: Final = {"nb": "no", "nn": "no"}
-# By the name of one of a text's letters, where a script is of one language or of most who write it.
+# The language of a script that is used by one language, or mostly by one; by the Unicode name of the script.
 _SCRIPTS: Final = {
     "CYRILLIC": "ru",
     "GREEK": "el",
@@ -122,7 +122,7 @@ vilken vilket ar ager hade
 
 
 def fold(text: str) -> str:
-    """A text in small letters, without accents and other marks."""
+    """Return a text in lower case without accents and other combining marks."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())
@@ -131,43 +131,41 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", decomposed)
 
 
-# Folded, as they are looked for; a memory's little words of its language and of English are left out.
+# Folded, like the words that are looked up in them.
 STOP_WORDS: Final = {code: frozenset(map(fold, text.split())) for code, text in _LITTLE.items()}
-_LEFT_OUT: Final = {code: found | STOP_WORDS[ENGLISH] for code, found in STOP_WORDS.items()}
+# The words that are not indexed: texts in other languages often contain English.
+_EXCLUDED: Final = {code: words | STOP_WORDS[ENGLISH] for code, words in STOP_WORDS.items()}
 
 
-def _speakers() -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for code, held in STOP_WORDS.items():
-        for word in held:
-            found[word] = (*found.get(word, ()), code)
-    return found
+def _languages_by_stop_word() -> dict[str, tuple[str, ...]]:
+    languages: dict[str, tuple[str, ...]] = {}
+    for code, words in STOP_WORDS.items():
+        for word in words:
+            languages[word] = (*languages.get(word, ()), code)
+    return languages
 
 
-# Of each little word the languages that have it.
-_SPEAKERS: Final = _speakers()
+_LANGUAGES_BY_STOP_WORD: Final = _languages_by_stop_word()
 
 
 def stop_words(language: str) -> frozenset[str]:
-    """What is left out of a text in a language."""
-    return _LEFT_OUT.get(language, STOP_WORDS[ENGLISH])
+    """Return the words that are not indexed in a language, folded."""
+    return _EXCLUDED.get(language, STOP_WORDS[ENGLISH])
 
 
 def language_code(tag: str) -> str:
-    """The language that a tag such as "de-CH" or "German" stands for; empty where there is no stemmer of it."""
-    code = tag.strip().lower().replace("_", "-").partition("-")[0]
-    code = _ALIASES.get(code, code)
-    return (
-        code
-        if code in LANGUAGE_NUMBERS
-        else next((each for each, name in _STEMMERS.items() if name == code), "")
-    )
+    """Return the code of a language tag such as "de-CH" or "German"; empty if there is no stemmer for it."""
+    name = tag.strip().lower().replace("_", "-").partition("-")[0]
+    code = _ALIASES.get(name, name)
+    if code in LANGUAGE_NUMBERS:
+        return code
+    return next((other for other, stemmer in _STEMMERS.items() if stemmer == code), "")
 
 
 def detect_language(folded: Iterable[str], text: str, *, minimum: int = 2) -> str:
-    """The language of a text by its folded words, and by its script where it is not the Latin one.
+    """Return the language of a text, given with its folded words: by its script, else by its stop words.
 
-    It is English unless another language knows more of its little words, and at least so many of them.
+    It is English unless another language has more of its stop words, and at least `minimum`.
     """
     if not text.isascii():
         for character in text:
@@ -177,15 +175,16 @@ def detect_language(folded: Iterable[str], text: str, *, minimum: int = 2) -> st
                     return _SCRIPTS[script]
                 if script != "LATIN":
                     break
-    spoken = [codes for word in folded if (codes := _SPEAKERS.get(word))]
-    if len(spoken) < minimum:
+    matches = [codes for word in folded if (codes := _LANGUAGES_BY_STOP_WORD.get(word))]
+    if len(matches) < minimum:
         return ENGLISH
     counts: dict[str, int] = {}
-    for codes in spoken:
+    for codes in matches:
         for code in codes:
             counts[code] = counts.get(code, 0) + 1
     best = max(counts, key=lambda code: (counts[code], code), default=ENGLISH)
-    return best if counts.get(best, 0) >= max(minimum, counts.get(ENGLISH, 0) + 1) else ENGLISH
+    required = max(minimum, counts.get(ENGLISH, 0) + 1)
+    return best if counts.get(best, 0) >= required else ENGLISH
 
 
 _thread: Final = threading.local()
@@ -193,13 +192,13 @@ _thread: Final = threading.local()
 
 @lru_cache(maxsize=131_072)
 def stem(word: str, language: str = ENGLISH) -> str:
-    """The stem of a word in small letters, folded. Endings are told by accents, so these go last."""
-    # A stemmer keeps scratch space and is not to be shared between threads.
+    """Return the folded stem of a word in lower case. Stemmers need the accents, so these are removed last."""
+    # A stemmer has internal buffers, so each thread has its own.
     stemmers: dict[str, Stemmer.Stemmer] | None = getattr(_thread, "stemmers", None)
     if stemmers is None:
         stemmers = _thread.stemmers = {}
     stemmer = stemmers.get(language)
     if stemmer is None:
         stemmer = stemmers[language] = Stemmer.Stemmer(_STEMMERS.get(language, "english"), 0)
-    found: str = stemmer.stemWord(fold(word) if language == ENGLISH else word)
-    return fold(found)
+    stemmed: str = stemmer.stemWord(fold(word) if language == ENGLISH else word)
+    return fold(stemmed)

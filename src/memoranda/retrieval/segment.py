@@ -138,11 +138,11 @@ class VersionColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=T
 
     def rows_of_sessions(self, sessions: HashColumn) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows of some sessions, and for each row the index of its session in `sessions`."""
-        known, session_starts, order = self._by_session
-        if not len(known):
+        all_sessions, session_starts, order = self._by_session
+        if not len(all_sessions):
             return order, order
-        positions = np.searchsorted(known, sessions)
-        indexes = np.flatnonzero(known.take(positions, mode="clip") == sessions)
+        positions = np.searchsorted(all_sessions, sessions)
+        indexes = np.flatnonzero(all_sessions.take(positions, mode="clip") == sessions)
         starts = session_starts[positions[indexes]]
         sizes = session_starts[positions[indexes] + 1] - starts
         # Consecutive numbers from each start on, for all sessions at once.
@@ -562,7 +562,7 @@ def _cut_into_blocks(
     blocks: list[PostingBlock] = []
     first = 0
     while first < len(term_starts):
-        # As many terms as fit, at least one.
+        # The block ends with the last term that fits, but has at least one.
         block_end = term_starts[first] + BLOCK_POSTINGS
         last = max(first + 1, int(np.searchsorted(term_ends, block_end, "right")))
         start, end = term_starts[first], term_ends[last - 1]

@@ -11,12 +11,15 @@ after the mean is subtracted), and then the nearest ones exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from memoranda.model.selection import VectorQuery
 from memoranda.retrieval.entry import StoredVector
+from memoranda.retrieval.retrievers import SearchedSegment, Similarities, answer_threshold
 from memoranda.retrieval.segment import Flags, Floats, RowNumbers
 from memoranda.retrieval.weights import SECOND_MODEL_BASELINE, SECOND_MODEL_WEIGHT
 
@@ -34,7 +37,9 @@ _SCALE_BYTES: Final = 4
 _NO_ROW: Final = -1
 # Vectors per matrix product. NumPy distributes larger ones over threads, which take ten times as long under load.
 _PRODUCT_ROWS: Final = 256
-# Cached lookups (`VectorPositions.lookup`).
+# Digits after the point. The last digits of a cosine depend on the order of summation.
+_COSINE_DIGITS: Final = 6
+# Lookups that are cached, at a few bytes per row; a query does one per segment (`VectorPositions.lookup`).
 _LOOKUPS_LIMIT: Final = 4
 # Vectors whose signs are compared together, so that intermediate results stay in the cache of the processor.
 _SIGN_ROWS: Final = 32_768
@@ -160,9 +165,14 @@ class VectorPositions:
 
     def _sort(self, versions: NDArray[np.int64], rows: RowNumbers) -> None:
         """Add versions to the sorted ones. If a version has several vectors, the last one counts."""
-        known, known_rows = self._sorted
-        joined, joined_rows = np.concatenate((known, versions)), np.concatenate((known_rows, rows))
-        is_later = bool(len(known)) and bool(len(versions)) and versions[0] > known[-1]
+        sorted_versions, known_rows = self._sorted
+        joined, joined_rows = (
+            np.concatenate((sorted_versions, versions)),
+            np.concatenate((known_rows, rows)),
+        )
+        is_later = (
+            bool(len(sorted_versions)) and bool(len(versions)) and versions[0] > sorted_versions[-1]
+        )
         if is_later and bool(np.all(np.diff(versions) > 0)):
             self._sorted = joined, joined_rows
             return
@@ -185,10 +195,10 @@ class VectorPositions:
 
     def rows_at(self, positions: Sequence[int]) -> NDArray[np.int64]:
         """Return the rows of those positions, given in ascending order, that are known."""
-        wanted, known = np.array(positions, np.int64), self._positions[: self.size]
-        rows = np.searchsorted(known, wanted)
-        rows = rows[rows < len(known)]
-        return rows[np.isin(known[rows], wanted)]
+        wanted, positions_by_row = np.array(positions, np.int64), self._positions[: self.size]
+        rows = np.searchsorted(positions_by_row, wanted)
+        rows = rows[rows < len(positions_by_row)]
+        return rows[np.isin(positions_by_row[rows], wanted)]
 
     def positions_of(self, rows: RowNumbers) -> NDArray[np.int64]:
         """Return the positions of some rows in the table of vectors."""
@@ -199,15 +209,19 @@ class VectorPositions:
 
         The last results are cached by the identity of the arguments: segments and views do not change.
         """
-        known, known_rows = self._sorted
+        sorted_versions, known_rows = self._sorted
         for cached_versions, cached_mask, known_then, cached in self._lookups:
-            if cached_versions is versions and cached_mask is mask and known_then is known:
+            if (
+                cached_versions is versions
+                and cached_mask is mask
+                and known_then is sorted_versions
+            ):
                 return cached
         rows = mask.nonzero()[0]
-        if len(known):
+        if len(sorted_versions):
             wanted = versions.take(rows)
-            indexes = known.searchsorted(wanted)
-            has_vector = (known.take(indexes, mode="clip") == wanted).nonzero()[0]
+            indexes = sorted_versions.searchsorted(wanted)
+            has_vector = (sorted_versions.take(indexes, mode="clip") == wanted).nonzero()[0]
             rows, vector_rows = rows.take(has_vector), known_rows.take(indexes.take(has_vector))
         else:
             rows, vector_rows = rows[:0], np.empty(0, np.int32)
@@ -215,7 +229,7 @@ class VectorPositions:
         result = VectorRows(rows, vector_rows, is_contiguous)
         if not mask.flags.writeable:
             recent = self._lookups[-_LOOKUPS_LIMIT + 1 :]
-            self._lookups = [*recent, (versions, mask, known, result)]
+            self._lookups = [*recent, (versions, mask, sorted_versions, result)]
         return result
 
     def context_versions(self, vector_rows: RowNumbers) -> NDArray[np.int64]:
@@ -417,3 +431,107 @@ def _pack_signs(numbers: Floats) -> NDArray[np.uint64]:
     padded = np.zeros((len(numbers), 8 * _words_for(numbers.shape[1])), np.uint8)
     padded[:, : packed.shape[1]] = packed
     return padded.view(np.uint64)
+
+
+# --- similarities of a query -----------------------------------------------------------------------------
+
+
+class ComparableVectors(Protocol):
+    """The vectors of a tenant by one model: compared here (`VectorMatrix`), or by the database with pgvector."""
+
+    def lookup(self, versions: NDArray[np.int64], mask: Flags, /) -> VectorRows:
+        """Return the vectors of a segment's versions, of the rows with a flag in `mask`."""
+        ...
+
+    def nearest(self, query: Floats, by_segment: Sequence[VectorRows], /) -> list[VectorRows]:
+        """Return the vectors that are probably nearest to a query."""
+        ...
+
+    def context_versions(self, vector_rows: RowNumbers, /) -> NDArray[np.int64]:
+        """Return the version whose text each second vector includes; 0 if there is none."""
+        ...
+
+    def standalone_share(self, by_segment: Sequence[VectorRows], /) -> float:
+        """Return the share of vectors whose second one is by the second model."""
+        ...
+
+    def cosines(
+        self,
+        queries: Floats,
+        vector_rows: RowNumbers,
+        in_context: Flags,
+        second: Floats | None,
+        share: float,
+        /,
+    ) -> tuple[Floats, Floats]:
+        """Return the cosines of own vectors, and of those with context, one line per query."""
+        ...
+
+
+def add_similarities(
+    segments: list[SearchedSegment], vectors: ComparableVectors, query: VectorQuery
+) -> list[SearchedSegment]:
+    """Add the cosines of all visible rows with vectors; of many, only of the nearest allowed ones."""
+    by_segment = [vectors.lookup(segment.columns.versions, segment.visible) for segment in segments]
+    visible_count = sum(segment.statistics.count for segment in segments)
+    is_all = _count_rows(by_segment) == visible_count
+    if _count_rows(by_segment) > EXACT_LIMIT:
+        by_segment = [
+            vectors.lookup(segment.columns.versions, segment.allowed) for segment in segments
+        ]
+    if _count_rows(by_segment) > EXACT_LIMIT:
+        by_segment = vectors.nearest(query.vector, by_segment)
+    standalone_share = vectors.standalone_share(by_segment)
+    threshold = 0.0
+    # A row without a vector may be the answer, so then there is no threshold.
+    if is_all and query.line:
+        threshold = answer_threshold(visible_count, query.floor, query.line, standalone_share)
+    vector_rows = np.concatenate([own.vector_rows for own in by_segment])
+    is_context_visible = np.concatenate(
+        [
+            _visible_contexts(segment, own, vectors)
+            for segment, own in zip(segments, by_segment, strict=True)
+        ]
+    )
+    second = None if query.second is None else _with_typical(query.second)
+    own_cosines, context_cosines = vectors.cosines(
+        _with_typical(query), vector_rows, is_context_visible, second, standalone_share
+    )
+    own_cosines = np.round(own_cosines, _COSINE_DIGITS)
+    context_cosines = np.round(context_cosines, _COSINE_DIGITS)
+    compared, start = [], 0
+    for segment, own in zip(segments, by_segment, strict=True):
+        part = slice(start, start + len(own.vector_rows))
+        start = part.stop
+        similarities = Similarities(
+            rows=own.rows,
+            own=own_cosines[0, part],
+            context=context_cosines[0, part],
+            typical_own=own_cosines[1, part],
+            typical_context=context_cosines[1, part],
+            threshold=query.floor,
+            answer_threshold=threshold,
+        )
+        compared.append(replace(segment, similarities=similarities))
+    return compared
+
+
+def _count_rows(by_segment: list[VectorRows]) -> int:
+    return sum(len(own.rows) for own in by_segment)
+
+
+def _visible_contexts(
+    segment: SearchedSegment, rows: VectorRows, vectors: ComparableVectors
+) -> Flags:
+    """Return a flag for each row with a vector: True if the caller may see the previous text in it."""
+    columns, contexts = segment.columns, vectors.context_versions(rows.vector_rows)
+    context_rows = np.minimum(np.searchsorted(columns.versions, contexts), len(columns) - 1)
+    exists = (columns.versions[context_rows] == contexts) & (contexts != 0)
+    visible: Flags = exists & segment.visible[context_rows]
+    return visible
+
+
+def _with_typical(query: VectorQuery) -> Floats:
+    """Return the embedding of a query, and that of a typical query or zeros, as two rows."""
+    typical = query.vector * 0 if query.typical is None else query.typical
+    return np.stack((query.vector, typical))

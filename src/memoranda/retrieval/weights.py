@@ -1,7 +1,8 @@
-"""Every number that ranking goes by, in one place.
+"""All constants of the ranking: weights, thresholds and limits.
 
-They were fitted to conversations and to notes of our own, each time with one conversation left out to look at: with
-`bench/retrieval`, which says what a change is worth. `docs/explanation/recall.md` says what each part is worth.
+They were fitted to conversations and to our own notes with `bench/retrieval`, each time with one conversation left out
+for evaluation. `docs/explanation/recall.md` says what each part contributes. `tests/retrieval/test_conversations.py`
+fails if a change makes results worse.
 """
 
 from __future__ import annotations
@@ -10,69 +11,63 @@ from typing import Final
 
 import msgspec
 
-# BM25.
+# BM25: saturation of term frequency, and length normalisation of texts.
 K1: Final = 0.9
 B: Final = 0.4
-# Of a text with its neighbours: long ones hold many words by chance.
+# Length normalisation of windows: it is stronger, since long windows contain many words by chance.
 WINDOW_B: Final = 0.75
 # Candidates per retriever: the best 100 get a score from 0 (the last one) to 1 (the best), all others 0.
 CANDIDATE_LIMIT: Final = 100
 # Results: duplicates are moved back only among the best 200, which is more than any page shows.
 DEDUPLICATION_LIMIT: Final = 200
-
-
 # Words: a longer text is not more informative, so its length counts no further.
 LENGTH_LIMIT: Final = 40
-# A question of whose words the best memory covers less than this is answered by meaning, more and more.
+# Share of the query words that the best text must cover. Below it, keyword scores count less and less.
 COVERAGE_GATE: Final = 0.30
-
-
-# By how much what the best one covers of a question's words makes up for being less near, where it is told whether
-# anything answers at all. What is said in talks is nearer to any question than what stands alone.
+# The similarity that covered query words (share 1) are worth when the answer threshold is checked.
 COVERAGE_BONUS: Final = 0.20
+# Addition to the answer threshold among conversations: their texts are more similar to any query.
 CONVERSATION_BONUS: Final = 0.05
-# The more there are, the nearer is the nearest by chance: among few what is near enough for one is, among many more.
+# Numbers of versions between which the answer threshold rises: the best of many is more similar by chance.
 FEW_VERSIONS: Final = 6
 MANY_VERSIONS: Final = 400
-# Some texts are near to any question: so much of how near they are to a typical one does not count, when words tell
-# little.
+# The share of the similarity to a typical query that is subtracted if keywords count for nothing.
 TYPICAL_SHARE: Final = 0.40
-# What another model says of how near a text that stands alone is, above what it says of any; times the share of all
-# that stand alone.
+# Weight of the second model's similarity above its baseline, for standalone texts, times their share of all texts.
 SECOND_MODEL_WEIGHT: Final = 0.30
 SECOND_MODEL_BASELINE: Final = 0.20
-# What reading the question and a text together adds at most, where that is asked for.
+# The most that re-ranking adds to a score, if requested.
 RERANK_WEIGHT: Final = 0.60
-# Legs of words and of meaning.
+# Retrievers: two by keywords, two by embeddings. The number is that of the parts of a session's relevance.
 RETRIEVER_COUNT: Final = 4
-# What a session is about is what its best one is about: all legs alike, and these.
+# The relevance of a session is that of its best text: the mean of the retrievers, and these shares of person and date.
 SESSION_PERSON_WEIGHT: Final = 0.30
 SESSION_DATE_WEIGHT: Final = 0.30
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """How much each part counts. Each is a number from 0 to 1, but for the length."""
+    """The weights of the parts of a score, from 0 to 1 except `length`."""
 
-    # The words of the memory itself, and of it with the one before and the one after.
+    # Keywords in the text, and in its window (with the previous and the next text of the session).
     text: float
     window: float
-    # Every word of a question of several.
+    # All words of a query of several.
     every: float
-    # What the memory means by itself, and behind the end of the one before it.
+    # Similarity of the embedding, and of the one with the end of the previous text.
     meaning: float = 0.0
     context: float = 0.0
-    # The words around the one before it: an answer stands behind its question.
+    # The window score of the previous text: an answer follows its question.
     before: float
-    # What the one after it means, or the words around that.
+    # The similarity of the next text; without embeddings its window score.
     after: float
-    # By or about the one person that the question names; or, of several, by or about the first.
+    # By or about the one person that the query names; or, if it names several, the first.
     person: float
     first_named: float
-    # Of the time that the question means.
+    # In or soon after the time that the query means.
     date: float
-    # The best one of its session.
+    # The best text of the session.
     session: float
-    # The logarithm of how many words it has, up to LENGTH_LIMIT: what says little answers little.
+    # The logarithm of the number of words up to LENGTH_LIMIT: very short texts seldom answer a question.
     length: float
 
 

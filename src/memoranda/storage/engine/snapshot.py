@@ -361,7 +361,7 @@ class SqlSnapshot(BackgroundReads):
             versions=self.load_versions,
             select_few=self._paging(selection, now).load_few,
         )
-        return search.run(legs, limit=limit, whole=count_all, counted=count_if_cheap)
+        return search.run(legs, limit=limit, count_all=count_all, count_if_cheap=count_if_cheap)
 
     def _search_memory(self) -> SearchCache:
         """Return the parts of the word index that this process keeps."""

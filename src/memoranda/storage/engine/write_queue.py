@@ -1,8 +1,12 @@
-"""Work that waits for a writer, and what becomes of it: shared by all databases.
+"""The queue of work for the writer threads of a database: shared by all databases.
 
-Whoever writes waits; what nobody waits for (audit of reads) is held back for a moment so that it shares a commit. If
-that cannot be written, because the disk is full or the database is away, it is kept and tried again; meanwhile whoever
-reads is told, or refused.
+Theory of operation. A `WorkItem` is a function that runs in a transaction. A thread that writes hands one in and waits
+for it. Work that nobody waits for (audit of reads) is held back for a moment, so that it shares a commit. A writer
+thread takes a batch of items, runs them in one transaction, commits, and calls `settle`, which wakes the waiting
+threads. If work that nobody waits for cannot be written, because the disk is full or the database is away, it goes back
+into the queue; until it succeeds, `behind` says why, and reads are refused if the settings demand it or too much waits.
+
+SQLite has one writer and a `WriteQueue`; PostgreSQL has several and a `TenantQueue`.
 """
 
 from __future__ import annotations
@@ -26,61 +30,63 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-# More pieces in one commit do not get faster, they only make the first of them wait.
+# Items in one transaction: more do not get faster, and make the first of them wait.
 GROUP_LIMIT: Final = 256
-# How long work that nobody waits for may be held back, and how much of it.
+# Seconds that work nobody waits for is held back to share a commit, and the number of such items that may wait.
 LATER_SECONDS: Final = 0.05
 LATER_LIMIT: Final = 20_000
-# So long it is waited for room.
+# Seconds that `write_later` waits for room in the queue before it raises StoreUnavailable.
 ROOM_SECONDS: Final = 30.0
-# What cannot be put on record is tried again so soon; and so much of it may wait.
+# Seconds until records that could not be written are tried again, and the number of records that may wait for it
+# before reads are refused.
 AGAIN_SECONDS: Final = 0.5
 BEHIND_LIMIT: Final = 1_000
 
 
 class WriteQueue:
-    """Pieces of work for the one writer: all that wait go into one transaction."""
+    """Work items for one writer: all that wait go into one transaction."""
 
     def __init__(self, *, refuses_unrecorded: bool = False) -> None:
-        """`refuses_unrecorded`: refuse what cannot be put on record at once, instead of recording it later."""
+        """Create the queue. `refuses_unrecorded`: refuse reads that cannot be recorded at once, instead of later."""
         self._refuses_unrecorded = refuses_unrecorded
         self._process = os.getpid()
         lock = threading.Lock()
         self._ready, self._room = threading.Condition(lock), threading.Condition(lock)
-        self._now: deque[Piece] = deque()
-        self._later: deque[Piece] = deque()
+        self._now: deque[WorkItem] = deque()
+        self._later: deque[WorkItem] = deque()
         self._later_since = 0.0
         self.is_closed = False
-        # Why what was to be put on record is not, as long as it is not.
+        # The reason why audit records cannot be written now; None if they can.
         self.behind: str | None = None
 
     def write(
         self, work: Callable[[Connection], T], tenant: str | None, patience_seconds: float
     ) -> T:
-        """Wait for a turn and for what came of it."""
-        piece = Piece(work, tenant)
-        self._hand_in(piece)
-        result: T = piece.wait(patience_seconds)
+        """Run work and wait until it is durable; return its result. Raises what it raised, and StoreUnavailable."""
+        item = WorkItem(work, tenant)
+        self._hand_in(item)
+        result: T = item.wait(patience_seconds)
         return result
 
-    def begin(
+    def start_write(
         self, work: Callable[[Connection], T], tenant: str | None, patience_seconds: float
     ) -> PendingWrite[T]:
-        """Hand it in, and wait later."""
+        """Begin to run work; return a handle to wait with."""
         performed = threading.Event()
-        piece = Piece(work, tenant, performed=performed)
-        self._hand_in(piece)
-        return PendingWrite(piece.wait, performed, patience_seconds)
+        item = WorkItem(work, tenant, performed=performed)
+        self._hand_in(item)
+        return PendingWrite(item.wait, performed, patience_seconds)
 
-    def _hand_in(self, piece: Piece) -> None:
+    def _hand_in(self, item: WorkItem) -> None:
         self._refuse_in_fork()
         with self._ready:
             self.refuse_when_closed()
-            self._now.append(piece)
+            self._now.append(item)
             self._ready.notify()
         WRITES_WAITING.add()
 
     def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
+        """Add work that nobody waits for. Raises StoreUnavailable if records cannot be written or do not fit."""
         self._refuse_in_fork()
         with self._ready:
             self.refuse_when_closed()
@@ -90,16 +96,16 @@ class WriteQueue:
             if not self._later:
                 self._later_since = time.monotonic()
                 self._ready.notify()
-            self._later.append(Piece(work, tenant, is_waited_for=False))
+            self._later.append(WorkItem(work, tenant, is_waited_for=False))
         WRITES_WAITING.add()
 
     def flush(self, patience_seconds: float) -> None:
         """Wait until everything that was handed to `write_later` is done."""
         self._refuse_in_fork()
-        last = Piece(lambda _: None)
+        last = WorkItem(lambda _: None)
         with self._ready:
             self.refuse_when_closed()
-            # Behind everything that waits there, which is due at once: one batch may not hold it all.
+            # The last of the queue, which is due at once: it may take several batches.
             self._later.append(last)
             self._later_since = 0.0
             self._ready.notify()
@@ -107,7 +113,7 @@ class WriteQueue:
         last.wait(patience_seconds)
 
     def check_recording(self) -> None:
-        """Raise StoreUnavailable if what is done cannot be put on record, and so is refused."""
+        """Raise StoreUnavailable if reads must be refused because they cannot be recorded in the audit log."""
         if self.behind is not None and (
             self._refuses_unrecorded or len(self._later) >= BEHIND_LIMIT
         ):
@@ -143,13 +149,13 @@ class WriteQueue:
             self._ready.notify_all()
         return was_open
 
-    def take(self, idle_seconds: float | None = None) -> list[Piece] | None:
-        """Wait for work: urgent work at once, other work when it is due or something urgent goes anyway.
+    def take(self, idle_seconds: float | None = None) -> list[WorkItem] | None:
+        """Wait for a batch: waited-for items at once, others when they are due or with the first waited-for item.
 
-        None when there is nothing more to do, and no work when there was none for so long.
+        Returns None when the queue is closed and empty, and an empty list after `idle_seconds` without work.
         """
         with self._ready:
-            while not (batch := self._chosen()):
+            while not (batch := self._take_now()):
                 if self.is_closed and not self._now and not self._later:
                     return None
                 due_in = (
@@ -158,23 +164,24 @@ class WriteQueue:
                 if not self._ready.wait(due_in if due_in > 0 else idle_seconds) and not self._later:
                     return []
             self._room.notify_all()
-        return self._begun(batch)
+        return self._mark_begun(batch)
 
-    def joining(self) -> list[Piece]:
-        """What came since then, and can go into the same transaction. Waits for nothing."""
+    def take_joining(self) -> list[WorkItem]:
+        """Return the items that came meanwhile and can join the transaction, without waiting."""
         with self._ready:
-            batch = self._chosen()
+            batch = self._take_now()
             self._room.notify_all()
-        return self._begun(batch)
+        return self._mark_begun(batch)
 
     @staticmethod
-    def _begun(batch: list[Piece]) -> list[Piece]:
+    def _mark_begun(batch: list[WorkItem]) -> list[WorkItem]:
+        """Measure how long the items waited, and return them."""
         now = time.perf_counter()
         WRITES_WAITING.add(amount=-len(batch))
-        for piece in batch:
-            if piece.is_waited_for:
-                WRITER_WAIT.observe(now - piece.since)
-            piece.since = now
+        for item in batch:
+            if item.is_waited_for:
+                WRITER_WAIT.observe(now - item.since)
+            item.since = now
         return batch
 
     def _is_later_due(self) -> bool:
@@ -182,28 +189,28 @@ class WriteQueue:
             self.is_closed or self._later_since + LATER_SECONDS <= time.monotonic()
         )
 
-    def _chosen(self) -> list[Piece]:
-        """What goes into the next transaction."""
+    def _take_now(self) -> list[WorkItem]:
+        """Remove and return the items for the next transaction."""
         if not self._now and not self._is_later_due():
             return []
         batch = [self._later.popleft() for _ in range(min(len(self._later), GROUP_LIMIT))]
         return batch + [self._now.popleft() for _ in range(min(len(self._now), GROUP_LIMIT))]
 
     def settle(self, outcomes: list[Outcome]) -> None:
-        """Tell those who wait, after the commit; keep what nobody waits for if it could not be written."""
+        """Wake the waiting threads after the commit; put records that could not be written back into the queue."""
         WRITE_SECONDS.observe(time.perf_counter() - outcomes[0][0].since)
-        self._keep_unrecorded(outcomes)
-        for piece, result, failure in outcomes:
-            if piece.is_waited_for:
-                piece.settle(result, failure)
+        self._requeue_unrecorded(outcomes)
+        for item, result, failure in outcomes:
+            if item.is_waited_for:
+                item.settle(result, failure)
 
-    def _keep_unrecorded(self, outcomes: list[Outcome]) -> None:
-        records = [(piece, failure) for piece, _, failure in outcomes if not piece.is_waited_for]
-        again: list[Piece] = []
+    def _requeue_unrecorded(self, outcomes: list[Outcome]) -> None:
+        records = [(item, failure) for item, _, failure in outcomes if not item.is_waited_for]
+        failed_items: list[WorkItem] = []
         trouble: StoreUnavailable | None = None
-        for piece, failure in records:
+        for item, failure in records:
             if isinstance(failure, StoreUnavailable) and not self.is_closed:
-                again.append(piece)
+                failed_items.append(item)
                 trouble = trouble or failure
             elif failure is not None:
                 _log.error("something could not be put on record: %s", failure)
@@ -211,10 +218,10 @@ class WriteQueue:
             if trouble is not None:
                 if self.behind is None:
                     _log.error("%s: nothing is put on record until that is mended", trouble)
-                # Clients are told it.
+                # Clients see this message.
                 self.behind = trouble.message
-                self._later.extendleft(reversed(again))
-                WRITES_WAITING.add(amount=len(again))
+                self._later.extendleft(reversed(failed_items))
+                WRITES_WAITING.add(amount=len(failed_items))
                 self._later_since = time.monotonic() + AGAIN_SECONDS - LATER_SECONDS
                 self._ready.notify()
             elif records and self.behind is not None:
@@ -223,9 +230,11 @@ class WriteQueue:
 
 
 class TenantQueue(WriteQueue):
-    """The same for several writers: a transaction holds the work of one tenant, and no two have the same one's.
+    """A queue for several writers: a transaction has work of one tenant only, and no two transactions of the same
+    tenant.
 
-    So no writer of a process waits for another's lock, and none holds one while it waits for a second.
+    So no writer of this process waits for a lock that another one holds, and none holds a lock while it waits for a
+    second.
     """
 
     def __init__(self, *, refuses_unrecorded: bool = False) -> None:
@@ -235,68 +244,62 @@ class TenantQueue(WriteQueue):
 
     @property
     def has_idle_writer(self) -> bool:
-        """Whether one of the writers would begin at once."""
+        """True if one of the writers would begin at once."""
         return self._idle > len(self._now)
 
-    def take(self, idle_seconds: float | None = None) -> list[Piece] | None:
+    def take(self, idle_seconds: float | None = None) -> list[WorkItem] | None:
         self._idle += 1
         try:
             return super().take(idle_seconds)
         finally:
             self._idle -= 1
 
-    def _chosen(self) -> list[Piece]:
-        first = next((piece for piece in self._now if piece.tenant not in self._busy), None)
+    def _take_now(self) -> list[WorkItem]:
+        first = next((item for item in self._now if item.tenant not in self._busy), None)
         if first is None and self._is_later_due():
-            first = next((piece for piece in self._later if self._may_begin(piece)), None)
+            first = next((item for item in self._later if self._may_begin(item)), None)
         if first is None:
             return []
         self._busy.add(first.tenant)
-        # What is of no tenant may take locks of several, one piece after the other: each has a transaction of its own.
-        waiting = (
-            piece
-            for line in (self._later, self._now)
-            for piece in line
-            if piece.tenant == first.tenant
-        )
-        found = [first] if first.tenant is None else list(islice(waiting, GROUP_LIMIT))
-        for line in (self._later, self._now):
-            for piece in found:
+        # Work of no tenant may lock several tenants, one after the other, so each has a transaction of its own.
+        lines = self._later, self._now
+        waiting = (item for line in lines for item in line if item.tenant == first.tenant)
+        batch = [first] if first.tenant is None else list(islice(waiting, GROUP_LIMIT))
+        for line in lines:
+            for item in batch:
                 with suppress(ValueError):
-                    line.remove(piece)
-        return found
+                    line.remove(item)
+        return batch
 
-    def _may_begin(self, piece: Piece) -> bool:
-        """The end of a flush is done when all before it is."""
-        is_last = piece.tenant is None
-        return (
-            not (self._busy or piece is not self._later[0])
-            if is_last
-            else piece.tenant not in self._busy
-        )
+    def _may_begin(self, item: WorkItem) -> bool:
+        """Return True if the tenant of an item is not busy; the end of a flush waits for all items before it."""
+        if item.tenant is None:
+            return not self._busy and item is self._later[0]
+        return item.tenant not in self._busy
 
     def settle(self, outcomes: list[Outcome]) -> None:
         super().settle(outcomes)
         with self._ready:
-            self._busy -= {piece.tenant for piece, _, _ in outcomes}
+            self._busy -= {item.tenant for item, _, _ in outcomes}
             self._ready.notify()
 
 
-def failed(batch: list[Piece], error: BaseException) -> list[Outcome]:
-    """All of a batch came to nothing."""
+def fail_all(batch: list[WorkItem], error: BaseException) -> list[Outcome]:
+    """Return the outcomes of a batch that failed with an error."""
     nothing: Any = None
-    return [(piece, nothing, error) for piece in batch]
+    return [(item, nothing, error) for item in batch]
 
 
-# Whoever is to do work and tells others of it.
+# Runs a work item in place of the writer, to measure it: called with the work and the connection.
 Observer = Callable[[Callable[[Connection], Any], Any], Any]
 
 
-class Piece:
-    """One piece of work for the writer thread, and the one thread that may wait for it.
+class WorkItem:
+    """A function to be run in a transaction by a writer thread, and the one thread that may wait for it.
 
-    Bare locks instead of a Future: this is on the path of every write, and a Future costs as much as its SQL. Whoever
-    takes `_turn` first, the writer that begins it or the waiter that gives it up, decides whether it is done.
+    Bare locks instead of a Future: this is on the path of every write, and a Future costs as much as its SQL. The
+    writer that begins the item and the thread that gives it up both try to take `_turn`; the first to get it decides if
+    it runs.
     """
 
     __slots__ = (
@@ -312,12 +315,12 @@ class Piece:
         is_waited_for: bool = True,
         performed: threading.Event | None = None,
     ) -> None:
-        """`performed` is set when only the commit is left, or nothing more will come of it."""
+        """Wrap `work`. `performed` is set when only the commit is left, or the item has failed."""
         self._work = work
         self._performed = performed
         self.tenant = tenant
         self.is_waited_for = is_waited_for
-        # When it began to wait; from its turn on, when that was.
+        # The start of the wait; once a writer has taken the item, the start of its transaction.
         self.since = time.perf_counter()
         self._result: Any = None
         self._failure: BaseException | None = None
@@ -327,7 +330,7 @@ class Piece:
         self._settled.acquire()
 
     def perform(self, connection: Connection, observer: Observer | None = None) -> Any:
-        """Do it, if somebody still waits for it; from then on it cannot be given up. It may be done again."""
+        """Run the work unless its thread has given it up; from then on it cannot. It may be run more than once."""
         if not self._is_begun:
             self._is_begun = self._turn.acquire(blocking=False)
             if not self._is_begun:
@@ -338,13 +341,14 @@ class Piece:
         return result
 
     def settle(self, result: Any, failure: BaseException | None) -> None:
+        """Store the result or the failure and wake the waiting thread."""
         self._result, self._failure = result, failure
         self._settled.release()
         if self._performed is not None:
             self._performed.set()
 
     def wait(self, seconds: float) -> Any:
-        """What came of it. Raises StoreUnavailable if its turn does not come, and then it never will."""
+        """Wait for the result. Raises StoreUnavailable if no writer takes the item in time; then none ever will."""
         if not self._settled.acquire(timeout=seconds):
             if self._turn.acquire(blocking=False):
                 raise StoreUnavailable(
@@ -359,18 +363,19 @@ class Piece:
         return self._result
 
 
-Outcome = tuple[Piece, Any, BaseException | None]
+Outcome = tuple[WorkItem, Any, BaseException | None]
 
 
-class PieceFailedError(Exception):
-    """A piece of work raised; which one matters only to the second, careful run."""
+class WorkItemFailedError(Exception):
+    """Raised inside a transaction when a work item has failed. Which one matters only to the second, careful run."""
 
 
-class Turns:
-    """Who may use a store in memory, which has no write-ahead log: any number of readers, or the writer.
+class MemoryStoreLock:
+    """A lock for a store in memory, which has no write-ahead log: any number of readers, or the writer.
 
-    SQLite lets a writer begin beside readers and then refuses new ones until it has ended, which it cannot before the
-    old ones do; a read inside a read would wait for itself. So the writer begins when nobody reads.
+    SQLite lets a writer begin while others read, and then refuses new readers until the writer has ended, which it
+    cannot before the old readers have. A read inside a read would wait for itself. So the writer begins when nobody
+    reads.
     """
 
     def __init__(self) -> None:
@@ -380,6 +385,7 @@ class Turns:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
+        """Hold the lock as one of the readers."""
         with self._turn:
             self._wait(lambda: not self._is_writing)
             self._readers += 1
@@ -392,6 +398,7 @@ class Turns:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
+        """Hold the lock as the writer."""
         with self._turn:
             self._wait(lambda: not self._readers)
             self._is_writing = True

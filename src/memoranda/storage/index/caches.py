@@ -42,7 +42,7 @@ class SearchCache:
     """All caches of a process for searches."""
 
     def __init__(self, clear: ClearVectors | None = None) -> None:
-        """`clear`: the unencrypted vectors of a database that compares them itself."""
+        """Create empty caches; `clear`: the unencrypted vectors of a database that compares them itself."""
         self.segments = SegmentCache()
         self.vectors = VectorCache(clear)
         self._lock = threading.Lock()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -49,16 +49,15 @@ from memoranda.retrieval.analysis import (
 from memoranda.retrieval.entry import LASTING_BIT, VISIBILITY_BITS
 from memoranda.retrieval.languages import STEMMED_LANGUAGES
 from memoranda.retrieval.ranking import Ranking, RankingQuery, SegmentScope, rank
-from memoranda.retrieval.retrievers import SearchedSegment, Similarities, answer_threshold
+from memoranda.retrieval.retrievers import SearchedSegment
 from memoranda.retrieval.segment import (
     Flags,
-    Floats,
     Postings,
     RowNumbers,
     VersionColumns,
     merge_spellings,
 )
-from memoranda.retrieval.vectors import EXACT_LIMIT, VectorRows
+from memoranda.retrieval.vectors import add_similarities
 from memoranda.retrieval.weights import CANDIDATE_LIMIT
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.crypto.fingerprints import Fingerprints
@@ -71,11 +70,7 @@ from memoranda.storage.index.word_index import WordIndex
 from memoranda.time_words.spans import find_spans, remove_dates
 
 if TYPE_CHECKING:
-    from memoranda.retrieval.vectors import VectorMatrix
     from memoranda.storage.index.caches import ClosedVersions
-    from memoranda.storage.postgres.pgvector import ClearMatrix
-
-    Vectors: TypeAlias = VectorMatrix | ClearMatrix
 
 # The weight of a query word if there is nothing to search.
 _UNKNOWN_WEIGHT: Final = 1.0
@@ -87,8 +82,6 @@ _COUNT_LIMIT: Final = 1_000
 _SMALL_SELECTION: Final = 4_096
 # If more than one in this many candidates fails the check, more candidates are checked at once.
 _FAILING_SHARE: Final = 4
-# Digits after the point. The last digits of a cosine depend on the order of summation.
-_COSINE_DIGITS: Final = 6
 # The statuses of versions that are neither forgotten nor erased.
 _LIVE_STATUSES: Final = ("active", "candidate")
 
@@ -122,9 +115,14 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     select_few: Callable[[int], list[Selected] | None]
 
     def run(
-        self, queries: Sequence[RetrieverQuery], *, limit: int, whole: bool, counted: bool
+        self,
+        queries: Sequence[RetrieverQuery],
+        *,
+        limit: int,
+        count_all: bool,
+        count_if_cheap: bool,
     ) -> Matches:
-        """Return the best matches. The total is counted if `whole`, and if `counted` and that is cheap."""
+        """Return the best matches. The total is counted if `count_all`, or if that is cheap and requested."""
         keyword_query = next(query for query in queries if isinstance(query, KeywordQuery))
         vector_query = next((query for query in queries if isinstance(query, VectorQuery)), None)
         visible = self._visible_segments()
@@ -146,12 +144,14 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             return Matches(hits=(), total=0, weights=unknown)
         size, is_filtered = len(ranking), self._has_database_filters
         few = None
-        if (is_filtered or whole) and (size > _SMALL_SELECTION or vector_query is not None):
+        if (is_filtered or count_all) and (size > _SMALL_SELECTION or vector_query is not None):
             selected = self.select_few(_SMALL_SELECTION)
             if selected is not None:
                 few = {hit.version_id: hit.address for hit in selected}
-        is_small = (is_filtered and size <= _SMALL_SELECTION) or (counted and size <= _COUNT_LIMIT)
-        if whole or few is not None or is_small:
+        is_small = (is_filtered and size <= _SMALL_SELECTION) or (
+            count_if_cheap and size <= _COUNT_LIMIT
+        )
+        if count_all or few is not None or is_small:
             # All matches are checked before they are scored.
             passing = self._passing_pages(ranking.version_ids) if few is None else few
             if few is not None or len(passing) < size:
@@ -262,7 +262,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             self.age,
             self.cipher,
         )
-        return segments if vectors is None else _with_similarities(segments, vectors, query)
+        return segments if vectors is None else add_similarities(segments, vectors, query)
 
     def _passing_nearest(
         self, segments: list[SearchedSegment], passing: dict[int, str]
@@ -284,10 +284,10 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         for start in range(0, len(order), _PAGE_VERSIONS):
             page = versions[order[start : start + _PAGE_VERSIONS]].tolist()
             unchecked = [version_id for version_id in page if version_id not in passing]
-            known = {
+            checked = {
                 version_id: passing[version_id] for version_id in page if version_id in passing
             }
-            nearest.update({**known, **self._passing(unchecked)})
+            nearest.update({**checked, **self._passing(unchecked)})
             if len(nearest) >= CANDIDATE_LIMIT:
                 break
         return nearest
@@ -427,12 +427,12 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     def _find(self, word: QueryWord, own: _VisibleSegment) -> Postings | None:
         """Return the postings of a word in all its spellings."""
         hashes = (self.prints.term(self.tenant, term) for term in word.terms)
-        found = [
+        by_spelling = [
             postings
             for term_hash in hashes
             if (postings := own.segment.find(term_hash)) is not None
         ]
-        return merge_spellings(found)
+        return merge_spellings(by_spelling)
 
     # --- visible rows ------------------------------------------------------------------------------------
 
@@ -660,73 +660,6 @@ def _with_reasons(
                 reason = Reason(part=value, rank=part.rank(value, len(ranking)))
                 reasons[version_id][name] = reason
     return replace(matches, nearness=nearness, reasons=reasons)
-
-
-def _with_similarities(
-    segments: list[SearchedSegment], vectors: Vectors, query: VectorQuery
-) -> list[SearchedSegment]:
-    """Add the cosines of all visible rows with vectors; of many, only of the nearest allowed ones."""
-    by_segment = [vectors.lookup(segment.columns.versions, segment.visible) for segment in segments]
-    visible_count = sum(segment.statistics.count for segment in segments)
-    is_all = _count_rows(by_segment) == visible_count
-    if _count_rows(by_segment) > EXACT_LIMIT:
-        by_segment = [
-            vectors.lookup(segment.columns.versions, segment.allowed) for segment in segments
-        ]
-    if _count_rows(by_segment) > EXACT_LIMIT:
-        by_segment = vectors.nearest(query.vector, by_segment)
-    standalone_share = vectors.standalone_share(by_segment)
-    threshold = 0.0
-    # A row without a vector may be the answer, so then there is no threshold.
-    if is_all and query.line:
-        threshold = answer_threshold(visible_count, query.floor, query.line, standalone_share)
-    vector_rows = np.concatenate([own.vector_rows for own in by_segment])
-    is_context_visible = np.concatenate(
-        [
-            _visible_contexts(segment, own, vectors)
-            for segment, own in zip(segments, by_segment, strict=True)
-        ]
-    )
-    second = None if query.second is None else _with_typical(query.second)
-    own_cosines, context_cosines = vectors.cosines(
-        _with_typical(query), vector_rows, is_context_visible, second, standalone_share
-    )
-    own_cosines = np.round(own_cosines, _COSINE_DIGITS)
-    context_cosines = np.round(context_cosines, _COSINE_DIGITS)
-    compared, start = [], 0
-    for segment, own in zip(segments, by_segment, strict=True):
-        part = slice(start, start + len(own.vector_rows))
-        start = part.stop
-        similarities = Similarities(
-            rows=own.rows,
-            own=own_cosines[0, part],
-            context=context_cosines[0, part],
-            typical_own=own_cosines[1, part],
-            typical_context=context_cosines[1, part],
-            threshold=query.floor,
-            answer_threshold=threshold,
-        )
-        compared.append(replace(segment, similarities=similarities))
-    return compared
-
-
-def _count_rows(by_segment: list[VectorRows]) -> int:
-    return sum(len(own.rows) for own in by_segment)
-
-
-def _visible_contexts(segment: SearchedSegment, rows: VectorRows, vectors: Vectors) -> Flags:
-    """Return a flag for each row with a vector: True if the caller may see the previous text in it."""
-    columns, contexts = segment.columns, vectors.context_versions(rows.vector_rows)
-    context_rows = np.minimum(np.searchsorted(columns.versions, contexts), len(columns) - 1)
-    exists = (columns.versions[context_rows] == contexts) & (contexts != 0)
-    visible: Flags = exists & segment.visible[context_rows]
-    return visible
-
-
-def _with_typical(query: VectorQuery) -> Floats:
-    """Return the embedding of a query, and that of a typical query or zeros, as two rows."""
-    typical = query.vector * 0 if query.typical is None else query.typical
-    return np.stack((query.vector, typical))
 
 
 def _only_versions(

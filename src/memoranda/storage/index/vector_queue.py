@@ -457,15 +457,17 @@ def _previous_versions(index: WordIndex, version_ids: Sequence[int]) -> dict[int
 
 def _last_before(columns: VersionColumns, row: int, segment: ReadableSegment) -> tuple[int, int]:
     """Return time and version of the last row in a segment before a row of its session; (-1, 0) if there is none."""
-    others = segment.columns
-    rows, _ = others.rows_of_sessions(columns.sessions[row : row + 1])
-    is_before = (others.flags[rows] ^ columns.flags[row]) & AUDIENCE_BITS == 0
-    is_before &= others.spaces[rows] == columns.spaces[row]
-    is_before &= others.users[rows] == columns.users[row]
-    time, times = columns.times[row], others.times[rows]
-    is_same_time = (times == time) & (others.versions[rows] < columns.versions[row])
+    columns_there = segment.columns
+    rows, _ = columns_there.rows_of_sessions(columns.sessions[row : row + 1])
+    is_before = (columns_there.flags[rows] ^ columns.flags[row]) & AUDIENCE_BITS == 0
+    is_before &= columns_there.spaces[rows] == columns.spaces[row]
+    is_before &= columns_there.users[rows] == columns.users[row]
+    time, times = columns.times[row], columns_there.times[rows]
+    is_same_time = (times == time) & (columns_there.versions[rows] < columns.versions[row])
     rows = rows[is_before & ((times < time) | is_same_time)]
     if not len(rows):
         return _NO_PREVIOUS
-    last_time = others.times[rows].max()
-    return int(last_time), int(others.versions[rows[others.times[rows] == last_time]].max())
+    last_time = columns_there.times[rows].max()
+    return int(last_time), int(
+        columns_there.versions[rows[columns_there.times[rows] == last_time]].max()
+    )

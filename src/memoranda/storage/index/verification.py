@@ -174,7 +174,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
         return entries
 
     def _indexed_text(self, version: Version | None) -> IndexedText:
-        """Analyse a version; NO_TEXT if its document is missing or unreadable, which `Engine.find_damage` reports."""
+        """Return the analysis of a version; NO_TEXT without a readable document, which `Engine.find_damage` reports."""
         projection = None if version is None else self.reads(version)
         return NO_TEXT if projection is None else self.prints.indexed(self.tenant, projection)
 

@@ -73,7 +73,7 @@ class SegmentCache:
     """A cache of decoded segments, shared by the threads of a process; the least recently used entry goes first."""
 
     def __init__(self, limit: int = _CACHE_BYTES) -> None:
-        """`limit`: bytes of all entries."""
+        """Create an empty cache; `limit`: bytes of all entries."""
         self._lock = threading.Lock()
         # Values with their sizes in bytes.
         self._entries: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()

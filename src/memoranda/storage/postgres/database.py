@@ -3,7 +3,7 @@
 Theory of operation. A read is one REPEATABLE READ transaction. A write is one READ COMMITTED transaction of one tenant
 that begins by locking the tenant's row (`tenant_lock`), so that units of one tenant happen one after the other on
 whichever node, and those of different tenants beside one another. Each process has a few writers; all work of a tenant
-that is waiting goes into one transaction. A piece of work that fails is undone alone: the others are run a second time,
+that is waiting goes into one transaction. A work item that fails is undone alone: the others are run a second time,
 each in a savepoint. What the database gives up (a deadlock, a lost connection before the commit was sent) is run again.
 
 Every transaction says whose it is; rows of others are not there for it (row-level security, 0001_store.sql). The role
@@ -30,10 +30,10 @@ from memoranda.errors import StoreUnavailable
 from memoranda.storage.engine.database import Connection, Loss, PendingWrite
 from memoranda.storage.engine.write_queue import (
     Outcome,
-    Piece,
-    PieceFailedError,
     TenantQueue,
-    failed,
+    WorkItem,
+    WorkItemFailedError,
+    fail_all,
 )
 from memoranda.storage.postgres.coordination import (
     Announcer,
@@ -45,11 +45,11 @@ from memoranda.storage.postgres.pgvector import clear_vectors
 from memoranda.storage.postgres.server import (
     PostgresConnection,
     bound_role,
-    in_words,
     is_gone,
     migrate,
     open_connection,
-    translated,
+    postgres_errors,
+    translate_error,
 )
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ class PostgresDatabase:
         self._election = Election(self._connect)
         # The last settled version; and the one that is settled once all transactions before a horizon are over.
         self._settled, self._settling = 0, (0, 0)
-        with translated():
+        with postgres_errors():
             first = open_connection(address)
             try:
                 self.is_read_only = migrate(first)
@@ -139,7 +139,7 @@ class PostgresDatabase:
                 f"too many read at once: no turn within {self._reader_seconds:g} s"
             )
         try:
-            with translated():
+            with postgres_errors():
                 connection = self._begun(tenant)
                 try:
                     yield connection
@@ -198,7 +198,7 @@ class PostgresDatabase:
     ) -> PendingWrite[T]:
         self._refuse_when_read_only()
         self._start()
-        return self.queue.begin(work, tenant, self._writer_seconds)
+        return self.queue.start_write(work, tenant, self._writer_seconds)
 
     def _refuse_when_read_only(self) -> None:
         if self.is_read_only:
@@ -238,13 +238,13 @@ class PostgresDatabase:
             try:
                 connection, outcomes = self._committed(batch, connection)
             except BaseException as error:  # noqa: BLE001 -- the waiters must learn of it, whatever it is
-                outcomes = failed(batch, in_words(error))
+                outcomes = fail_all(batch, translate_error(error))
                 connection = _usable(connection)
             self.queue.settle(outcomes)
             # Of what nobody waited for, audit of reads, and what is no owner's, nobody has to hear.
             if any(
-                piece.is_waited_for and piece.tenant is not None
-                for piece, _, failure in outcomes
+                item.is_waited_for and item.tenant is not None
+                for item, _, failure in outcomes
                 if not failure
             ):
                 self._announcer.announce_commit()
@@ -252,7 +252,7 @@ class PostgresDatabase:
             connection.close()
 
     def _committed(
-        self, batch: list[Piece], connection: PostgresConnection | None
+        self, batch: list[WorkItem], connection: PostgresConnection | None
     ) -> tuple[PostgresConnection, list[Outcome]]:
         """Run the pieces in one transaction, as often as the database gives it up; and the connection to go on with."""
         for tries_left in reversed(range(TRIES)):
@@ -260,11 +260,13 @@ class PostgresDatabase:
                 connection = self._connect_to_write() if connection is None else connection
                 try:
                     return connection, self._together(batch, connection)
-                except (PieceFailedError, psycopg.Error) as error:
+                except (WorkItemFailedError, psycopg.Error) as error:
                     if is_gone(error):
                         raise
                     if len(batch) == 1:
-                        return connection, failed(batch, in_words(error.__cause__ or error))
+                        return connection, fail_all(
+                            batch, translate_error(error.__cause__ or error)
+                        )
                     return connection, self._one_by_one(batch, connection)
             except (
                 errors.SerializationFailure,
@@ -279,21 +281,21 @@ class PostgresDatabase:
                 time.sleep(AGAIN_SECONDS)
         raise AssertionError("the last try returns or raises")
 
-    def _together(self, batch: list[Piece], connection: PostgresConnection) -> list[Outcome]:
+    def _together(self, batch: list[WorkItem], connection: PostgresConnection) -> list[Outcome]:
         with _transaction(connection, batch):
             outcomes: list[Outcome] = []
-            for piece in batch:
+            for item in batch:
                 try:
-                    outcomes.append((piece, piece.perform(connection), None))
+                    outcomes.append((item, item.perform(connection), None))
                 except BaseException as error:
                     if is_gone(error):
                         raise
-                    raise PieceFailedError from error
+                    raise WorkItemFailedError from error
             return outcomes
 
-    def _one_by_one(self, batch: list[Piece], connection: PostgresConnection) -> list[Outcome]:
+    def _one_by_one(self, batch: list[WorkItem], connection: PostgresConnection) -> list[Outcome]:
         with _transaction(connection, batch):
-            return [(piece, *_attempt(piece, connection)) for piece in batch]
+            return [(item, *_attempt(item, connection)) for item in batch]
 
     # --- what is going on --------------------------------------------------------------------------------
 
@@ -341,7 +343,7 @@ class PostgresDatabase:
 
     def _watched(self, query: str) -> list[tuple[Any, ...]]:
         """Ask something outside any transaction."""
-        with self._watching, translated():
+        with self._watching, postgres_errors():
             for is_last in (self._watcher is None, True):
                 try:
                     if self._watcher is None:
@@ -397,11 +399,11 @@ class PostgresDatabase:
 
 
 @contextmanager
-def _transaction(connection: PostgresConnection, batch: list[Piece]) -> Iterator[None]:
+def _transaction(connection: PostgresConnection, batch: list[WorkItem]) -> Iterator[None]:
     is_ending = False
     try:
         # Most of what is waited for writes one version.
-        numbers = sum(piece.is_waited_for for piece in batch)
+        numbers = sum(item.is_waited_for for item in batch)
         connection.begin(_WRITE, batch[0].tenant, "tenant_lock", numbers=numbers)
         yield
         is_ending = True
@@ -424,20 +426,20 @@ def _usable(connection: PostgresConnection | None) -> PostgresConnection | None:
     return connection
 
 
-def _attempt(piece: Piece, connection: PostgresConnection) -> tuple[Any, BaseException | None]:
+def _attempt(item: WorkItem, connection: PostgresConnection) -> tuple[Any, BaseException | None]:
     memo, ends = dict(connection.memo), dict(connection.ends)
-    connection.command("SAVEPOINT piece")
+    connection.command("SAVEPOINT item")
     try:
-        result = piece.perform(connection)
+        result = item.perform(connection)
         connection.settle()
     except BaseException as error:
         if is_gone(error):
             raise
         with suppress(psycopg.Error):
             connection.settle()
-        connection.command("ROLLBACK TO SAVEPOINT piece")
+        connection.command("ROLLBACK TO SAVEPOINT item")
         # What the pieces before it left is still so.
         connection.memo, connection.ends = memo, ends
-        return None, in_words(error)
-    connection.command("RELEASE SAVEPOINT piece")
+        return None, translate_error(error)
+    connection.command("RELEASE SAVEPOINT item")
     return result, None
