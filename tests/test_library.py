@@ -352,7 +352,7 @@ def test_what_a_server_does_not_offer_is_said_in_words(far: Memoranda) -> None:
     for verb in (lambda: far.service, lambda: far.access):
         with pytest.raises(Unsupported, match="on a server"):
             verb()
-    with pytest.raises(InvalidInput, match="the key decides"):
+    with pytest.raises(InvalidInput, match="the key determines"):
         Memoranda.open("http://127.0.0.1:1", owner="ada")
     with pytest.raises(InvalidInput, match="needs none"):
         Memoranda.open(":memory:", key="mk_x")

@@ -151,7 +151,7 @@ class Memoranda:
         if str(path_or_url).startswith(("http://", "https://")):
             if owner is not None or embedder is not None:
                 raise InvalidInput(
-                    "the key decides whose memory it is, and the server what tells the meaning of texts"
+                    "leave out owner and embedder: the key determines the owner, and the server has its own embedder"
                 )
             from memoranda.library.remote import Remote
 

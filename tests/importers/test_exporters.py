@@ -81,13 +81,19 @@ def test_what_a_system_has_no_place_for_is_counted(store: Memoranda, tmp_path: P
     def warnings(system: str) -> set[str]:
         report = Report()
         exchange.export_system(store.service, store.access, str(tmp_path / "out"), system, report)
-        return {each.removeprefix(f"{system}: no place there for ") for each in report.warnings}
+        return {each.removeprefix(f"{system}: cannot hold ") for each in report.warnings}
 
-    always = {"visibility (of 2)", "original document and its signature (of 2)"}
+    always = {"visibility (2 memories)", "original document and its signature (2 memories)"}
     assert warnings("mem0") == warnings("langgraph") == warnings("csv") == always
     # Its entities have a name, a type and texts.
-    named = {"agent (of 1)", "session (of 1)", "project (of 1)", "tags (of 1)", "end of retention (of 1)"}
-    assert warnings("server-memory") == always | named | {"confidence (of 2)", "times (of 2)"}
+    named = {
+        "agent (1 memory)",
+        "session (1 memory)",
+        "project (1 memory)",
+        "tags (1 memory)",
+        "end of retention (1 memory)",
+    }
+    assert warnings("server-memory") == always | named | {"confidence (2 memories)", "times (2 memories)"}
 
 
 @pytest.mark.parametrize("system", AGAIN)

@@ -38,7 +38,7 @@ from memoranda.storage.engine.selection import SelectionSql, TextKeys
 from memoranda.storage.engine.sql_engine import SqlEngine
 from memoranda.storage.engine.write_queue import LATER_SECONDS
 from memoranda.storage.sqlite.database import SqliteDatabase
-from memoranda.storage.sqlite.heads import Heads
+from memoranda.storage.sqlite.heads import ChainEnds
 from tests.storage.contract import NOW, EngineContract, document, matches, projection, seal
 from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract
@@ -395,10 +395,10 @@ def test_migrations_apply_once_when_several_processes_open_at_the_same_time(tmp_
 _TAKE_TURNS = """
 import os, sys
 from pathlib import Path
-from memoranda.storage.sqlite.heads import Heads
-heads = Heads(Path(sys.argv[1]))
+from memoranda.storage.sqlite.heads import ChainEnds
+heads = ChainEnds(Path(sys.argv[1]))
 for _ in range(200):
-    with heads.turn():
+    with heads.write_turn():
         os.close(os.open(sys.argv[2], os.O_CREAT | os.O_EXCL))
         os.unlink(sys.argv[2])
 """
@@ -416,15 +416,15 @@ def test_who_is_killed_in_its_turn_lets_the_next_have_it(tmp_path: Path) -> None
         assert process.stdout is not None
         assert process.stdout.readline() == b"mine\n"
         process.kill()
-        with Heads(tmp_path / "memoranda.db").turn():
+        with ChainEnds(tmp_path / "memoranda.db").write_turn():
             assert process.wait() == -signal.SIGKILL
 
 
 _STAY = """
 import sys
 from pathlib import Path
-from memoranda.storage.sqlite.heads import Heads
-with Heads(Path(sys.argv[1])).turn():
+from memoranda.storage.sqlite.heads import ChainEnds
+with ChainEnds(Path(sys.argv[1])).write_turn():
     print("mine", flush=True)
     sys.stdin.read()
 """

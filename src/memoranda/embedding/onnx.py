@@ -17,6 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from memoranda.embedding.embedder import normalize_vector
 from memoranda.embedding.wordpiece import WordPiece
 
@@ -145,8 +147,6 @@ class _Model:
 
     def _run(self, numbers: list[int], kinds: list[int] | None = None) -> Any:
         """Run the model on the tokens of one text, and return its output."""
-        import numpy as np
-
         if next(self._runs) == _REARRANGE_AFTER_RUNS and not self._is_rearranged:
             self._session, self._is_rearranged = _open_session(self._folder, is_rearranged=True)
         inputs = {
@@ -192,8 +192,6 @@ class OnnxEmbedder(_Model):
     @cached_property
     def typical_question(self) -> Vector:
         """The mean vector of typical questions, computed once and stored next to the model."""
-        import numpy as np
-
         stored = self._folder / "question.f4"
         if stored.is_file():
             return np.frombuffer(stored.read_bytes(), "<f4")

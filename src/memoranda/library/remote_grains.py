@@ -133,7 +133,9 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         """Return grains in the order written, and a number of this object's own for the server's next cursor."""
         cursor = None if not after else self._cursors.get(after)
         if after and cursor is None:
-            raise InvalidInput("after is not where a listing of this object went on")
+            raise InvalidInput(
+                "after must be the position that an earlier page of this object returned"
+            )
         kind = None if type_byte is None else _type_name(type_byte)
         page = self.find(_request(selection, type=kind, cursor=cursor, limit=limit), owner=owner)
         following = None
@@ -212,7 +214,7 @@ def _request(selection: Selection, **more: Any) -> FindRequest:
         {name: value for name, value in fields.items() if value is not None}
     )
     if request.selection != selection:
-        raise Unsupported("where: over a server, grains are found by what a FindRequest can say")
+        raise Unsupported("where: a server finds grains only by the fields of a FindRequest")
     return request
 
 

@@ -59,7 +59,7 @@ class RemoteImport:
         label: str | None = None,
     ) -> None:
         if owner is not None:
-            raise Unsupported("owner: the key decides whose memory it is")
+            raise Unsupported("owner: leave it out, since the key determines the owner")
         self._send_part = send
         self._how: dict[str, Any] = {
             "adopt": adopt,

@@ -128,9 +128,7 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         """Run one strategy over a namespace."""
         chosen = Options() if options is None else options
         if writer is not None or chosen.count is not Options().count:
-            raise Unsupported(
-                "writer and count: what words results and counts tokens is the server's"
-            )
+            raise Unsupported("writer and count: leave them out, since a server uses its own")
         return self._dream(
             namespace=str(namespace),
             strategy=strategy,

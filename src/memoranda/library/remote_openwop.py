@@ -229,7 +229,7 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
     def _entry_made(self, ref: str, entry_id: str) -> Entry:
         entry = self.get_entry(ref, entry_id)
         if entry is None:
-            raise NotFound("what the pass made is gone already")
+            raise NotFound("the result of the run was deleted already")
         return entry
 
 

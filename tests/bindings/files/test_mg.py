@@ -166,7 +166,7 @@ def test_without_history_only_what_is_current_leaves(full: Memoranda, tmp_path: 
     (refusal,) = report.refusals
     assert (refusal.code, refusal.message) == (
         "unsupported",
-        "what earlier versions bind it to cannot be said in this form",
+        "this form cannot state the restrictions of earlier versions",
     )
 
 

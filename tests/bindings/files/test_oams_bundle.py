@@ -73,7 +73,7 @@ def test_an_empty_folder_is_filled_and_any_other_is_left_alone(tmp_path: Path) -
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path)
     for taken in ("empty", "file", "link"):
-        with pytest.raises(InvalidInput, match="already is something"):
+        with pytest.raises(InvalidInput, match="is not empty"):
             write(tmp_path / taken)
     assert (tmp_path / "file").read_text() == "mine"
 

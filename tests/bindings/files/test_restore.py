@@ -39,7 +39,7 @@ def test_a_file_from_before_brings_nothing_back_unless_asked_to(
         forget_all(one, hard=hard)
         report = read(one, folder / form)
         assert (report.forgotten, report.taken, report.warned) == (count, 0, count)
-        assert "forgotten here" in report.warnings[0]
+        assert "deleted here" in report.warnings[0]
         assert versions(one) == []
         assert everything(one)["memories"] == {}
         back = exchange.import_files(one.ump.import_items, one.owner, [str(folder / form)], restore=True)

@@ -26,7 +26,7 @@ from tests.bindings.http.test_openwop import begin, finish, put, tell
 from tests.service.wop import Wop
 from tests.waiting import HANG_SECONDS, until
 
-from memoranda.bindings.http.deliver import PER_TENANT, check_url, resolve_addresses
+from memoranda.bindings.http.webhook_sender import PER_TENANT, check_url, resolve_addresses
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ForbiddenScope, InvalidInput
 from memoranda.service.openwop import webhooks

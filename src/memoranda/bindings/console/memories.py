@@ -85,12 +85,12 @@ def parse_filters(visit: Visit) -> MemoryFilters:
     """Return the filters in the URL. Raises InvalidInput."""
     scope = {name: value for name in _SCOPE if (value := visit.query_value(name))}
     kinds = tuple(kind for kind in visit.query.get("kind", ()) if kind in KINDS)
-    standard = visit.query_value("standard")
+    name = visit.query_value("standard")
     return MemoryFilters(
         scope=scope,
         kinds=cast("tuple[Kind, ...]", kinds) or None,
         tag=visit.query_value("tag"),
-        standard=cast("Standard", standard) if standard in STANDARDS else None,
+        standard=cast("Standard", name) if name in STANDARDS else None,
         valid_at=parse_moment(visit, "valid_at"),
         known_at=parse_moment(visit, "known_at"),
     )

@@ -263,7 +263,7 @@ def _open_decrypted(file: IO[bytes], passphrase: str | None) -> IO[bytes]:
     salt, prefix = start[salt_start:salt_end], start[salt_end : salt_end + _PREFIX_BYTES]
     key, check = _derive_key(passphrase, salt, cost)
     if not secrets.compare_digest(check, start[-_CHECK_BYTES:]):
-        raise InvalidInput("that is not the passphrase of this backup")
+        raise InvalidInput("wrong passphrase for this backup")
     return io.BufferedReader(_EncryptedReader(file, AESGCM(key), prefix, start), CHUNK_BYTES)
 
 

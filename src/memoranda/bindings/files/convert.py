@@ -135,7 +135,7 @@ def _refuse_same(source: str, target: str) -> None:
         return
     source_path, target_path = Path(source), Path(target)
     if target_path.exists() and source_path.exists() and source_path.samefile(target_path):
-        raise InvalidInput(f"{target}: what is read is not written over; name another file")
+        raise InvalidInput(f"{target}: this is the source, too; name another target")
 
 
 class _FileConversion(msgspec.Struct, kw_only=True):

@@ -233,7 +233,8 @@ def export_system(
     own = owner_hash(access.default_tenant)
     write_system(count_losses(memories, system, lost, own), target, system, own)
     for part, count in sorted(lost.items()):
-        report.warn(system, f"no place there for {part} (of {count})")
+        memories_text = "1 memory" if count == 1 else f"{count} memories"
+        report.warn(system, f"cannot hold {part} ({memories_text})")
     return memories.count
 
 
@@ -492,9 +493,7 @@ def _sources_in_folder(
     yield from (_recognise_file(str(path), form, own) for path in paths)
     # An empty folder, such as the export of an empty store, is no error.
     if not paths and any(folder.iterdir()):
-        report.refuse(
-            str(folder), "", NotFound("nothing in this folder is in a form that is known")
-        )
+        report.refuse(str(folder), "", NotFound("this folder has no file of a known form"))
 
 
 def _is_bundle(folder: str, form: str | None) -> bool:

@@ -370,6 +370,6 @@ def recover(source: str, target: str, progress: Progress) -> ContainerSummary:
         recovered = container_reader.recover(file)
         first = next(recovered, None)
         if first is None:
-            raise InvalidInput("no whole grain can be recovered")
+            raise InvalidInput("no undamaged grain was found")
         deliveries = ((delivery, DEFAULT) for delivery in chain((first,), recovered))
         return pack(target, deliveries, order="given", compress=False, progress=progress)

@@ -389,7 +389,7 @@ def _write_bundle(
     is_there = not path.is_symlink() and path.is_dir() and next(path.iterdir(), None) is not None
     if is_there and not overwrite:
         raise InvalidInput(
-            f"{path}: there already is something; name another folder, or say --overwrite"
+            f"{path}: this folder is not empty; name another folder, or add --overwrite"
         )
     if is_there:
         _refuse_foreign_files(path)
@@ -421,7 +421,7 @@ def _swap(new: Path, path: Path) -> None:
         new.rename(path)
     except OSError as error:
         raise StoreUnavailable(
-            f"{words_of(error)}; the new bundle is beside it, in {new.name}", path=path
+            f"{words_of(error)}; the new bundle is next to it, in {new.name}", path=path
         ) from None
     shutil.rmtree(old, ignore_errors=True)
 

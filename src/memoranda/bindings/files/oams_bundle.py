@@ -62,7 +62,7 @@ class FolderBundleWriter:
         try:
             if self._folder.is_symlink() or (self._folder.exists() and not _is_empty(self._folder)):
                 raise InvalidInput(
-                    f"{self._folder}: there already is something; name a new or an empty folder"
+                    f"{self._folder}: this folder is not empty; name a new or an empty folder"
                 )
             self._folder.parent.mkdir(parents=True, exist_ok=True)
             self._draft.mkdir()

@@ -97,7 +97,7 @@ class Properties:
                 _skip(key, events)
             value = _parse_property(key, next(events), events)
             if is_text and values.setdefault(key.value.casefold(), value) is not value:
-                raise InvalidInput(f"properties: {key.value!r} stands there twice")
+                raise InvalidInput(f"properties: {key.value!r} occurs twice")
         if next(events, None) is not None:
             raise InvalidInput("properties: more than one document")
         end = key.start_mark.index if first.flow_style else None

@@ -252,9 +252,7 @@ def _end_reason(code: int, limits: Limits) -> MemorandaError:
         return TooLarge(
             f"reading it takes more than {limits.processor_seconds} s of processor time: {advice}"
         )
-    return InvalidInput(
-        "it is damaged in a way that ends whatever reads it; the rest of it was not read"
-    )
+    return InvalidInput("it is damaged so that reading it crashes; the rest of it was not read")
 
 
 # --- the reader's side -----------------------------------------------------------------------------------------------
@@ -378,7 +376,7 @@ def _send_item(answers: IO[bytes], item: Item) -> None:
         _send(answers, _ItemMessage(item))
     except (ValueError, TypeError, OverflowError, RecursionError, NotImplementedError):
         # Lone surrogates, integers of more than 64 bits, nesting too deep or size too large for a memory of any form.
-        error = InvalidInput("it holds what no memory can")
+        error = InvalidInput("it has values that no memory can hold")
         where = item.where.encode("utf-8", "replace").decode("utf-8")
         _send(
             answers,

@@ -33,7 +33,6 @@ from memoranda.bindings.http import (
 )
 from memoranda.bindings.http.cal_stream import STALL_SECONDS, CalStreams, CancelStream
 from memoranda.bindings.http.call import HttpAnswer, HttpCall
-from memoranda.bindings.http.deliver import Dispatcher
 from memoranda.bindings.http.guard import Guard, Rules
 from memoranda.bindings.http.openapi import build_document
 from memoranda.bindings.http.openwop_events import RunEvents
@@ -41,6 +40,7 @@ from memoranda.bindings.http.operation import Operation, OperationTables, Standa
 from memoranda.bindings.http.route import BodyMemory, RouteTable, authenticate, build_routes
 from memoranda.bindings.http.subscribe import HEARTBEAT_SECONDS, SUBSCRIBERS_LIMIT, Subscribe
 from memoranda.bindings.http.threads import TURN_SECONDS, Threads
+from memoranda.bindings.http.webhook_sender import Dispatcher
 from memoranda.encoding.json_text import dump
 from memoranda.service.service import Service
 

@@ -21,14 +21,13 @@ def build_document(operations: Sequence[Operation], *, server_version: str) -> D
     paths: dict[str, Document] = {}
     schemas: dict[str, Schema] = {}
     responses: Document = {}
-    for standard in {
-        id(operation.standard): operation.standard for operation in operations
-    }.values():
-        schemas |= {name: schema(kind) for name, kind in standard.documents.items()}
-        schemas |= standard.answers
+    groups = {id(operation.standard): operation.standard for operation in operations}
+    for group in groups.values():
+        schemas |= {name: schema(kind) for name, kind in group.documents.items()}
+        schemas |= group.answers
         responses |= {
-            f"{standard.responses}{code}": _json_response(text, *standard.error_schemas)
-            for code, text in standard.errors.items()
+            f"{group.responses}{code}": _json_response(text, *group.error_schemas)
+            for code, text in group.errors.items()
         }
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation_entry(operation)

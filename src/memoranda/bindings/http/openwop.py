@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from memoranda.bindings.http.call import HttpAnswer, HttpCall, Serve
-from memoranda.bindings.http.deliver import check_url
 from memoranda.bindings.http.operation import Operation, Refusal, Standard
+from memoranda.bindings.http.webhook_sender import check_url
 from memoranda.bindings.operations.openwop import EXAMPLE_REF
 from memoranda.bindings.operations.row import in_header
 from memoranda.encoding.json_text import canonical, dump, parse

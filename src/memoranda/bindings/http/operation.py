@@ -210,10 +210,8 @@ class OperationTables:
         self.public = frozenset(
             (*public, *(operation.path for operation in operations if operation.is_public))
         )
-        standards = {
-            id(operation.standard): operation.standard for operation in operations
-        }.values()
-        by_prefix = ((prefix, standard) for standard in standards for prefix in standard.prefixes)
+        groups = {id(operation.standard): operation.standard for operation in operations}.values()
+        by_prefix = ((prefix, group) for group in groups for prefix in group.prefixes)
         # Longest prefix first, because it is the most specific one.
         self._standards = sorted(by_prefix, key=lambda entry: -len(entry[0]))
 
@@ -227,5 +225,5 @@ class OperationTables:
 
     def standard_of(self, path: str) -> Standard:
         """Return the standard with the longest prefix of a path; the last one has all other paths."""
-        fitting = (standard for prefix, standard in self._standards if path.startswith(prefix))
+        fitting = (group for prefix, group in self._standards if path.startswith(prefix))
         return next(fitting, self._standards[-1][1])

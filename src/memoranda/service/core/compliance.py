@@ -125,11 +125,11 @@ def check_write(presets: Collection[str], fields: Fields, *, is_encrypted: bool)
 def _find_preset_refusal(presets: Collection[str], fields: Fields) -> str | None:
     """Return the preset that forbids exporting a memory, with its reason; None if none does."""
     if "gdpr" in presets and is_personal(fields) and not fields.get("processing_basis"):
-        return "gdpr: personal data without a processing_basis does not leave"
+        return "gdpr: personal data without a processing_basis is not exported"
     if "ccpa" in presets and fields.get("con:ccpa_opted_out") is True:
-        return "ccpa: who opted out of sale does not leave"
+        return "ccpa: memories of a person who opted out of sale are not exported"
     if "hipaa" in presets and is_health(fields) and not fields.get("hc:deidentification"):
-        return "hipaa: health information leaves de-identified only"
+        return "hipaa: health information is exported only if de-identified"
     return None
 
 
@@ -175,7 +175,7 @@ def _find_hipaa_violation(fields: Fields, is_encrypted: bool) -> str | None:
     if not fields.get("processing_basis"):
         return "health information needs a processing_basis (164.508)"
     if not is_encrypted:
-        return "health information is kept encrypted (164.312); set MEMORANDA_ENCRYPTION to all"
+        return "health information must be encrypted (164.312); set MEMORANDA_ENCRYPTION to all"
     if str(fields.get("license", "")).startswith(_OPEN_LICENCES):
         return "health information cannot have an open licence"
     return None

@@ -223,4 +223,4 @@ def leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:
 
 def missing_successor_warning(name: str) -> str:
     """Return the warning about a memory whose successor was not imported."""
-    return f"superseded by {name}, which is not here: out of use until that comes"
+    return f"superseded by {name}, which is not here; hidden until that is imported"

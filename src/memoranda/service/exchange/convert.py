@@ -431,11 +431,9 @@ def _refuse_consent_bound(carried: SourceMemory) -> None:
     if record is None or "consent" not in record:
         return
     if record["consent"].get("exportable") is False:
-        raise ConsentViolation("its consent keeps it where it is, and this form cannot say that")
+        raise ConsentViolation("its consent forbids export, and this form cannot state that")
     if rules.redact(record)[1]:
-        raise Unsupported(
-            "its consent cuts it when it leaves, and this form only holds what is whole"
-        )
+        raise Unsupported("its consent redacts it, and this form cannot hold a redacted memory")
 
 
 def _refuse_superseded(carried: SourceMemory) -> None:
@@ -448,6 +446,6 @@ def _refuse_superseded(carried: SourceMemory) -> None:
             or record.get("lifecycle", {}).get("status") == "tombstoned"
         )
     if is_over:
-        raise Unsupported("superseded or forgotten, and this form only says what is stated now")
+        raise Unsupported("superseded or forgotten, and this form holds current memories only")
     if index.verification_status == "retracted":
-        raise Unsupported("retracted, which this form cannot say")
+        raise Unsupported("retracted, and this form cannot state that")

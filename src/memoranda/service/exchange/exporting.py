@@ -1,6 +1,13 @@
-"""Moving memories out: what may leave is read page by page in the order it was written, judged once, and shown.
+"""Exports: versions are read page by page in the order written, judged once, and shown in the form of a standard.
 
-What stays behind although it might have left is reported by name.
+`_Export.load_page` reads a page and keeps the versions that may leave (`may_export`): those that are current or history
+was requested for, intact, visible to the caller, and not restricted by consent or a compliance preset. The functions
+for each form then drop what that form cannot express: `check_unredacted`, `check_bounds`, `check_stated`. Everything
+that is not exported for a reason other than its age is reported by name. The store is not being read while the caller
+consumes a page, which may take long.
+
+A record has no field for a verdict, for inherited restrictions and for the names of earlier versions. These travel
+under reserved keys in its structured body (`_collect_extra_state`), and imports read them back.
 """
 
 from __future__ import annotations
@@ -52,13 +59,14 @@ from memoranda.standards.ump import rules, signature
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine.contract import Snapshot
 
+# Versions read at a time.
 PAGE_LIMIT: Final = 1_000
-# As many go into one answer over a network.
+# Versions in one answer over a network.
 SENT_LIMIT: Final = 50
 
 
 class _Export(msgspec.Struct, frozen=True, kw_only=True):
-    """Who takes what out."""
+    """One export: its caller, its options, and its report."""
 
     context: Context
     access: Access
@@ -66,48 +74,51 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
     report: Report
     history: bool
-    # Its owner asks for everything, and no preset is in force.
+    # True if the owner himself exports, and no preset is in force.
     is_owner: bool
-    # Which versions of the last page nothing can keep here: that is asked of each twice.
+    # Versions of the current page that need no further checks, which each of them would undergo twice.
     unrestricted: set[int] = msgspec.field(default_factory=set)
-    # Names of the earlier versions of those of the last page, where they do not come along.
+    # Names of the earlier versions of those on the current page, if the history is not exported.
     earlier: dict[int, list[tuple[str, str]]] = msgspec.field(default_factory=dict)
 
     def iterate_pages(self, space: str | None = None) -> Iterator[list[Version]]:
-        """What may leave, page by page; the store is not being read while someone takes a page, who may take time."""
+        """Yield the versions that may be exported, page by page; no snapshot is open while the caller has a page."""
         after: int | None = 0
         while after is not None:
-            leaving, after = self.load_page(space, after, PAGE_LIMIT)
-            yield leaving
+            export, after = self.load_page(space, after, PAGE_LIMIT)
+            yield export
 
     def load_page(
         self, space: str | None, after: int, limit: int
     ) -> tuple[list[Version], int | None]:
-        """What of the versions after one may leave, and after which the next page begins; None after the last."""
+        """Return the versions of a page that may be exported, and the number after which the next page begins; None at
+        the end.
+        """
         everything = Selection(status_filter="all", space=space)
         self.unrestricted.clear()
         self.earlier.clear()
         with self.context.engine.read(self.tenant) as snapshot:
             page = read_page(snapshot, everything, after=after, limit=limit, now=self.now)
             exported = [
-                with_remote_successor(snapshot, each)
-                for each in page
-                if self.may_export(snapshot, each)
+                with_remote_successor(snapshot, candidate)
+                for candidate in page
+                if self.may_export(snapshot, candidate)
             ]
             if not self.history:
                 self._load_earlier_names(snapshot, exported)
                 exported = [self._as_keyed_memory(snapshot, version) for version in exported]
         return exported, page[-1].version_id if page else None
 
-    def _load_earlier_names(self, snapshot: Snapshot, leaving: Sequence[Version]) -> None:
-        for version in leaving:
+    def _load_earlier_names(self, snapshot: Snapshot, export: Sequence[Version]) -> None:
+        """Remember the names of earlier versions, which an export without history has to state."""
+        for version in export:
             if version.version_id != version.memory_id:
                 self.earlier[version.version_id] = snapshot.list_earlier_names(
                     version, MAX_SUPERSEDED
                 )
 
     def earlier_names(self, version: Version, *standards: str) -> list[str]:
-        """Return the names, in some standards, of the earlier versions that do not come along."""
+        """Return the names, in some standards, of the earlier versions that are not exported."""
         return [
             name
             for standard, name in self.earlier.get(version.version_id, ())
@@ -115,14 +126,14 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def with_earlier_names(self, version: Version, index: IndexState) -> IndexState:
-        """Return what the index of an `.mg` file says of a version: the names of earlier versions, too."""
+        """Return the index entry of a version in an `.mg` file, with the names of its earlier versions."""
         names = self.earlier_names(version, oms.STANDARD, ump.STANDARD)
         return replace(index, supersedes=tuple(names)) if names else index
 
     def _as_keyed_memory(self, snapshot: Snapshot, version: Version) -> Version:
-        """A head without its history, as the OAMS memory under whose key it is known, if somebody gave it one.
+        """Return a head, exported without history, as the OAMS memory whose key it has, if any.
 
-        openwop has no such way: that the id stays behind with the first version is said.
+        Other standards, such as openwop, have no such form: a warning states that the id is not exported.
         """
         if version.version_id == version.memory_id or oams.owns(version.document):
             return version
@@ -135,7 +146,7 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
             name = outline_record(self.context, version)["id"]
             self.report.warn(
                 name,
-                f"{root.document.name}, its id in {port.name}, stays behind with its first version",
+                f"{root.document.name}, its id in {port.name}, is not exported; it belongs to the first version",
             )
             return version
         location = memories.locate_namespace(
@@ -149,7 +160,7 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
         return replace(version, document=document)
 
     def may_export(self, snapshot: Snapshot, version: Version) -> bool:
-        """Whether a version goes out. What was forgotten does not; what was superseded does, with its history."""
+        """Return True if a version is exported. Forgotten versions never are; superseded ones are, with the history."""
         state = version.state
         if is_over(state, self.now):
             return False
@@ -173,35 +184,35 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
             return False
         why = compliance.find_export_refusal(self.context.presets_in(snapshot), version)
         if why is None and record.get("consent", {}).get("exportable") is False:
-            why = "its consent keeps it here"
+            why = "its consent forbids export"
         if why is not None:
             self.report.keep(record["id"], why)
         return why is None
 
     def _is_unrestricted(self, version: Version) -> bool:
-        """Whether nothing can keep it here: its owner asks, no preset is in force, and it has no word for consent."""
+        """Return True if nothing can forbid the export: the owner exports, no preset applies, and no consent can be
+        stated.
+        """
         document = version.document
         if not self.is_owner or port_of(document.standard).states_consent:
             return False
         return not (is_binding(version.bounds) or compliance.may_declare_domain(document.native))
 
     def check_unredacted(self, version: Version) -> bool:
-        """Whether it may leave uncut (UMP §2.7): a form that cannot be cut refuses it by name."""
+        """Return True if a version may be exported unredacted (UMP §2.7); otherwise report it by name."""
         if (
             version.version_id in self.unrestricted
             or not rules.redact(outline_record(self.context, version))[1]
         ):
             return True
-        error = Unsupported(
-            "its consent cuts it when it leaves, and this form only holds what is whole"
-        )
+        error = Unsupported("its consent redacts it, and this form cannot hold a redacted memory")
         self.report.refuse("", self._find_record_id(version), error)
         return False
 
     def check_bounds(self, version: Version, user: str | None = None) -> bool:
-        """Whether a form without history and without room for it can say what earlier versions bind a head to.
+        """Return True if a form without history can state the restrictions from earlier versions; report it otherwise.
 
-        `user` is whoever the namespace of an OAMS memory names; a view as a grain names its user itself.
+        `user` is the person that the namespace of an OAMS memory names; a view as a grain names its user itself.
         """
         bounds = version.bounds
         if bounds is None or self.history or not is_binding(bounds):
@@ -214,24 +225,28 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
             self.report.refuse(
                 "",
                 name,
-                Unsupported("what earlier versions bind it to cannot be said in this form"),
+                Unsupported("this form cannot state the restrictions of earlier versions"),
             )
         return is_expressible
 
     def check_stated(self, version: Version) -> bool:
-        """Whether it is not retracted: OAMS has no word for verdicts, and must not state what is not stated here."""
+        """Return True unless a memory is retracted: OAMS cannot state verdicts, and must not state what is retracted
+        here.
+        """
         verdict = version.state.verification
         if verdict == UNVERIFIED:
             return True
         name = self._find_record_id(version)
         if verdict == "retracted":
-            self.report.keep(name, "it is retracted, which this form cannot say")
+            self.report.keep(name, "it is retracted, and this form cannot state that")
             return False
-        self.report.warn(name, f"that it is {verdict} stays behind; this form cannot say it")
+        self.report.warn(
+            name, f"the verdict '{verdict}' is not exported; this form cannot state it"
+        )
         return True
 
     def _find_record_id(self, version: Version) -> str:
-        """What UMP calls it here, whatever it leaves as."""
+        """Return the id of a version as a record, in whatever form it is exported."""
         with self.context.engine.read(self.tenant) as snapshot:
             return (
                 snapshot.load_names(version.version_id).get(ump.STANDARD)
@@ -239,6 +254,7 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def audit(self, op: str, unit_name: str, scope: dict[str, str]) -> None:
+        """Record the export in the audit log."""
         count = self.report.exported
         result = f"{count} {unit_name}"
         entry = audit_entry(
@@ -250,6 +266,7 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
 def _begin_export(
     context: Context, access: Access, owner: str | None, report: Report | None, history: bool
 ) -> _Export:
+    """Return a new export. Raises ForbiddenScope if the caller may not read the tenant."""
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     return _Export(
@@ -274,10 +291,10 @@ def export_records(
     carry: bool = True,
     report: Report | None = None,
 ) -> Iterator[Record]:
-    """Everything that may leave as records, in the order it was written (UMP §2.7: `exportable`, and `redact` always).
+    """Yield every memory that may be exported as a record, in the order written (UMP §2.7: `exportable`, `redact`).
 
-    With `names`, only the records of these ids, in this order. A record that another document stands behind carries
-    it, unless `carry` is false.
+    With `names`, only the records of these ids, in this order. A record that was translated from another document
+    carries it, unless `carry` is false.
     """
     export = _begin_export(context, access, owner, report, history)
     tenant = export.tenant
@@ -301,7 +318,7 @@ def export_page(
     carry: bool = True,
     after: int = 0,
 ) -> tuple[list[Record], int | None, Report]:
-    """A page of the same, after which version the next begins, and what of it stays behind."""
+    """Return a page of records, the number where the next page begins, and the report of what was not exported."""
     export = _begin_export(context, access, owner, None, history)
     scope = {"owner": export.tenant, **({"project": project} if project else {})}
     access.require_scope({"visibility": access.limits.get("visibility"), **scope})
@@ -313,52 +330,52 @@ def export_page(
 
 
 def _load_named(
-    leaving: _Export, names: Sequence[str], project: str | None
+    export: _Export, names: Sequence[str], project: str | None
 ) -> Iterator[list[Version]]:
+    """Yield the versions of some names that may be exported."""
     for name in names:
-        version, record = find_visible(leaving.context, leaving.access, name, leaving.now)
-        is_here = version.tenant == leaving.tenant and project in (
+        version, record = find_visible(export.context, export.access, name, export.now)
+        is_here = version.tenant == export.tenant and project in (
             None,
             scope_of(record).get("project"),
         )
-        with leaving.context.engine.read(version.tenant) as snapshot:
-            leaves = is_here and leaving.may_export(snapshot, version)
-        if leaves:
+        with export.context.engine.read(version.tenant) as snapshot:
+            is_exported = is_here and export.may_export(snapshot, version)
+        if is_exported:
             yield [version]
 
 
-def _create_exported_record(leaving: _Export, version: Version, *, carry: bool) -> Record:
-    context = leaving.context
-    record = view_record(context, version, leaving.now)
+def _create_exported_record(export: _Export, version: Version, *, carry: bool) -> Record:
+    """Return a version as the record that is exported."""
+    context = export.context
+    record = view_record(context, version, export.now)
     redacted = redact_record(record, context.operator)
     document = version.document
     if redacted is not record:
-        extra = {
-            name: value
-            for name, value in _collect_extra_state(version).items()
-            if name == "verification"
-        }
-        leaving.report.redact(record["id"])
-        # What binds it stays in its own words: its consent and its scope are never cut.
+        verdict = _collect_extra_state(version).get("verification")
+        extra = {} if verdict is None else {"verification": verdict}
+        export.report.redact(record["id"])
+        # Consent and scope are never redacted, so the record states its restrictions itself.
         return _with_structured(context, redacted, {STATE_KEY: extra} if extra else {})
     if not carry:
         return record
     port = port_of(document.standard)
     is_itself, stored = port.record(document) == record, port.exported(document)
-    extra = _collect_extra_state(version, leaving.earlier_names(version, ump.STANDARD), record)
+    extra = _collect_extra_state(version, export.earlier_names(version, ump.STANDARD), record)
     if not extra and (is_itself or ump.unwrap(record) == stored):
         return record
-    # Closed or judged since, or the view of a document that stands in another: the stored document goes along.
-    return _with_structured(
-        context, record, {NATIVE_KEY: native.wrap(stored), **({STATE_KEY: extra} if extra else {})}
-    )
+    # The record was closed or judged since, or is the view of a carried document: the stored document is added.
+    members: dict[str, object] = {NATIVE_KEY: native.wrap(stored)}
+    if extra:
+        members[STATE_KEY] = extra
+    return _with_structured(context, record, members)
 
 
-def _with_structured(context: Context, record: Record, more: Mapping[str, object]) -> Record:
-    """A record with what it has no word for in its structured body, signed anew."""
-    if not more:
+def _with_structured(context: Context, record: Record, members: Mapping[str, object]) -> Record:
+    """Return a record with more members in its structured body, signed again."""
+    if not members:
         return record
-    structured = {**(record["body"].get("structured") or {}), **more}
+    structured = {**(record["body"].get("structured") or {}), **members}
     return signature.sign(
         {**record, "body": {**record["body"], "structured": structured}}, context.operator
     )
@@ -367,22 +384,24 @@ def _with_structured(context: Context, record: Record, more: Mapping[str, object
 def _collect_extra_state(
     version: Version, earlier: Sequence[str] = (), record: Record | None = None
 ) -> dict[str, object]:
-    """Return what a record has no word for.
+    """Return the state of a version that a record cannot state.
 
-    A verdict, when and by which grain it was superseded, what binds it, and the ids of all earlier versions, if they
-    are more than those that it says it supersedes.
+    It consists of a verdict, the time and the grain of its successor, inherited restrictions, and the ids of all
+    earlier versions, if they are more than those that the record supersedes.
     """
     state = version.state
-    extra: dict[str, object] = (
-        {} if state.verification == UNVERIFIED else {"verification": state.verification}
-    )
+    extra: dict[str, object] = {}
+    if state.verification != UNVERIFIED:
+        extra["verification"] = state.verification
     if record is not None and not set(earlier) <= set(record.get("supersedes", ())):
         extra["supersedes"] = list(earlier)
     if version.bounds is not None:
         extra["bounds"] = load(encode(version.bounds))
     if (address := state.successor_names.get(oms.STANDARD)) is not None:
         extra["successor"] = address
-    return {**extra, "closed": state.closed} if state.closed is not None else extra
+    if state.closed is not None:
+        extra["closed"] = state.closed
+    return extra
 
 
 def export_grains(
@@ -394,18 +413,15 @@ def export_grains(
     history: bool = True,
     report: Report | None = None,
 ) -> Iterator[tuple[bytes, IndexState]]:
-    """Every grain that may leave, as it travels, with what the index knows; other memories as their views."""
+    """Yield every grain that may be exported, as it travels, with its index entry; other memories as their views."""
     export = _begin_export(context, access, owner, report, history)
     space = None if namespace is None else grains.space_of(namespace)
     scope = {"owner": export.tenant, **({"project": space} if space else {})}
     access.require_scope({**access.limits, **scope})
     for page in export.iterate_pages(space):
-        versions = [
-            each for each in page if export.check_unredacted(each) and export.check_bounds(each)
-        ]
-        for version, (delivery, index) in zip(
-            versions, grain_views.deliver(context, versions), strict=True
-        ):
+        versions = _select_for_grains(export, page)
+        delivered = grain_views.deliver(context, versions)
+        for version, (delivery, index) in zip(versions, delivered, strict=True):
             export.report.exported += 1
             yield delivery, export.with_earlier_names(version, index)
     export.audit("oms.export", "grains", scope)
@@ -420,15 +436,13 @@ def export_grains_page(
     history: bool = True,
     after: int = 0,
 ) -> tuple[list[tuple[bytes, IndexState]], int | None, Report]:
-    """A page of the same, after which version the next begins, and what of it stays behind."""
+    """Return a page of grains, the number where the next page begins, and the report of what was not exported."""
     export = _begin_export(context, access, owner, None, history)
     space = None if namespace is None else grains.space_of(namespace)
     scope = {"owner": export.tenant, **({"project": space} if space else {})}
     access.require_scope({**access.limits, **scope})
     versions, following = export.load_page(space, after, SENT_LIMIT)
-    complete = [
-        each for each in versions if export.check_unredacted(each) and export.check_bounds(each)
-    ]
+    complete = _select_for_grains(export, versions)
     export.report.exported = len(complete)
     export.audit("oms.export", "grains", scope)
     delivered = zip(complete, grain_views.deliver(context, complete), strict=True)
@@ -439,10 +453,19 @@ def export_grains_page(
     return pairs, following, export.report
 
 
+def _select_for_grains(export: _Export, versions: Sequence[Version]) -> list[Version]:
+    """Return the versions that grains can express completely; the others are reported."""
+    return [
+        version
+        for version in versions
+        if export.check_unredacted(version) and export.check_bounds(version)
+    ]
+
+
 def export_memories_page(
     context: Context, access: Access, namespace: Namespace, *, after: int = 0
 ) -> tuple[list[tuple[bytes, Memory]], int | None, Report]:
-    """A page of what may leave of a namespace as OAMS, after which version the next begins, and what stays behind."""
+    """Return a page of a namespace as OAMS, the number after which the next page begins, and the report."""
     export = _begin_export(context, access, None, None, history=False)
     location = memories.locate_namespace(access, namespace)
     versions, following = export.load_page(location.space, after, SENT_LIMIT)
@@ -453,19 +476,19 @@ def export_memories_page(
 
 
 def _select_for_oams(
-    leaving: _Export,
+    export: _Export,
     location: oams_views.Location,
     versions: Sequence[Version],
     *,
     for_others: bool = False,
 ) -> list[Version]:
-    """Return the versions that OAMS can say completely, and another system what is stated of them."""
+    """Return the versions that OAMS can express completely; for other systems, those that are stated at all."""
     return [
         version
         for version in versions
-        if leaving.check_stated(version)
-        and leaving.check_unredacted(version)
-        and (for_others or leaving.check_bounds(version, location.user))
+        if export.check_stated(version)
+        and export.check_unredacted(version)
+        and (for_others or export.check_bounds(version, location.user))
     ]
 
 
@@ -477,15 +500,15 @@ def export_memories(
     report: Report | None = None,
     for_others: bool = False,
 ) -> Iterator[tuple[bytes, Memory]]:
-    """Yield every memory that is there now and may leave, as OAMS: the bytes of its line, and what they say.
+    """Yield every current memory that may be exported as OAMS: the bytes of its line, and the parsed memory.
 
-    `for_others`, for other systems, completes each memory by all that is said of it elsewhere. What earlier versions
-    bind it to is said as its own then: no other system keeps the two apart.
+    `for_others`, for other systems, adds to each memory what other fields state about it. Inherited restrictions are
+    then stated as its own, as no other system separates the two.
     """
     export = _begin_export(context, access, None, report, history=False)
-    open_names = _open_namespaces(context, access) if namespaces is None else ()
-    chosen = [parse_namespace(name) for name in open_names] if namespaces is None else namespaces
-    for location in [memories.locate_namespace(access, namespace) for namespace in chosen]:
+    if namespaces is None:
+        namespaces = [parse_namespace(name) for name in list_namespaces(context, access)]
+    for location in [memories.locate_namespace(access, namespace) for namespace in namespaces]:
         for page in export.iterate_pages(location.space):
             versions = _select_for_oams(export, location, page, for_others=for_others)
             lines = _create_lines(export, location, versions)
@@ -499,25 +522,22 @@ def export_memories(
 
 
 def _create_lines(
-    leaving: _Export, location: oams_views.Location, versions: Sequence[Version]
+    export: _Export, location: oams_views.Location, versions: Sequence[Version]
 ) -> list[tuple[bytes, Memory]]:
+    """Return versions as lines of an OAMS bundle, and the parsed memories."""
     lines: list[tuple[bytes, Memory]] = []
-    with leaving.context.engine.read(location.tenant) as snapshot:
+    with export.context.engine.read(location.tenant) as snapshot:
         for version in versions:
             if oams.owns(version.document):
                 lines.append((version.document.native, load_memory(version.document.native)))
             else:
-                memory = oams_views.to_memory(leaving.context, snapshot, version, location)
+                memory = oams_views.to_memory(export.context, snapshot, version, location)
                 lines.append((dump(memory), memory))
     return lines
 
 
 def list_namespaces(context: Context, access: Access) -> list[str]:
-    """The namespaces in which the caller's tenant has anything."""
-    return _open_namespaces(context, access)
-
-
-def _open_namespaces(context: Context, access: Access) -> list[str]:
+    """Return the namespaces in which the caller's tenant has memories and which the caller may read."""
     tenant = access.default_tenant
     with context.engine.read(tenant) as snapshot:
         names = [namespace_of(space, tenant) for space in snapshot.list_spaces()]
@@ -525,6 +545,7 @@ def _open_namespaces(context: Context, access: Access) -> list[str]:
 
 
 def _can_read_namespace(access: Access, name: str) -> bool:
+    """Return True if the caller may read a namespace."""
     try:
         memories.locate_namespace(access, parse_namespace(name))
     except MemorandaError:

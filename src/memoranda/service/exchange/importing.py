@@ -1,15 +1,16 @@
-"""Moving memories in, many at a time and in bounded memory: one loop and one report for every form (out: `leaving`).
+"""Imports: the one loop for every form, many memories at a time and in bounded memory (out: `exporting`).
 
-Items are read and checked here, outside the writer; a batch is one unit of work and either there or not. Whatever is
-here already is recognised by its own name, so a second run of a file, after an interrupt or out of caution, changes
-nothing and goes on where the first one stopped. A predecessor and its successor find each other by the names that their
-form gives them, whichever comes first.
+Items pass four stages. A reader yields them (`Item`). Each is checked and prepared (`unwrap`): the item itself, or the
+document that it is the view of. A batch of prepared items is compared with the store on a snapshot (`BatchLookup`), so
+that as much as possible is done before the writer's turn. The batch is then written in one unit of work, all or
+nothing; while it goes to the disk, the next one is prepared.
 
-What is there of a batch that is about to be written: looked up before the writer's turn, and trusted in it.
+An item that is stored already is recognised by its own name. So importing a file again, after an interrupt or as a
+precaution, changes nothing and continues where the first run stopped. A memory and its successor find each other by the
+names in their form, whichever comes first (`ancestry`): a version whose successor has not arrived waits in `_links`,
+and is closed at the end if it does not arrive.
 
-Most of a batch is new, or was there already. Which is which is asked for all of it at once, on a snapshot; when the
-turn comes and nothing was written since, it is not asked again, and what only repeats what is there costs the writer
-nothing.
+A refused item is reported and skipped. A dry run does everything and rolls back at the end of each batch.
 """
 
 from __future__ import annotations
@@ -53,34 +54,34 @@ from memoranda.storage.engine.contract import Unit
 from memoranda.storage.engine.database import PendingWrite
 from memoranda.storage.index.word_index import load_builder
 
-# Written in one unit: large enough to be fast, small enough that others get their turn.
+# Items in one unit of work: large enough to be fast, small enough that other writers get their turn.
 BATCH_LIMIT: Final = 500
 _OPS: Final[dict[Form, str]] = {"ump": "import", "oams": "oams.import", "oms": "oms.import"}
 Progress = Callable[[int], None]
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """One memory as a file brings it, or why it cannot be read: where it stood, and what it says in its form."""
+    """One memory as a file contains it, or the error that prevents reading it, with its position."""
 
     form: Form
-    # A record, a memory of OAMS, or the bytes of a grain.
+    # A record, an OAMS memory, or the bytes of a grain.
     value: Any = None
     where: str = ""
     number: int = 0
-    # The bytes of an OAMS memory, if they are to be kept as they are.
+    # The bytes of an OAMS memory, if they are to be stored unchanged.
     raw: bytes | None = None
-    # What a container knows of a grain.
+    # The index entry of a grain in its container.
     index: IndexState = DEFAULT
     error: MemorandaError | None = None
     warnings: tuple[str, ...] = ()
-    # Its reader checked it by the rules of its standard already.
+    # True if the reader has checked it by the rules of its standard.
     is_checked: bool = False
-    # It is from another system or vendor, where the owner of a namespace is the person who takes it in.
+    # True if it is from another system, where the owner of a namespace is the person who imports it.
     is_foreign: bool = False
 
     @property
     def name(self) -> object:
-        """What it is called, for a report."""
+        """The name in its form, for a report."""
         value = self.value
         return (
             value.get("key" if self.form == "oams" else "id") if isinstance(value, dict) else None
@@ -88,7 +89,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def number_items(form: Form, values: Iterable[Any], *, first: int = 1) -> Iterator[Item]:
-    """Values that come from no file as items: their place is their number."""
+    """Yield values that come from no file as items whose position is their number."""
     for number, value in enumerate(values, start=first):
         yield Item(form=form, value=value, where=f"line {number}", number=number)
 
@@ -107,11 +108,11 @@ def import_items(
     report: Report | None = None,
     label: str | None = None,
 ) -> Report:
-    """Take memories in. A bad one is reported and left out, the rest go on. Batches are all or nothing.
+    """Import memories. Invalid ones are reported and skipped; batches are all or nothing.
 
-    `adopt` makes them the caller's own; `into` puts OAMS memories into another namespace; `restore` brings back what
-    was forgotten here, which an old file must not do by itself. A dry run says what would become of each, compared
-    with what is there now. With a `label` it is put on record and can be taken back.
+    `adopt` makes them the caller's own. `into` puts OAMS memories into another namespace. `restore` also imports what
+    was deleted here, which an old file must not do by default. A dry run reports what would happen and writes nothing.
+    With a `label` the import is recorded and can be undone.
     """
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
@@ -125,14 +126,14 @@ def import_items(
 
 
 class ImportPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What a part of an import came to, the name to go on with, and what of it waits for a successor to come."""
+    """The result of one part of an import: its report, the name to continue with, and what waits for a successor."""
 
     report: Report
     name: str | None
     waiting: Sequence[tuple[str, str]]
 
     def document(self) -> dict[str, Any]:
-        """All of it as JSON."""
+        """Return the result as JSON."""
         waiting = [{"where": where, "successor": successor} for where, successor in self.waiting]
         return {"report": self.report.document(), "import": self.name, "waiting": waiting}
 
@@ -149,10 +150,10 @@ def import_part(
     restore: bool = False,
     is_dry: bool = False,
 ) -> ImportPart:
-    """Take in a part of what somebody brings from elsewhere; `name` is what the part before it was put on record as.
+    """Import one part of a larger import; `name` is the name under which the part before was recorded.
 
-    What names a successor that is not here is out of use until that comes, with the next part or ever: whoever brings
-    the parts knows which, and says it.
+    A memory whose successor is not here is hidden until that arrives, with a later part or never. The caller knows
+    which parts follow, and warns at the end.
     """
     run = _Import(context, access, access.default_tenant, Report(), is_dry, None)
     run.configure(adopt, into, restore)
@@ -172,27 +173,27 @@ _Links = dict[tuple[Form, str], WaitingVersion]
 
 
 class _DryRunEnd(Exception):
-    """Ends the unit of work of a dry run, so that nothing of it is kept."""
+    """Raised at the end of a dry run's unit of work, so that it is rolled back."""
 
-    def __init__(self, written: _BatchResult) -> None:
-        self.result = written
+    def __init__(self, result: _BatchResult) -> None:
+        self.result = result
 
 
 class _BatchResult(msgspec.Struct):
-    """What became of a batch, and what is waiting for its successor after it."""
+    """The outcomes of a batch, and the versions that wait for a successor after it."""
 
     links: _Links
     outcomes: list[Outcome | MemorandaError] = msgspec.field(default_factory=list)
-    # Of the delegations to whoever wrote grains of it.
+    # The ends of delegations to the authors of its grains.
     ends: authority.DelegationEnds = msgspec.field(default_factory=dict)
-    # What was written, but could not take the place of what it says it supersedes.
+    # Items that were written but may not supersede what they name.
     unlinked: list[tuple[Item, MemorandaError]] = msgspec.field(default_factory=list)
 
 
 def _changes_nothing(
     item: Item, ready: PreparedItem, result: _BatchResult, lookup: BatchLookup
 ) -> bool:
-    """Return True if a memory that is here already changes nothing: neither itself nor what is before or after it."""
+    """Return True if an item that is stored already changes nothing, neither itself nor its neighbours."""
     waits = (item.form, ready.name_in_form) in result.links or (
         item.form,
         ready.alias or "",
@@ -202,7 +203,7 @@ def _changes_nothing(
 
 
 class _Import:
-    """One import on its way."""
+    """One import in progress."""
 
     def __init__(
         self,
@@ -223,13 +224,13 @@ class _Import:
         self.adoption: Adoption | None = None
         self.restores = False
         self.record: ImportRecord | None = None
-        # Told to whoever brings more, instead of being warned of.
+        # Collects what waits for a successor, if more parts follow; None: it is warned of.
         self.waiting: list[tuple[str, str]] | None = None
-        # The batch that is on its way to the disk.
+        # The batch that is being committed.
         self._pending: tuple[_Batch, PendingWrite[_BatchResult]] | None = None
 
     def configure(self, adopt: bool, into: Namespace | None, restore: bool) -> None:
-        """Set where memories go, whose they become, and whether those that were forgotten come back."""
+        """Set the namespaces and the owner of the items, and whether deleted memories come back."""
         self.restores = restore
         if adopt or into is not None:
             self.renaming = NamespaceMapping(into=into, tenant=self._access.default_tenant)
@@ -239,21 +240,22 @@ class _Import:
             )
 
     def run(self, items: Iterable[Item]) -> None:
-        """Read and check a batch, then write it: what is thought about in a unit of work holds the writer longer."""
+        """Import all items, then close what waits for a successor."""
         with collect_seldom():
             try:
                 self._write_all(items)
             finally:
-                # Also when what brings them failed: what was begun is there, and is counted.
+                # Also after a failure of the reader: a batch that was begun is stored, and is counted.
                 self._finish_batch()
             self._close_waiting()
             if not self._is_dry:
                 cascade.erase_withdrawn(self._context, self._tenant)
 
     def _write_all(self, items: Iterable[Item]) -> None:
-        """Write batch after batch: each goes to the disk while the next is made ready."""
+        """Write batch after batch: each is committed while the next is prepared."""
         batch: _Batch = []
-        # What one of a batch is merged to is not made in it: that would be signed in the writer's turn.
+        # A record that merges into another one of the same batch starts a new batch: otherwise the merged record would
+        # be signed in the writer's turn.
         facts: set[str] = set()
         for item in items:
             ready = self._prepare_item(item)
@@ -274,7 +276,7 @@ class _Import:
             self._begin_batch(batch)
 
     def _prepare_item(self, item: Item) -> PreparedItem | None:
-        """The item checked; None if it is refused, which is reported."""
+        """Return an item ready to be written; None if it is refused, which is reported."""
         self.report.forms.add(item.form)
         for warning in item.warnings:
             self.report.warn(item.where, warning)
@@ -297,6 +299,7 @@ class _Import:
         return ready
 
     def _check_item(self, item: Item) -> PreparedItem:
+        """Return an item checked by the rules of its form. Raises MemorandaError."""
         context, access, adopts, now = (
             self._context,
             self._access,
@@ -321,7 +324,7 @@ class _Import:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _prepare_batch(self, batch: _Batch) -> tuple[_Batch, BatchLookup]:
-        """A batch with everything that can be made before the writer's turn."""
+        """Return a batch with all that can be computed before the writer's turn, and the lookup it is based on."""
         context = self._context
         with context.engine.read(batch[0][1].tenant) as snapshot:
             before = BatchLookup.look_up(context, snapshot, [ready for _, ready in batch])
@@ -333,26 +336,26 @@ class _Import:
                     else ready
                 )
                 if settled_item.settled is not None and item.form == oms.STANDARD:
-                    # A view may bring a document one name more.
+                    # A view may add a name to the document.
                     is_named = snapshot.find_by_name(oms.STANDARD, ready.name_in_form) is not None
                     settled_item = settled_item if is_named else replace(settled_item, settled=None)
                 prepared.append((item, settled_item))
             return prepared, before
 
     def _begin_batch(self, batch: _Batch) -> None:
-        """Write a batch after the one before it; what is not waited for is its commit."""
+        """Write a batch after the one before it, without waiting for its commit."""
         self._finish_batch()
         prepared, before = self._prepare_batch(batch)
         load_builder(len(batch))
         pending = self._context.engine.start_write(
             batch[0][1].tenant, lambda unit: self._write_batch(unit, prepared, before)
         )
-        # Whoever interrupts the wait still has it counted.
+        # Set before the wait, so that the batch is counted even if the wait is interrupted.
         self._pending = prepared, pending
         pending.wait_until_performed()
 
     def _finish_batch(self) -> None:
-        """Wait for the batch that is on its way, and count what became of it."""
+        """Wait for the batch that is being committed, and count its outcomes."""
         if self._pending is None:
             return
         (batch, pending), self._pending = self._pending, None
@@ -375,6 +378,7 @@ class _Import:
             self._progress(self.report.taken + self.report.refused - self._count_before)
 
     def _count(self, item: Item, ready: PreparedItem, outcome: Outcome) -> None:
+        """Count the outcome of an item in the report."""
         name: str = outcome
         if outcome == "forgotten":
             self.report.skip_forgotten(f"{item.where}: {ready.name_in_form or item.name}")
@@ -384,7 +388,7 @@ class _Import:
         setattr(self.report, name, getattr(self.report, name) + 1)
 
     def _write_batch(self, unit: Unit, batch: _Batch, lookup: BatchLookup) -> _BatchResult:
-        """Write a batch. It may be run again if another piece of the transaction fails, so it changes nothing here."""
+        """Write a batch in a unit of work. It may run twice, so it changes nothing in this object."""
         now, first = self._context.clock(), unit.find_last_version()
         result = _BatchResult(dict(self._links))
         moved = unit.list_changed_memories(lookup.change_seq)
@@ -471,9 +475,9 @@ class _Import:
         return outcome
 
     def _is_forgotten(self, unit: Unit, ready: PreparedItem, lookup: BatchLookup) -> bool:
-        """Return True for a memory that was forgotten here, by itself or with what is before or after it.
+        """Return True if a memory was deleted here, itself or with its predecessor or successor.
 
-        Old files do not undo that, only who asks for it does.
+        An old file does not bring it back; only `restore` does.
         """
         if self.restores:
             return False
@@ -485,7 +489,7 @@ class _Import:
         version = unit.find_by_name(ready.standard, ready.name)
         if version is None or not version.state.is_forgotten:
             return False
-        # Only a memory under a key can have been written anew elsewhere.
+        # Only a memory with a key can have been written again elsewhere.
         return (
             ready.written_at is None
             or version.state.tombstoned is None
@@ -503,7 +507,7 @@ class _Import:
         now: Instant,
         lookup: BatchLookup,
     ) -> Outcome:
-        """Write one memory, as the next version of the one that it supersedes, if that is here."""
+        """Write an item as the next version of the memory that it supersedes, if that is stored."""
         waiting = result.links.pop((item.form, ready.name_in_form), None)
         if waiting is None and ready.alias is not None:
             waiting = result.links.pop((item.form, ready.alias), None)
@@ -522,7 +526,7 @@ class _Import:
         is_told = ready.successor is not None or ready.index is not DEFAULT
         if not (priors or missing or later or is_told or is_view):
             return outcome
-        # What is closed below may have been a delegation.
+        # A delegation may be closed below.
         result.ends.clear()
         version = find_written_version(unit, ready)
         if version is None or version.state.erased:
@@ -549,9 +553,9 @@ class _Import:
         result: _BatchResult,
         now: Instant,
     ) -> tuple[list[Version], list[Name]]:
-        """Return the open versions that a memory supersedes, and the names of those that are not here.
+        """Return the open versions that an item supersedes, and the names of those that are not stored.
 
-        It is the next version of the first of them.
+        The item becomes the next version of the first of them.
         """
         waiting_version = None if waiting is None else ancestry.load_open_version(unit, waiting)
         versions, missing = [] if waiting_version is None else [waiting_version], list[Name]()
@@ -565,7 +569,7 @@ class _Import:
         for version in versions:
             try:
                 if version is not waiting_version or (waiting is not None and not waiting.is_fresh):
-                    # What was here before stands under its policy also against a file.
+                    # A stored memory is protected by its policy, from files as well.
                     ancestry.require_supersession(unit, version, ready.fields, now)
             except MemorandaError as error:
                 result.unlinked.append((item, error))
@@ -577,11 +581,11 @@ class _Import:
         return list(priors.values()), missing
 
     def _find_later(self, unit: Unit, ready: PreparedItem, lookup: BatchLookup) -> Version | None:
-        """Return the version that came before a memory and supersedes it."""
+        """Return the stored version that supersedes an item and arrived before it."""
         for name in ready.claims:
             if name in lookup.known_names and name != (ready.standard, ready.name):
                 version = unit.find_by_name(*name)
-                # Who asks for what was forgotten asks for it as it was.
+                # A restored memory comes back as it was.
                 if version is not None and not (self.restores and version.state.is_forgotten):
                     return version
         return None
@@ -597,9 +601,9 @@ class _Import:
         now: Instant,
         later: Version | None,
     ) -> None:
-        """Put what another store knew beside a version, never into it (OMS §11.7). Raises GrainError."""
-        known = IndexState(verification_status=version.state.verification)
-        verdict = manifest.merge(known, ready.index).verification_status
+        """Store what another store knew about a version: beside it, never in it (OMS §11.7). Raises GrainError."""
+        own_index = IndexState(verification_status=version.state.verification)
+        verdict = manifest.merge(own_index, ready.index).verification_status
         if verdict != version.state.verification:
             if not is_fresh and verdict in ("contested", "retracted"):
                 check_supersession(unit, version, {}, now=now)
@@ -620,7 +624,7 @@ class _Import:
             return
         if ready.successor is None:
             if closed is not None and version.state.closed is None and is_fresh:
-                # Superseded there by something that was not there either.
+                # It was superseded there by a memory that was not exported.
                 ancestry.close_version(unit, version, None, now, waiting)
             return
         if not self._close_if_present(unit, item.form, ready.successor, waiting, now):
@@ -629,12 +633,12 @@ class _Import:
     def _close_if_present(
         self, unit: Unit, form: Form, successor_name: str, waiting: WaitingVersion, now: Instant
     ) -> bool:
-        """Close a version whose successor is here; return True if it is."""
+        """Close a version if its successor is stored; return True if it is."""
         successor = ancestry.find_version(unit, (form, successor_name))
         if successor is None:
             return False
         prior = ancestry.load_open_version(unit, waiting)
-        # What was forgotten here stays forgotten, and takes nothing along that is stated here.
+        # A forgotten successor stays forgotten, and does not close a memory that is current here.
         is_settled = prior is None or (successor.state.is_forgotten and not waiting.is_fresh)
         if (
             prior is not None
@@ -647,7 +651,7 @@ class _Import:
         return True
 
     def _close_waiting(self) -> None:
-        """Close what was superseded by something that came another way, or that did not come at all."""
+        """Close the versions whose successors came another way, or did not come at all."""
         if not self._links or self._is_dry:
             return
         waiting = list(self._links.items())
@@ -666,7 +670,10 @@ class _Import:
     def _close_batch(
         self, unit: Unit, batch: list[tuple[tuple[Form, str], WaitingVersion]]
     ) -> tuple[list[tuple[str, MemorandaError]], list[tuple[str, str]]]:
-        """Close what can be closed; what is refused, and whose successor is missing: that is not revived."""
+        """Close some waiting versions; return those that are refused, and those whose successor is missing.
+
+        A version without its successor is closed, too: a file must not revive it.
+        """
         now = self._context.clock()
         refused: list[tuple[str, MemorandaError]] = []
         missing: list[tuple[str, str]] = []
@@ -693,7 +700,7 @@ class _Import:
 
 
 def _add_view_names(unit: Unit, version: Version, ready: PreparedItem) -> None:
-    """Keep the names that a view brings for the document inside."""
+    """Store the names that a view has for the document inside."""
     if ready.name_in_file is None:
         unit.add_view_name(version, oms.STANDARD, ready.name_in_form)
     elif ready.name_in_file not in ready.names.names:
@@ -707,6 +714,7 @@ def _check_authority(
     now: Instant,
     ends: authority.DelegationEnds,
 ) -> None:
+    """Raise GrainError if the author of a grain lacks the authority for it."""
     created = Instant(int(ready.fields["created_at"]))
     is_superseded = ready.successor is not None or ready.index.system_valid_to is not None
     authority.check(

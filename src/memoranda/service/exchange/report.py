@@ -129,18 +129,18 @@ class Report(msgspec.Struct, kw_only=True):
     def keep(self, name: str, why: str) -> None:
         """Count a memory that is not exported, with the reason."""
         self.kept += 1
-        self._add_warning(f"{name} stays here: {why}")
+        self._add_warning(f"{name} is not exported: {why}")
 
     def redact(self, name: str) -> None:
         """Count a memory that is exported in part."""
         self.redacted += 1
-        self._add_warning(f"{name} leaves without what its consent redacts")
+        self._add_warning(f"{name} is exported without the fields that its consent redacts")
 
     def skip_forgotten(self, where: str) -> None:
         """Count an item that was deleted here and is not imported again."""
         self.forgotten += 1
         self._add_warning(
-            f"{where}: forgotten here after it was written, and stays so; restore it to have it back"
+            f"{where}: deleted here after the file was written, so it is not imported; use --restore to import it"
         )
 
     def warn(self, where: str, message: str) -> None:

@@ -1,14 +1,16 @@
-"""What a file brings, made ready for the store: itself, or the original that it is the view of.
+"""Unwrapping: an imported item is made ready for the store, as itself or as the document that it is the view of.
 
-Every form carries the native document of a memory that another standard wrote (`model.native`). What comes in is
-compared with the view that this very document has in that form; if the two say the same, the document itself is taken
-in, under its own names, and the view is not: so a memory is one memory whichever form it travelled in, and coming back
-to where it is already it changes nothing. What says anything else is only what it says.
+Every form can carry the native document of a memory that another standard wrote (`model.native`). The item is compared
+with the view that this very document has in its form. If they are equal, the document is stored under its own names,
+and the view is not: so a memory remains one memory in whatever form it travels, and importing it into its own store
+changes nothing. An item that differs from the view is stored as a statement of its own.
 
-    form     the same, but for                                             told by the view beside the document
-    ump      integrity, valid_to, status, superseded_by                    what superseded it, when, and any verdict
-    oms      nothing (the address is compared)                             its index state
+    form     ignored in the comparison                                     state that the view adds to the document
+    ump      integrity, valid_to, status, superseded_by                    its successor, the time, and any verdict
+    oms      nothing (the address is compared)                             its index entry
     oams     nothing                                                       –
+
+The result is a `PreparedItem`: all checks are passed, and its `write` function runs in the writer's turn.
 """
 
 from __future__ import annotations
@@ -62,53 +64,53 @@ from memoranda.standards.ump.port import load_record
 from memoranda.standards.ump.shapes import Record
 from memoranda.storage.engine.contract import Snapshot, Unit
 
-# What became of a memory. "known": it was here, or something newer is. "forgotten": it was here, and stays forgotten.
+# The outcome of an item. "known": it, or something newer, was stored. "forgotten": it was deleted here, and stays so.
 Outcome = Literal["created", "updated", "merged", "known", "forgotten"]
 
 
 class NewParts(NamedTuple):
-    """What is known not to be in the store when a memory is written: its name, and the fact that it states."""
+    """The parts of an item that are known not to be in the store: its name, and the fact that it states."""
 
     is_new_name: bool = False
     is_new_fact: bool = False
-    # And that what it follows may be superseded was asked already.
+    # The caller's right to supersede its predecessor was checked already.
     may_follow: bool = False
 
 
 class PreparedItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory that passed every check and can be written.
+    """An item that passed every check and can be written.
 
-    `write` is told what it follows, if that is known, and what about it is new to the store.
+    `write` takes the version that it follows, if that is known, and the parts that are new to the store.
     """
 
     tenant: str
-    # Under which it will be found in the store.
+    # Its standard and name in the store.
     standard: str
     name: str
     write: Callable[[Unit, Version | None, Instant, NewParts], Outcome]
-    # An OAMS memory that is looked up by its key together with the others of its batch.
+    # An OAMS memory, whose key is looked up together with others of the batch.
     accepted_memory: memories.AcceptedMemory | None = None
-    # A record as it was accepted.
+    # A record, as it was accepted.
     accepted_record: remember.Accepted | None = None
-    # What comes of it as long as this memory does not change: there is nothing to write.
+    # The memory that it repeats, and the outcome, as long as that memory is unchanged: nothing is written then.
     settled: tuple[int, Outcome] | None = None
     warnings: tuple[str, ...] = ()
-    # Of a memory whose name stands for the head: which version it is, its bytes say.
+    # The bytes of a memory whose name stands for the head; they identify the version.
     native: bytes | None = None
-    # And when that was written.
+    # The time at which that memory was written.
     written_at: Instant | None = None
-    # What its policy may look at, when it is to replace something.
+    # The fields that policies check when it replaces a memory.
     fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    # Who signed a grain.
+    # The signer of a grain.
     signer: str | None = None
-    # Its names here, and its name in its file, where that is another.
+    # Its names here, and its name in the file, if that differs.
     names: ItemNames
     name_in_file: Name | None = None
-    # The memories that it supersedes, the latest first.
+    # The memories that it supersedes, latest first.
     predecessors: tuple[Name, ...] = ()
-    # What its form calls it, what it says superseded it there, until when it was true, and when that was known.
+    # Its name in its form. The fields below are what its form states: its index entry, its successor, and its end.
     name_in_form: str = ""
-    # Another name that its form has for it.
+    # Another name that it has in its form.
     alias: str | None = None
     index: IndexState = DEFAULT
     successor: str | None = None
@@ -116,7 +118,7 @@ class PreparedItem(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def claims(self) -> list[Name]:
-        """The names under which it is known if it was superseded before it came."""
+        """The names under which it may have been superseded before it arrived."""
         names = (
             self.names.names
             if self.name_in_file is None
@@ -126,7 +128,7 @@ class PreparedItem(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def successor_names(self) -> dict[str, str]:
-        """What each standard calls its successor, as far as its form tells."""
+        """The names of its successor in each standard, as far as its form states them."""
         record = (
             self.successor
             if self.successor != self.index.superseded_by
@@ -147,7 +149,7 @@ def prepare_record(
         adoption.adopt_record(draft) if adoption is not None and isinstance(draft, dict) else draft
     )
     accepted = remember.accept(context, access, mine, now, is_from_file=True)
-    # What is adopted is compared as it came: a view is one of its former owner's document.
+    # An adopted record is compared in its original form: a view is one of its former owner's document.
     record = accepted.record if mine is draft else cast("Record", draft)
     inner, index = ump.unwrap(accepted.record), read_index_state(accepted.record)
     if inner is not None:
@@ -160,7 +162,7 @@ def prepare_record(
 
 
 def _with_index(ready: PreparedItem, index: IndexState) -> PreparedItem:
-    """Return a memory with what its form tells beside it, and the memories that it supersedes by that."""
+    """Return an item with its index entry, and the memories that it supersedes according to that."""
     index_predecessors = (
         name for name in ancestry.with_standards(index.supersedes) if name not in ready.predecessors
     )
@@ -170,6 +172,8 @@ def _with_index(ready: PreparedItem, index: IndexState) -> PreparedItem:
 def _create_record_item(
     context: Context, accepted: remember.Accepted, merged: remember.PreparedMerge | None = None
 ) -> PreparedItem:
+    """Return an accepted record as an item. `merged` is the result of merging it, if that was computed already."""
+
     def write(unit: Unit, prior: Version | None, now: Instant, new: NewParts) -> Outcome:
         done = remember.put(
             context,
@@ -203,6 +207,7 @@ def _prepare_original_of_record(
     now: Instant,
     adoption: Adoption | None,
 ) -> PreparedItem | None:
+    """Return the document that a record is the view of, ready to be written; None if it is no view."""
     if not is_view(context, record, inner):
         return None
     tenant = record["scope"]["owner"] if adoption is None else adoption.tenant
@@ -215,7 +220,7 @@ def _prepare_original_of_record(
 
 
 def read_index_state(record: Record) -> IndexState:
-    """What another store knew of a record beside what it says. Raises InvalidInput for what none says."""
+    """Return the state that another store attached to a record, as an index entry. Raises InvalidInput."""
     state, where = read_carried_state(record), f"body.structured.{STATE_KEY}"
     verdict, closed = state.get("verification", UNVERIFIED), state.get("closed")
     if verdict not in grains.VERIFICATIONS:
@@ -225,7 +230,7 @@ def read_index_state(record: Record) -> IndexState:
     try:
         read_carried_bounds(record)
     except StoreCorrupt:
-        raise InvalidInput(f"{where}.bounds is not what binds a memory") from None
+        raise InvalidInput(f"{where}.bounds does not state the restrictions of a memory") from None
     try:
         index = IndexState(
             verification_status=verdict,
@@ -240,7 +245,7 @@ def read_index_state(record: Record) -> IndexState:
 
 
 def _with_view_state(ready: PreparedItem, record: Record) -> PreparedItem:
-    """What a view says beside its document: what superseded it, and until when it was true."""
+    """Return an item with the state that its view states: its successor, and the end of its validity."""
     successors = record.get("superseded_by") or ()
     valid_to = record["time"].get("valid_to")
     return replace(
@@ -283,10 +288,10 @@ def prepare_grain(
 def put_grain(
     context: Context, access: Access, content: GrainInput, *, owner: str | None = None
 ) -> grains.GrainResult:
-    """Add a grain, or the document that it is the view of, which is then known by this address too.
+    """Add a grain, or the document that it is the view of, which is then known by this address, too.
 
-    The same grain again is no news, unless it was forgotten: then it is there again. Refuses what would replace another
-    (use `supersede`).
+    Adding a stored grain again changes nothing, unless it was forgotten: then it is restored. A grain that replaces
+    another is refused (use `supersede`).
     """
     if _may_carry_document(content):
         tenant, now = grains.resolve_tenant(access, owner), context.clock()
@@ -301,6 +306,7 @@ def put_grain(
 
 
 def _may_carry_document(value: object) -> bool:
+    """Return True if a grain may carry a document."""
     if isinstance(value, bytes):
         return NATIVE_KEY.encode() in value
     return isinstance(value, Mapping) and NATIVE_KEY in str(value.get("context", ""))
@@ -309,6 +315,7 @@ def _may_carry_document(value: object) -> bool:
 def _put_original(
     access: Access, unit: Unit, ready: PreparedItem, now: Instant
 ) -> grains.GrainResult:
+    """Write the document that a grain is the view of, and give it the grain's address as a name."""
     address = ready.name_in_form
     known_names = unit.filter_known_names([(ready.standard, ready.name)])
     outcome = ready.write(unit, None, now, NewParts(is_new_name=not known_names))
@@ -325,7 +332,7 @@ def _put_original(
 
 
 def find_written_version(unit: Unit, ready: PreparedItem) -> Version | None:
-    """The version that a memory was written as, or was there as."""
+    """Return the version as which an item was written, or was stored before."""
     version = unit.find_by_name(ready.standard, ready.name)
     if version is None or ready.native is None or version.document.native == ready.native:
         return version
@@ -347,6 +354,7 @@ def _create_grain_item(
     index: IndexState = DEFAULT,
     bounds: Bounds | None = None,
 ) -> PreparedItem:
+    """Return a grain as an item, with restrictions of a document around it."""
     grain, new = opened.grain, admit(context, access, opened, tenant, is_from_file=True)
     new = _tighten(context, new, bounds)
 
@@ -389,8 +397,9 @@ def _prepare_original_of_grain(
     now: Instant,
     adoption: Adoption | None,
 ) -> PreparedItem | None:
+    """Return the document that a grain is the view of, ready to be written; None if it is no view."""
     grain = opened.grain
-    # A record names its owner itself, and is compared as it came.
+    # A record names its owner itself, and is compared in its original form.
     mine = inner if adoption is None or ump.owns(inner) else adoption.adopt_document(inner)
     moved = None if adoption is None else mine
     original = original_in(
@@ -405,7 +414,7 @@ def _prepare_original_of_grain(
     ready = replace(ready, alias=find_embedding_address(context, mine, tenant))
     if adoption is None:
         return ready
-    # The grain itself may be here, brought by somebody who did not adopt it.
+    # The grain itself may be stored, if somebody imported it without adopting it.
     name = (oms.STANDARD, grain.address)
     return replace(ready, name_in_file=name, predecessors=(*ready.predecessors, name))
 
@@ -423,9 +432,9 @@ def prepare_memory(
     *,
     is_checked: bool = False,
 ) -> PreparedItem:
-    """Return an OAMS memory that has its place, or the document that it is the view of, ready to be written.
+    """Return an OAMS memory, or the document that it is the view of, ready to be written.
 
-    `is_checked` says that it was checked by the rules of OAMS already.
+    The memory is in its target namespace. `is_checked`: it was checked by the rules of OAMS already.
     """
     accepted = memories.accept(
         context, access, memory, raw=raw, complete=True, is_checked=is_checked
@@ -450,6 +459,8 @@ def prepare_memory(
 
 
 def _create_memory_item(context: Context, accepted: memories.AcceptedMemory) -> PreparedItem:
+    """Return an accepted OAMS memory as an item."""
+
     def write(unit: Unit, prior: Version | None, now: Instant, new: NewParts) -> Outcome:
         if prior is not None and is_stale(prior, accepted):
             return "known"
@@ -477,7 +488,7 @@ def precompute(
     heads: memories.HeadLookup,
     now: Instant,
 ) -> PreparedItem:
-    """A memory with what it comes to if what is there now still is when the writer's turn comes."""
+    """Return an item with what can be computed before the writer's turn; valid while the stored memory is unchanged."""
     if ready.accepted_record is not None:
         return _precompute_record(context, snapshot, ready, ready.accepted_record, now)
     if ready.accepted_memory is None and ready.native is None:
@@ -494,7 +505,7 @@ def precompute(
     try:
         accepted = memories.prepare_next(context, snapshot, accepted, prior, now)
     except MemorandaError:
-        # Refused when it is written, if it still is to be.
+        # It is refused when it is written, if it still has to be.
         return ready
     foreseen = _create_memory_item(context, accepted)
     is_settled = (
@@ -510,13 +521,14 @@ def _precompute_record(
     accepted: remember.Accepted,
     now: Instant,
 ) -> PreparedItem:
+    """Return a record with the result of merging it into the stored one."""
     try:
         if accepted.is_own:
             stored = remember.find_repeated(context, snapshot, accepted, now)
             return ready if stored is None else replace(ready, settled=(stored.memory_id, "merged"))
         merged = remember.prepare_merge(context, snapshot, accepted, now)
     except MemorandaError:
-        # Refused when it is written, if it still is to be.
+        # It is refused when it is written, if it still has to be.
         return ready
     return (
         ready
@@ -526,7 +538,7 @@ def _precompute_record(
 
 
 def is_stale(prior: Version, accepted: memories.AcceptedMemory) -> bool:
-    """Bringing an old bundle in again must not undo what happened since, whichever standard did it."""
+    """Return True if an imported memory is older than the stored one: an old bundle must not undo later changes."""
     return parse_instant(accepted.memory["updated_at"]) < prior.state.updated
 
 
@@ -538,9 +550,10 @@ def _prepare_original_of_memory(
     now: Instant,
     adoption: Adoption | None,
 ) -> PreparedItem | None:
+    """Return the document that an OAMS memory is the view of, ready to be written; None if it is no view."""
     location, memory = accepted.location, accepted.memory
     own = project_document(context, inner, location.tenant, location.space)
-    # A memory that has a key, a creation or a source of its own keeps them, with the document inside.
+    # A memory with a key, a creation time or a source of its own keeps them, with the document inside.
     for bounds in (
         None,
         bounds_of_view(
@@ -567,7 +580,7 @@ def _prepare_original_of_memory(
 
 
 def _try_or_none(make: Callable[[], PreparedItem | None]) -> PreparedItem | None:
-    """What cannot be taken in as an original is only what it says itself."""
+    """Return the result; None if the carried document is malformed: then only the item itself is imported."""
     try:
         return make()
     except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
@@ -575,9 +588,10 @@ def _try_or_none(make: Callable[[], PreparedItem | None]) -> PreparedItem | None
 
 
 def _tighten(context: Context, new: NewVersion, bounds: Bounds | None) -> NewVersion:
+    """Return a new version with further restrictions."""
     if bounds is None or bounds == UNBOUND:
         return new
-    # Who wrote it is who brings it here, whomever the store it comes from had verified.
+    # The writer is the importer, not the writer that the other store verified.
     stated = new.projection.bounds or UNBOUND
     return with_bounds(context, new, replace(bounds, writer=stated.writer))
 
@@ -592,9 +606,8 @@ def _prepare_document(
     bounds: Bounds | None,
     adoption: Adoption | None,
 ) -> PreparedItem:
-    """Return a document that travelled inside another, as if it had come by itself, bound to `kept`.
-
-    Raises MemorandaError.
+    """Return a document that travelled inside another one as an item of its own, with restrictions. Raises
+    MemorandaError.
     """
     prepare_inside = _PREPARERS.get(inner.standard, _prepare_by_port)
     carried = _CarriedDocument(
@@ -604,7 +617,7 @@ def _prepare_document(
 
 
 class _CarriedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A document that travelled inside another, and where it belongs."""
+    """A document that travelled inside another one, with the tenant and space where it belongs."""
 
     document: Document
     tenant: str
@@ -615,7 +628,7 @@ class _CarriedDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def adopted(self) -> Document:
-        """The document as the importer's own, if that is wanted."""
+        """The document as the importer's own, if it is adopted."""
         return (
             self.document if self.adoption is None else self.adoption.adopt_document(self.document)
         )
@@ -624,11 +637,12 @@ class _CarriedDocument(msgspec.Struct, frozen=True, kw_only=True):
 def _prepare_carried_record(
     context: Context, access: Access, inside: _CarriedDocument, now: Instant
 ) -> PreparedItem:
+    """Return a carried record as an item."""
     mine = inside.adopted
     accepted = remember.accept(context, access, parse(mine.native), now)
     if ump.document_of(accepted.record) != mine:
-        raise InvalidInput("not the record that it is named after")
-    # A record that says more than a grain can travels whole, and may itself be the view of a document.
+        raise InvalidInput("the carried record does not match its name")
+    # A record that exceeds a grain travels complete, and may itself be the view of a document.
     record = load_record(inside.document.native)
     within = ump.unwrap(record)
     if within is not None and read_carried_bounds(record) is not None:
@@ -647,16 +661,18 @@ def _prepare_carried_record(
 def _prepare_carried_grain(
     context: Context, access: Access, inside: _CarriedDocument, _: Instant
 ) -> PreparedItem:
+    """Return a carried grain as an item."""
     inner = inside.document
     opened = open_grain_input(context, inner.native)
     if (opened.grain.address, opened.delivery) != (inner.name, inner.native):
-        raise InvalidInput("not the grain that it is named after")
+        raise InvalidInput("the carried grain does not match its name")
     return _create_grain_item(context, access, opened, inside.tenant, bounds=inside.bounds)
 
 
 def _prepare_carried_memory(
     context: Context, access: Access, inside: _CarriedDocument, _: Instant
 ) -> PreparedItem:
+    """Return a carried OAMS memory as an item; its bytes tell which version of the key it is."""
     inner = inside.adopted
     memory = parse(inner.native, max_bytes=MAX_NATIVE_BYTES)
     accepted = memories.accept(context, access, memory, raw=inner.native, complete=True)
@@ -664,7 +680,7 @@ def _prepare_carried_memory(
         accepted.new.document.native != inner.native
         or oams.with_portable_name(inner, accepted.memory) != inner
     ):
-        raise InvalidInput("not the memory that it is named after")
+        raise InvalidInput("the carried memory does not match its name")
     accepted = replace(accepted, new=_tighten(context, accepted.new, inside.bounds))
     location, key = accepted.location, accepted.memory["key"]
     name = memories.stored_name(context, location, key)
@@ -684,7 +700,7 @@ def _prepare_carried_memory(
             if same_content(
                 oams_views.render(context, unit, stored, location).memory, accepted.memory
             ):
-                # The head, as it leaves without its history.
+                # It is the head, as it is exported without its history.
                 return "known"
             if prior is None and is_stale(stored, accepted):
                 return "known"
@@ -709,7 +725,7 @@ def _prepare_carried_memory(
 def _prepare_by_port(
     context: Context, access: Access, inside: _CarriedDocument, _: Instant
 ) -> PreparedItem:
-    """Return a document of a standard whose verbs have no rules of their own for an import, as its port checks it."""
+    """Return a carried document as an item, checked by the port of its standard alone."""
     inner, tenant, space = inside.document, inside.tenant, inside.space
     port_of(inner.standard).check(inner)
     projection = project_document(context, inner, tenant, space)
@@ -740,7 +756,7 @@ def _prepare_by_port(
     )
 
 
-# Standards whose verbs merge, supersede or check what is imported; their rules hold for an import too.
+# Standards whose verbs merge, supersede or check; their rules hold for an import, too.
 _PREPARERS: Final[
     Mapping[str, Callable[[Context, Access, _CarriedDocument, Instant], PreparedItem]]
 ] = {

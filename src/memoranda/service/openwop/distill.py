@@ -193,8 +193,8 @@ def _join_sources(sources: Sequence[EntryVersion]) -> tuple[list[EntryVersion], 
     The text of an entry is left out if later entries make all of its statements, so that every statement stays in its
     latest wording.
     """
-    from memoranda.consolidation.text.corpus import Corpus
-    from memoranda.consolidation.text.sentences import join_statements
+    from memoranda.consolidation.text import corpus as corpora
+    from memoranda.consolidation.text import sentences
 
     remaining_bytes = _COMPACTED_BYTES_LIMIT
     fitting: list[EntryVersion] = []
@@ -204,7 +204,7 @@ def _join_sources(sources: Sequence[EntryVersion]) -> tuple[list[EntryVersion], 
             break
         fitting.append((version, entry))
     statements_by_entry: dict[str, set[Hashable]] = defaultdict(set)
-    for sentence in Corpus(build_notes(fitting)).sentences:
+    for sentence in corpora.Corpus(build_notes(fitting)).sentences:
         statements_by_entry[sentence.note.name].add(sentence.key)
     covered: set[Hashable] = set()
     texts = []
@@ -217,7 +217,7 @@ def _join_sources(sources: Sequence[EntryVersion]) -> tuple[list[EntryVersion], 
     texts.reverse()
     if any("\n" in text for text in texts):
         return fitting, "\n\n".join(texts)
-    return fitting, join_statements(texts)
+    return fitting, sentences.join_statements(texts)
 
 
 # --- distillation --------------------------------------------------------------------------------------------
@@ -456,8 +456,8 @@ def _distill_notes(
     The tokens of the archive's head come off the budget first. Of the remaining ones, _OUTPUT_SHARE is reserved for the
     summary; notes are read until the other part is used up. Raises TokenBudgetExceededError.
     """
-    from memoranda.consolidation.text.corpus import Corpus
-    from memoranda.consolidation.text.summary import summarize
+    from memoranda.consolidation.text import corpus as corpora
+    from memoranda.consolidation.text import summary
 
     count, budget = context.cal.counter.count, request.budget
     # The head names the number of sources, so the one for all notes is the longest.
@@ -479,13 +479,13 @@ def _distill_notes(
         raise TokenBudgetExceededError(budget, head_tokens + 2 * _smallest(notes, count))
     summary_text, smallest_tokens = "", 0
     if chosen:
-        summary = summarize(
-            Corpus(chosen),
+        result = summary.summarize(
+            corpora.Corpus(chosen),
             budget_tokens=available - tokens_read,
             now=max(note.at for note in chosen),
             count=count,
         )
-        summary_text, smallest_tokens = summary.text, summary.smallest_tokens
+        summary_text, smallest_tokens = result.text, result.smallest_tokens
     ordered = sorted(chosen, key=lambda note: (note.at, note.name))
     archive = _render_archive(request.ref, budget, ordered, summary_text)
     content = context.secrets.redact_text(archive, key, "archive")
@@ -614,15 +614,14 @@ def _plan_round(
     A note is replaced only by one that has all its tags. Of two contradicting notes the earlier is replaced if it makes
     no other statement; otherwise both stay and are returned as a contradiction.
     """
-    from memoranda.consolidation.text.claims import find_conflicts
-    from memoranda.consolidation.text.corpus import Corpus
-    from memoranda.consolidation.text.similar import group_duplicates
+    from memoranda.consolidation.text import claims, similar
+    from memoranda.consolidation.text import corpus as corpora
 
-    corpus = Corpus(notes)
-    conflicts = find_conflicts(corpus)
+    corpus = corpora.Corpus(notes)
+    conflicts = claims.find_conflicts(corpus)
     replacements: dict[str, dict[str, str]] = {}
     newest_duplicate: dict[str, MemoryNote] = {}
-    for group in group_duplicates(corpus):
+    for group in similar.group_duplicates(corpus):
         # The newest stays, because its time says when the statement was made last.
         newest = max(group, key=lambda note: (note.at, note.name))
         for note in group:

@@ -1,6 +1,6 @@
 """Webhooks of openwop (webhooks.md, RFC 0093): subscriptions, and the queue of their deliveries.
 
-The event log is the queue: a subscription holds its position in the log. A sender (`bindings/http/deliver.py`) calls
+The event log is the queue: a subscription holds its position. A sender (`bindings/http/webhook_sender.py`) calls
 `next_delivery`, which puts a subscription on lease, posts the signed event, and calls `settle`, which moves the
 position or plans a retry with exponential back-off. The position is stored before the next event is sent, so that a
 restart continues where it stopped.

@@ -118,24 +118,9 @@ def verify(public_key: PublicKey, message: bytes, signature: bytes) -> bool:
         return False
     if public_key.kind == "ed25519":
         return didkey.verify(didkey.did_from_public_key(public_key.raw), message, signature)
-    return _verify_es256(public_key.raw, message, signature)
+    from memoranda.standards.oms.es256 import verify_es256
 
-
-def _verify_es256(point: bytes, message: bytes, signature: bytes) -> bool:
-    """Return True if the ECDSA signature over SHA-256 is valid for a compressed P-256 point."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec, utils
-
-    # RFC 9053 section 2.1: r and s, 32 bytes each. A high s is accepted like a low one.
-    r = int.from_bytes(signature[:32], "big")
-    s = int.from_bytes(signature[32:], "big")
-    try:
-        key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
-        key.verify(utils.encode_dss_signature(r, s), message, ec.ECDSA(hashes.SHA256()))
-    except (ValueError, InvalidSignature):
-        return False
-    return True
+    return verify_es256(public_key.raw, message, signature)
 
 
 def _read_assertion_keys(did: str, document: Mapping[Any, Any]) -> Iterator[PublicKey]:

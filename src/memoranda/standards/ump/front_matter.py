@@ -41,12 +41,13 @@ def parse_yaml(source: str) -> Any:
             f"YAML front matter of {len(source)} characters is over the limit of {MAX_YAML_CHARS}"
         )
     # Imported here, because YAML is rare and the parser loads slowly.
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
+    import ruamel.yaml
 
     try:
-        value = _FrontMatterReader(YAML(typ="safe", pure=True).parse(source)).read_document()
-    except YAMLError as error:
+        value = _FrontMatterReader(
+            ruamel.yaml.YAML(typ="safe", pure=True).parse(source)
+        ).read_document()
+    except ruamel.yaml.error.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         location = f" at line {mark.line + 1} column {mark.column + 1}" if mark is not None else ""
         raise MalformedJson(f"front matter: not YAML{location}") from None

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from memoranda.storage.sqlite.file import open_private, translated
+from memoranda.storage.sqlite.file import open_private, sqlite_errors
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS data_key (
@@ -89,12 +89,12 @@ class SqliteKeyRing:
     def __init__(self, path: Path | None) -> None:
         """`None` means one in memory."""
         self._raw = open_private(path)
-        with translated():
+        with sqlite_errors():
             self._raw.execute(_SCHEMA)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        with translated():
+        with sqlite_errors():
             self._raw.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -133,7 +133,7 @@ class SqliteKeyRing:
         return None if oldest is None or newest is None else (int(oldest), int(newest))
 
     def destroy(self, holder: bytes) -> bool:
-        with translated():
+        with sqlite_errors():
             # The name of the key stays, without its holder: what it locked is erased, not lost.
             self._raw.execute(
                 "UPDATE data_key SET holder = randomblob(16), salt = x'', wrapped = x'' WHERE holder = ?",

@@ -23,7 +23,7 @@ from typing import Final
 import psycopg
 
 from memoranda.errors import StoreUnavailable
-from memoranda.storage.postgres.server import PostgresConnection, translated
+from memoranda.storage.postgres.server import PostgresConnection, postgres_errors
 
 # Seconds without a query after which the server ends the session of an election, and so frees its locks. The holder
 # asks more often than that.
@@ -140,7 +140,7 @@ def watch_notifications(
     connect: Callable[[], PostgresConnection], read_token: Callable[[], int]
 ) -> Generator[int]:
     """Yield the change token every LOOK_SECONDS, and a different number at once after each notification."""
-    with translated():
+    with postgres_errors():
         connection = connect()
         try:
             connection.command(f"LISTEN {_CHANNEL}")

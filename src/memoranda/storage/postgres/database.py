@@ -45,11 +45,11 @@ from memoranda.storage.postgres.pgvector import clear_vectors
 from memoranda.storage.postgres.server import (
     PostgresConnection,
     bound_role,
-    in_words,
     is_gone,
     migrate,
     open_connection,
-    translated,
+    postgres_errors,
+    translate_error,
 )
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ class PostgresDatabase:
         self._election = Election(self._connect)
         # The last settled version; and the one that is settled once all transactions before a horizon are over.
         self._settled, self._settling = 0, (0, 0)
-        with translated():
+        with postgres_errors():
             first = open_connection(address)
             try:
                 self.is_read_only = migrate(first)
@@ -139,7 +139,7 @@ class PostgresDatabase:
                 f"too many read at once: no turn within {self._reader_seconds:g} s"
             )
         try:
-            with translated():
+            with postgres_errors():
                 connection = self._begun(tenant)
                 try:
                     yield connection
@@ -238,7 +238,7 @@ class PostgresDatabase:
             try:
                 connection, outcomes = self._committed(batch, connection)
             except BaseException as error:  # noqa: BLE001 -- the waiters must learn of it, whatever it is
-                outcomes = fail_all(batch, in_words(error))
+                outcomes = fail_all(batch, translate_error(error))
                 connection = _usable(connection)
             self.queue.settle(outcomes)
             # Of what nobody waited for, audit of reads, and what is no owner's, nobody has to hear.
@@ -264,7 +264,9 @@ class PostgresDatabase:
                     if is_gone(error):
                         raise
                     if len(batch) == 1:
-                        return connection, fail_all(batch, in_words(error.__cause__ or error))
+                        return connection, fail_all(
+                            batch, translate_error(error.__cause__ or error)
+                        )
                     return connection, self._one_by_one(batch, connection)
             except (
                 errors.SerializationFailure,
@@ -341,7 +343,7 @@ class PostgresDatabase:
 
     def _watched(self, query: str) -> list[tuple[Any, ...]]:
         """Ask something outside any transaction."""
-        with self._watching, translated():
+        with self._watching, postgres_errors():
             for is_last in (self._watcher is None, True):
                 try:
                     if self._watcher is None:
@@ -438,6 +440,6 @@ def _attempt(item: WorkItem, connection: PostgresConnection) -> tuple[Any, BaseE
         connection.command("ROLLBACK TO SAVEPOINT item")
         # What the pieces before it left is still so.
         connection.memo, connection.ends = memo, ends
-        return None, in_words(error)
+        return None, translate_error(error)
     connection.command("RELEASE SAVEPOINT item")
     return result, None

@@ -11,7 +11,7 @@ from typing import Any, Final
 import psycopg
 
 from memoranda.storage.crypto.key_ring import HANDOVER, WrappedKey
-from memoranda.storage.postgres.server import PostgresConnection, open_connection, translated
+from memoranda.storage.postgres.server import PostgresConnection, open_connection, postgres_errors
 
 _SELECT: Final = "SELECT key_id, holder, master_version, salt, wrapped FROM data_key"
 _USABLE: Final = f"WHERE wrapped <> ''::bytea AND key_id <> '{HANDOVER}'"
@@ -41,7 +41,7 @@ class PostgresKeyRing:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        with self._lock, translated():
+        with self._lock, postgres_errors():
             # The row that everybody who changes something takes first.
             self._ask("BEGIN")
             self._is_changing = True
@@ -94,7 +94,7 @@ class PostgresKeyRing:
 
     def _ask(self, query: str, **params: Any) -> list[tuple[Any, ...]]:
         """Ask on a connection of our own; once more on a new one, unless a transaction was lost with it."""
-        with self._lock, translated():
+        with self._lock, postgres_errors():
             try:
                 return self._connected().select(query, params)
             except psycopg.OperationalError:

@@ -8,7 +8,7 @@ from typing import cast
 from memoranda.errors import StoreUnavailable
 from memoranda.storage.engine.database import Row
 from memoranda.storage.engine.moving import OWN_META, TABLES
-from memoranda.storage.postgres.server import migrate, open_connection, translated
+from memoranda.storage.postgres.server import migrate, open_connection, postgres_errors
 
 # Tables whose numbers are given out.
 _COUNTED = {
@@ -29,7 +29,7 @@ class PostgresTables:
 
     def __init__(self, address: str, *, is_moment: bool = False) -> None:
         """`is_moment`: everything as it is now, whatever is written meanwhile; nothing can be written by us."""
-        with translated():
+        with postgres_errors():
             connection = open_connection(address)
             migrate(connection, may_be_moving=not is_moment)
             self._raw = connection.raw
@@ -40,7 +40,7 @@ class PostgresTables:
                 self.count("meta")
 
     def begin(self) -> None:
-        with translated():
+        with postgres_errors():
             if self._raw.execute("SELECT 1 FROM meta WHERE name = 'moving'").fetchone() is None:
                 if self.count("tenant") or self.count("meta"):
                     raise StoreUnavailable("there is a store in this database already")
@@ -50,12 +50,12 @@ class PostgresTables:
         return list(self._types(table))
 
     def _types(self, table: str) -> dict[str, str]:
-        with translated():
+        with postgres_errors():
             found: list[tuple[str, str]] = self._raw.execute(_COLUMNS, (table,)).fetchall()
         return dict(found)
 
     def count(self, table: str) -> int:
-        with translated():
+        with postgres_errors():
             ((found,),) = self._raw.execute(
                 f"SELECT count(*) FROM {table} {_where(table)}"
             ).fetchall()
@@ -65,7 +65,7 @@ class PostgresTables:
         query = f"SELECT {', '.join(columns)} FROM {table} {_where(table)} ORDER BY {TABLES[table]} OFFSET {skipped}"
         # A cursor of the server's: a table may be larger than memory.
         with (
-            translated(),
+            postgres_errors(),
             self._raw.transaction(),
             self._raw.cursor(f"moving_{table}", binary=True) as cursor,
         ):
@@ -83,11 +83,11 @@ class PostgresTables:
                 numbers = cast("list[float | None]", values[place])
                 values[place] = [None if number is None else float(number) for number in numbers]
         filled = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({given})"
-        with translated(), self._raw.transaction():
+        with postgres_errors(), self._raw.transaction():
             self._raw.execute(filled, values)
 
     def finish(self) -> None:
-        with translated():
+        with postgres_errors():
             for table, column in _COUNTED.items():
                 last = f"(SELECT coalesce(max({column}), 0) + 1 FROM {table})"
                 self._raw.execute(

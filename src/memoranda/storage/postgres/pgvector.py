@@ -18,7 +18,7 @@ from psycopg import errors
 from memoranda.errors import StoreUnavailable
 from memoranda.storage.engine.database import Connection, Row, load_migrations
 from memoranda.storage.index.vector_queue import ClearCopies
-from memoranda.storage.postgres.server import MIGRATING, open_connection, translated
+from memoranda.storage.postgres.server import MIGRATING, open_connection, postgres_errors
 from memoranda.storage.postgres.statements import (
     read_reals,
     read_whole_numbers,
@@ -330,7 +330,7 @@ def _make_tables(raw: psycopg.Connection[Row]) -> None:
 
 def switch_off(address: str) -> bool:
     """Remove the vectors in clear of a store, if it has any and can be written; whether it had."""
-    with translated(), closing(open_connection(address).raw) as raw:
+    with postgres_errors(), closing(open_connection(address).raw) as raw:
         if raw.execute(_IS_MADE).fetchone() != (True,) or raw.execute(_IS_READ_ONLY).fetchone() == (
             True,
         ):

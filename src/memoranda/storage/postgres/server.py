@@ -374,14 +374,14 @@ def _only(cursor: psycopg.Cursor[Row]) -> Row:
 # --- troubles --------------------------------------------------------------------------------------------
 
 
-class translated:  # noqa: N801 -- used like the function that it would be if every read did not pay for that
+class postgres_errors:  # noqa: N801 -- used like the function that it would be if every read did not pay for that
     """Say PostgreSQL's troubles in our words; the original stays as the cause."""
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, psycopg.Error) and (said := in_words(error)) is not error:
+        if isinstance(error, psycopg.Error) and (said := translate_error(error)) is not error:
             raise said from error
 
 
@@ -401,7 +401,7 @@ _OURS: Final = (
 )
 
 
-def in_words(error: BaseException) -> BaseException:
+def translate_error(error: BaseException) -> BaseException:
     """A trouble of PostgreSQL's in our words; anything else as it is."""
     if not isinstance(error, psycopg.Error):
         return error

@@ -1,4 +1,4 @@
-"""A copy of a database file while others read and write it, by SQLite's own means."""
+"""Copies of a SQLite database: a backup while others read and write it, and a move of the whole store row by row."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from memoranda.storage.crypto.key_ring import SqliteKeyRing
 from memoranda.storage.engine.database import Row
 from memoranda.storage.engine.moving import OWN_META, TABLES
 from memoranda.storage.sqlite.database import SqliteDatabase
-from memoranda.storage.sqlite.file import FileConnection, open_existing, open_file, translated
+from memoranda.storage.sqlite.file import FileConnection, open_existing, open_file, sqlite_errors
 from memoranda.storage.sqlite.heads import write_heads_of
 
-# Pages between two looks at the clock of whoever watches.
+# Pages copied between two calls of `progress`.
 _STEP_PAGES = 2_000
 
 
 def copy_database(
     source: Path, target: Path, progress: Callable[[int], None] | None = None
 ) -> None:
-    """Copy one moment of a database; nobody who writes meanwhile is held up. Raises StoreCorrupt if it is damaged."""
+    """Copy one moment of a database, without delaying writers. Raises StoreCorrupt if it is damaged."""
     with (
-        translated(),
-        closing(_opened(source)) as origin,
+        sqlite_errors(),
+        closing(_open_database(source)) as origin,
         closing(FileConnection(str(target), target)) as copy,
     ):
-        # The snapshot is held from here on, so that no change makes the copy begin again.
+        # Open the snapshot now: otherwise every change by others makes the copy begin again.
         origin.execute("BEGIN; SELECT count(*) FROM sqlite_schema").fetchall()
         with copy.backup("main", origin, "main") as backup:
             while not backup.done:
                 backup.step(_STEP_PAGES)
                 if progress:
                     progress(backup.page_count - backup.remaining)
-        # As it is in the archive, it has no log beside it.
+        # The archive has no log, so the copy must not need one.
         copy.execute("PRAGMA journal_mode = DELETE").fetchall()
         problems = [
             str(line)
@@ -50,19 +50,19 @@ def copy_database(
 
 @contextmanager
 def writers_kept_out(path: Path) -> Iterator[None]:
-    """Hold the write lock of a database: it can be read and copied, and stays as it is."""
-    with translated(), closing(_opened(path)) as raw:
+    """Hold the write lock of a database, so that it can be read and copied but not changed."""
+    with sqlite_errors(), closing(_open_database(path)) as raw:
         raw.execute("BEGIN IMMEDIATE")
         yield
         raw.execute("ROLLBACK")
 
 
 def settle(path: Path) -> None:
-    """Take the log of a database in, for whoever moves the file. Raises StoreUnavailable if somebody has it open."""
-    with closing(_opened(path)) as raw:
+    """Merge a database's log into its file, so that the file can be moved. Raises StoreUnavailable if it is in use."""
+    with closing(_open_database(path)) as raw:
         raw.set_busy_timeout(0)
         try:
-            # Asked for before anything is read, it is refused as long as anybody else has the file open.
+            # Requested before the first read, exclusive mode is refused while anyone else has the file open.
             raw.execute(
                 "PRAGMA locking_mode = EXCLUSIVE; SELECT count(*) FROM sqlite_schema"
             ).fetchall()
@@ -71,28 +71,31 @@ def settle(path: Path) -> None:
                 "the store is in use: stop the server first", path=path
             ) from None
         except apsw.Error:
-            return  # Damaged: it is moved as it is, with its log.
+            return  # The database is damaged: it is moved as it is, with its log.
 
 
-def _opened(path: Path) -> apsw.Connection:
+def _open_database(path: Path) -> apsw.Connection:
     if not path.exists():
         raise StoreUnavailable("there is no database here", path=path)
     return open_existing(path)
 
 
 class SqliteTables:
-    """A database and its key ring, two files."""
+    """A `TableStore` on SQLite: a database and its key ring, two files.
+
+    A target has other file names until the move is finished, so that nobody opens it before.
+    """
 
     def __init__(self, path: Path, ring: Path, *, is_target: bool) -> None:
         self._path, self._ring = path, ring
-        self._unfinished = [(each.with_name(f"{each.name}.moving"), each) for each in (ring, path)]
+        self._unfinished = [(file.with_name(f"{file.name}.moving"), file) for file in (ring, path)]
         if is_target:
             path, ring = self._unfinished[1][0], self._unfinished[0][0]
         elif not path.exists():
             raise StoreUnavailable("there is no store here", path=path)
         self._file, self._ring_file = path, ring
-        with translated():
-            # Makes what is missing, and refuses what is not ours.
+        with sqlite_errors():
+            # Creates missing files, and refuses files that are not ours.
             SqliteDatabase(path).close()
             SqliteKeyRing(ring).close()
             self._raw = open_file(path)
@@ -113,21 +116,21 @@ class SqliteTables:
 
     def rows(self, table: str, columns: Sequence[str], skipped: int = 0) -> Iterator[Row]:
         selected = ", ".join(
-            "CAST(value AS BLOB)" if (table, each) == ("meta", "value") else each
-            for each in columns
+            "CAST(value AS BLOB)" if (table, column) == ("meta", "value") else column
+            for column in columns
         )
         order = f"{_where(table)} ORDER BY {TABLES[table]} LIMIT -1 OFFSET {skipped}"
-        with translated():
+        with sqlite_errors():
             yield from self._raw.execute(f"SELECT {selected} FROM {table} {order}")
 
     def add(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
         marks = ", ".join("?" for _ in columns)
-        with translated(), self._raw:
+        with sqlite_errors(), self._raw:
             self._raw.executemany(
                 f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", rows
             )
             if table == "meta":
-                # SQLite counts with it.
+                # SQLite increments this value, so it must be a number.
                 self._raw.execute(
                     "UPDATE meta SET value = CAST(value AS INTEGER) WHERE name = 'system_seq'"
                 )
@@ -138,8 +141,8 @@ class SqliteTables:
         heads = self._file.with_name(f"{self._file.name}-heads")
         heads.replace(self._path.with_name(f"{self._path.name}-heads"))
         # The keys first: without the database they are of no use to anybody.
-        for made, final in self._unfinished:
-            made.replace(final)
+        for unfinished, final in self._unfinished:
+            unfinished.replace(final)
 
     def close(self) -> None:
         with suppress(Exception):

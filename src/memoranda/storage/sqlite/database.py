@@ -1,14 +1,14 @@
-"""SQLite behind the database seam.
+"""SQLite as a `Database`.
 
 Theory of operation. One file in WAL mode, any number of processes. In each process one thread writes and a
 few connections read. Writers hand their work to the writer thread, which runs everything that is waiting in
 one transaction and commits once: that is group commit. A work item that fails is undone alone; for that the
 others may be run a second time, so a work item has no effect outside its transaction. `synchronous=FULL`
-means that a commit is on the disk before anyone is told so. Work that nobody waits for (audit of reads) is
+means that a commit is on the disk before its writers continue. Work that nobody waits for (audit of reads) is
 held back for a moment so that it shares a commit.
 
-Other processes hold the write lock for the length of one such commit, and have it in the order in which they came
-(`Heads.turn`). What is no process of ours is asked again, a little later and for up to BUSY_SECONDS.
+Other processes of ours hold the write lock for the length of one such commit, in the order in which they asked
+(`ChainEnds.write_turn`). If another program holds it, we try again for up to BUSY_SECONDS.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from memoranda.storage.engine.write_queue import (
 from memoranda.storage.sqlite.file import (
     STATEMENTS_LIMIT,
     Watched,
-    in_words,
     is_read_only,
     is_settled,
     migrate,
     open_file,
     set_up,
-    translated,
+    sqlite_errors,
+    translate_error,
     wait_a_little,
 )
-from memoranda.storage.sqlite.heads import SYNC_SECONDS, Heads, losses_of
+from memoranda.storage.sqlite.heads import SYNC_SECONDS, ChainEnds, losses_of
 
 T = TypeVar("T")
 
@@ -66,19 +66,18 @@ _log = logging.getLogger(__name__)
 
 READERS_LIMIT = 8
 WRITER_CACHE_KIB = 32_000
-# So long a store that is closed waits for those who still read.
+# Seconds that closing the store waits for open readers.
 CLOSE_SECONDS = 2.0
-# How long a reader waits for one of them to be free. All that hold one are at work, so this is reached only when more
-# is asked for than can be done.
+# Seconds that a read waits for a free connection. All connections are at work then, so this is reached only under
+# overload.
 READER_SECONDS = 10.0
-# How long a commit of another process may take to be noticed.
+# Seconds between two looks for commits of other processes.
 WATCH_SECONDS = 0.05
-# How long a writer waits for its turn, or, once that has come, for what was begun to be on the disk: longer than
-# another process may keep the lock.
+# Seconds that a write waits for a writer, and then again for its commit: longer than another process may keep the lock.
 WRITER_SECONDS = 40.0
 
 
-# Where the last number of a version that was given out is kept: no tenant is called so.
+# The key of the last version number in `memo`: no tenant has this name.
 _LAST = "\x00last version"
 
 
@@ -97,17 +96,17 @@ class SqliteConnection:
         try:
             return self.raw.execute(self._queries[name], params).fetchall()
         except UnicodeDecodeError as error:
-            raise in_words(error) from error
+            raise translate_error(error) from error
 
     def query_one(self, name: str, params: Params) -> Row | None:
         try:
-            found: Row | None = self.raw.execute(self._queries[name], params).fetchone()
+            row: Row | None = self.raw.execute(self._queries[name], params).fetchone()
         except UnicodeDecodeError as error:
-            raise in_words(error) from error
-        return found
+            raise translate_error(error) from error
+        return row
 
     def next_version_id(self) -> int:
-        # One writes at a time: nobody gives out the same until this transaction ends.
+        # There is one writer at a time: nobody else uses the same number before this transaction ends.
         row = self.memo.get(_LAST) or self.query_one("version_last", {})
         assert row is not None
         self.memo[_LAST] = (row[0] + 1,)
@@ -123,15 +122,15 @@ class SqliteConnection:
         try:
             return self.raw.execute(sql, params).fetchall()
         except UnicodeDecodeError as error:
-            raise in_words(error) from error
+            raise translate_error(error) from error
 
 
 class SqliteDatabase:
     """One SQLite file, many readers, one writer thread with group commit."""
 
-    # It compares no vectors.
+    # SQLite compares no vectors.
     clear_vectors: ClassVar[None] = None
-    # Runs each work item in place of the writer, who is held for as long: for whoever measures that.
+    # Runs each work item in place of the writer thread, to measure how long it is held.
     observer: ClassVar[Observer | None] = None
 
     def __init__(
@@ -143,9 +142,9 @@ class SqliteDatabase:
         writer_seconds: float = WRITER_SECONDS,
         refuses_unrecorded: bool = False,
     ) -> None:
-        """Open or create the file; `None` means a private store in memory. `vfs` names another way to the disk.
+        """Open or create the file; `None` means a private store in memory. `vfs` names a virtual file system of SQLite.
 
-        `refuses_unrecorded`: refuse what cannot be put on record at once, instead of recording it later.
+        `refuses_unrecorded`: refuse reads that cannot be recorded at once, instead of recording them later.
         """
         self.queue = WriteQueue(refuses_unrecorded=refuses_unrecorded)
         self._reader_seconds, self._writer_seconds = reader_seconds, writer_seconds
@@ -154,19 +153,19 @@ class SqliteDatabase:
         self._memory_lock = MemoryStoreLock() if path is None else None
         self._memory_name = f"file:/memoranda-{id(self)}-{random.getrandbits(64):x}?vfs=memdb"
         self._queries = load_queries("sqlite")
-        # Those that wait, the last first. A list takes and gives in one step: a queue that is interrupted stays locked.
+        # Idle connections. Append and pop of a list are atomic; a queue that is interrupted would stay locked.
         self._readers: list[SqliteConnection] = []
         self._reader_slots = threading.BoundedSemaphore(READERS_LIMIT)
         self.is_read_only = path is not None and is_read_only(path)
-        with translated():
+        with sqlite_errors():
             self._writer = self._connect_first()
             try:
                 migrate(self._writer.raw)
-                # What a large unit of work changes is written once, when it ends.
+                # Large enough that the pages of a large unit of work are written once, when it ends.
                 self._writer.raw.execute(f"PRAGMA cache_size = -{WRITER_CACHE_KIB}")
                 self._watcher = self._connect()
                 self._file = None if path is None else Watched(path)
-                self._heads = None if path is None else Heads(path, read_only=self.is_read_only)
+                self._heads = None if path is None else ChainEnds(path, read_only=self.is_read_only)
                 self._unrecorded_losses = self._compare()
             except BaseException:
                 self._writer.raw.close()
@@ -178,7 +177,7 @@ class SqliteDatabase:
         self._thread = self._start()
 
     def _start(self) -> threading.Thread:
-        """Begin to write. Who ends without closing it loses nothing, and no thread is in SQLite while Python ends."""
+        """Start the writer thread. It is closed at exit, so that no thread is inside SQLite while Python ends."""
         thread = threading.Thread(target=self._run, name="memoranda-writer", daemon=True)
         thread.start()
         atexit.register(self.close)
@@ -208,11 +207,13 @@ class SqliteDatabase:
         return SqliteConnection(raw, self._queries)
 
     def _compare(self) -> list[Loss]:
-        """Look whether something is missing that was there; what could not be put on record is kept here."""
+        """Compare the database with its chain ends; return the losses that a read-only store cannot
+        write to its file.
+        """
         if self._heads is None:
             return []
-        found = self._heads.compare(self._writer.raw)
-        return found if self.is_read_only else []
+        losses = self._heads.compare(self._writer.raw)
+        return losses if self.is_read_only else []
 
     def list_losses(self) -> list[Loss]:
         return [] if self._path is None else [*losses_of(self._path), *self._unrecorded_losses]
@@ -225,7 +226,7 @@ class SqliteDatabase:
         with (
             self._slot(),
             self._memory_lock.reading() if self._memory_lock else nullcontext(),
-            translated(),
+            sqlite_errors(),
         ):
             try:
                 connection = self._readers.pop()
@@ -235,13 +236,14 @@ class SqliteDatabase:
                 connection.raw.execute("BEGIN")
                 yield connection
             except apsw.Error:
-                # Whatever is wrong with it, nobody else shall meet it, and the file is let go.
+                # Closed whatever the error is: nobody else gets this connection, and it keeps no file open.
                 connection.raw.close(True)
                 raise
             finally:
                 self._put_back(connection)
 
     def _put_back(self, connection: SqliteConnection) -> None:
+        """End a connection's snapshot and return it to the idle ones, or close it if the store was closed."""
         try:
             if connection.raw.in_transaction:
                 connection.raw.execute("COMMIT")
@@ -253,12 +255,14 @@ class SqliteDatabase:
         if not self.queue.is_closed:
             self._readers.append(connection)
             return
-        # Nobody will look for it any more, and the last one that is closed takes the write-ahead log away.
+        # The last connection that is closed deletes the write-ahead log.
         connection.raw.close()
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
-        """One of the few readers' places. Whoever reads holds one, and never asks for a second meanwhile."""
+        """Hold one of the READERS_LIMIT slots. A reader never takes a second one, so readers cannot
+        block each other.
+        """
         if not self._reader_slots.acquire(timeout=self._reader_seconds):
             raise StoreUnavailable(
                 f"too many read at once: no turn within {self._reader_seconds:g} s"
@@ -294,17 +298,17 @@ class SqliteDatabase:
             self.queue.flush(self._writer_seconds)
 
     def find_settled_version(self) -> int:
-        # One writes at a time: what is there was written in the order of its numbers.
+        # There is one writer at a time: versions are committed in the order of their numbers.
         return FOREVER_MS
 
     def read_change_token(self) -> int:
         self.queue.refuse_when_closed()
-        with self._watching, translated():
-            found = self._watcher.raw.execute("PRAGMA data_version").fetchone()
-            return int(found[0]) if found else 0
+        with self._watching, sqlite_errors():
+            row = self._watcher.raw.execute("PRAGMA data_version").fetchone()
+            return int(row[0]) if row else 0
 
     def watch_changes(self) -> Generator[int]:
-        # Nothing says when: it is looked at.
+        # SQLite does not notify other processes, so the token is polled.
         while True:
             time.sleep(WATCH_SECONDS)
             yield self.read_change_token()
@@ -312,7 +316,7 @@ class SqliteDatabase:
     def scrub(self, patience_seconds: float) -> bool:
         # A truncating checkpoint copies every page home and cuts the log, so that no old page image remains.
         # While it waits for readers nobody can write, so it must not wait as long as others do.
-        with self._watching, translated():
+        with self._watching, sqlite_errors():
             raw = self._watcher.raw
             raw.set_busy_handler(
                 lambda attempt: attempt * 0.002 < patience_seconds and wait_a_little(attempt)
@@ -332,8 +336,8 @@ class SqliteDatabase:
     def find_damage(self) -> list[str]:
         with self.open_snapshot() as connection:
             # Not quick_check: this one compares every index with its table.
-            found = connection.raw.execute("PRAGMA integrity_check(20)").fetchall()
-        return [str(line) for (line,) in found if line != "ok"]
+            rows = connection.raw.execute("PRAGMA integrity_check(20)").fetchall()
+        return [str(line) for (line,) in rows if line != "ok"]
 
     def check_queries(self) -> None:
         # SQLite is part of the library that is pinned (apsw): the tests have run every query on this very version.
@@ -348,7 +352,7 @@ class SqliteDatabase:
             return  # It waits for a disk that does not answer, and ends with the process.
         self._wait_for_readers()
         if self._file is not None and self._file.is_gone:
-            # What has taken its place is not ours to write to.
+            # Another file has taken its place, which is not ours to write to.
             for connection in (self._writer, self._watcher):
                 connection.raw.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         while self._readers:
@@ -360,7 +364,7 @@ class SqliteDatabase:
             self._heads.close()
 
     def _wait_for_readers(self) -> None:
-        """Whoever is reading may end, for a while: then the process may."""
+        """Wait for open readers, at most CLOSE_SECONDS."""
         until = time.monotonic() + CLOSE_SECONDS
         for _ in range(READERS_LIMIT):
             if not self._reader_slots.acquire(timeout=max(0.0, until - time.monotonic())):
@@ -371,7 +375,7 @@ class SqliteDatabase:
             raise StoreUnavailable("the database, or the disk that it is on, is read-only or full")
 
     def _run(self) -> None:
-        # Now and then the ends are let be on the disk, though nothing more is written.
+        """Take batches until the queue is closed; without work, sync the chain ends every SYNC_SECONDS."""
         while (
             batch := self.queue.take(SYNC_SECONDS if self._heads and self._heads.is_dirty else None)
         ) is not None:
@@ -381,11 +385,11 @@ class SqliteDatabase:
                 self._heads.sync(only_if_due=bool(batch))
 
     def _commit(self, batch: list[WorkItem]) -> None:
-        """Run the pieces in one transaction; tell their waiters only after the commit."""
+        """Run a batch in one transaction; wake its waiting threads only after the commit."""
         outcomes: list[Outcome] = []
         try:
-            with translated(), self._turn():
-                # Whoever came while it was the turn of another process.
+            with sqlite_errors(), self._turn():
+                # Items that came while another process was writing join this transaction.
                 batch += self.queue.take_joining()
                 try:
                     outcomes = self._together(batch)
@@ -396,7 +400,9 @@ class SqliteDatabase:
         self.queue.settle(outcomes)
 
     def _together(self, batch: list[WorkItem]) -> list[Outcome]:
-        """The usual case: nothing fails, so nothing needs a savepoint, which makes the word index write early."""
+        """Run a batch without savepoints, each of which would make the word index write early:
+        usually nothing fails.
+        """
         with self._transaction():
             outcomes: list[Outcome] = []
             for item in batch:
@@ -409,7 +415,9 @@ class SqliteDatabase:
             return outcomes
 
     def _one_by_one(self, batch: list[WorkItem]) -> list[Outcome]:
-        """Some item fails: run all again, each in a savepoint, so that only the failing ones are undone."""
+        """Run a batch again after an item failed, each item in a savepoint, so that only the
+        failing ones are undone.
+        """
         with self._transaction():
             return [(item, *self._attempt(item)) for item in batch]
 
@@ -427,7 +435,7 @@ class SqliteDatabase:
             if raw.in_transaction:
                 raw.execute("ROLLBACK")
             raise
-        # What was written to a file that nobody will find again is not acknowledged.
+        # A write to a file that was deleted or replaced meanwhile is not acknowledged.
         self._check_file()
         if self._heads is not None:
             self._heads.note(self._writer.ends)
@@ -435,7 +443,7 @@ class SqliteDatabase:
     def _turn(self) -> AbstractContextManager[None]:
         if self._memory_lock is not None:
             return self._memory_lock.writing()
-        return nullcontext() if self._heads is None else self._heads.turn()
+        return nullcontext() if self._heads is None else self._heads.write_turn()
 
     def _check_file(self) -> None:
         if self._file is not None:
@@ -450,8 +458,8 @@ class SqliteDatabase:
             if not raw.in_transaction:
                 raise  # SQLite gave up the whole transaction (disk full, I/O error): nobody's work is in
             raw.execute("ROLLBACK TO item; RELEASE item")
-            # What the pieces before it left is still so.
+            # Undo what the item left in the memo; what earlier items left is still true.
             self._writer.memo, self._writer.ends = memo, ends
-            return None, in_words(error)
+            return None, translate_error(error)
         raw.execute("RELEASE item")
         return result, None

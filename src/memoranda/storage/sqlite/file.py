@@ -68,7 +68,7 @@ def set_up(raw: apsw.Connection, *, read_only: bool = False) -> None:
 
 
 def is_read_only(path: Path) -> bool:
-    """Whether a database is there that can be read and not written: by this user, or by nobody on this disk."""
+    """Return True if a database exists that this user, or this disk, does not allow to be written."""
     can = partial(os.access, mode=os.W_OK, effective_ids=os.access in os.supports_effective_ids)
     return path.exists() and not (can(path) and can(path.parent))
 
@@ -119,8 +119,8 @@ def open_to_read(path: Path) -> apsw.Connection:
 
 
 def open_private(path: Path | None) -> apsw.Connection:
-    """A small durable file of its own, readable by its owner alone; in memory when there is no path."""
-    with translated():
+    """Open a small durable database of its own, readable by its owner alone; in memory without a path."""
+    with sqlite_errors():
         if path is not None:
             return open_file(path, read_only=is_read_only(path))
         raw = apsw.Connection(":memory:")
@@ -132,8 +132,8 @@ def _create_private(path: Path) -> None:
     """Create the file, readable by its owner alone, if there is none; SQLite gives its log and index the same mode.
 
     POSIX drops every lock that a process has on a file when any descriptor of it is closed: without SQLite's locks,
-    whoever else reads the database deletes its log. So a file that exists is never opened here, and no connection of
-    this process is at a file before its creation is over.
+    another program that reads the database deletes its log. So a file that exists is never opened here, and no
+    connection of this process is at a file before its creation is over.
     """
     # The rest is for SQLite to report, which fails at the same path.
     with _creation, contextlib.suppress(OSError):
@@ -251,12 +251,14 @@ def _refuse_foreign_file(raw: apsw.Connection, newest: int) -> None:
 
 
 def _refuse_other_layout(raw: apsw.Connection) -> None:
-    """Before the first release the one migration changes in place: a store of another build has other tables."""
+    """Raise StoreUnavailable if another build made the tables: before the first release the
+    migration changes in place.
+    """
     try:
-        found = raw.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
+        row = raw.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
     except apsw.SQLError:
-        found = None
-    if found != (layout("sqlite"),):
+        row = None
+    if row != (layout("sqlite"),):
         raise StoreUnavailable(
             "this store was made by another build of Memoranda, whose tables are different: "
             "export it with that build (`memoranda export all.mg`) and import it here into a new data directory"
@@ -264,26 +266,26 @@ def _refuse_other_layout(raw: apsw.Connection) -> None:
 
 
 def _pragma(raw: apsw.Connection, name: str) -> int:
-    found = raw.execute(f"PRAGMA {name}").fetchone()
-    return int(found[0]) if found else 0
+    row = raw.execute(f"PRAGMA {name}").fetchone()
+    return int(row[0]) if row else 0
 
 
-class translated:  # noqa: N801 -- used like the function that it would be if every read did not pay for that
-    """Say SQLite's troubles in our words; the original stays as the cause."""
+class sqlite_errors:  # noqa: N801 -- used like a function; as a generator function it would slow every read
+    """A context manager that raises errors of SQLite as our own; the original stays as the cause."""
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, apsw.Error) and (said := in_words(error)) is not error:
-            raise said from error
+        if isinstance(error, apsw.Error) and (ours := translate_error(error)) is not error:
+            raise ours from error
 
 
-def in_words(error: BaseException) -> BaseException:
-    """A trouble of SQLite's in our words; anything else as it is."""
+def translate_error(error: BaseException) -> BaseException:
+    """Return our error for one of SQLite's, and any other error unchanged."""
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreUnavailable(f"another process kept the store locked for {BUSY_SECONDS:.0f} s")
-    # Whatever we write is text, so what is none was not written by us.
+    # We write only valid text, so a value that is none is damage.
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | UnicodeDecodeError):
         return StoreCorrupt("the database file is damaged or is not a database")
     if (

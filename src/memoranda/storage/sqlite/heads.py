@@ -1,11 +1,13 @@
-"""How far each owner's memory had come, kept apart from the database: so a log that lost its end is noticed.
+"""Chain ends: the last state of each owner's memory in a file of its own, so that a log that lost its end is noticed.
 
-SQLite takes from a damaged write-ahead log what is whole, up to the first flaw, and says nothing of the rest; the
-audit chain agrees, because its own end is in the same log. So after each commit, before anyone is told of it, the
-ends of the chains that it moved are written to a small file of their own: one slot of 64 bytes for each owner. That
-write is not waited for to reach the disk (a killed process loses nothing of it); it is made durable within
-SYNC_SECONDS, so that a power cut leaves ends that are at most that old. A database that is behind its ends has lost
-something: how much, and since when.
+Theory of operation. SQLite recovers a damaged write-ahead log up to the first flaw and reports nothing; the audit chain
+agrees, because its own end is in the same log. So after each commit, before it is acknowledged, the ends of the chains
+that it moved (`ChainEnd`) are written to a small file: one slot of 64 bytes for each owner. The write does not wait for
+the disk (a killed process loses nothing of it); it is made durable within SYNC_SECONDS, so after a power cut the ends
+are at most that old. When a database is opened, `compare` finds the owners whose memory is behind its end, and records
+how much is missing and since when in a second file, which `memoranda doctor` shows.
+
+The locks that decide which process writes next are on the same file (`write_turn`).
 """
 
 from __future__ import annotations
@@ -34,15 +36,15 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# How old the ends on the disk may be after a power cut.
+# Seconds by which the ends on the disk may be old after a power cut.
 SYNC_SECONDS: Final = 1.0
-# Bytes of one slot: `_SLOT` with its checksum, and small enough to be written in one step.
+# Bytes of one slot: `_SLOT_FORMAT` with its checksum, and small enough to be written in one step.
 SLOT_BYTES: Final = 64
-_SLOT: Final = struct.Struct("<qqqqq16s8x")
-# Two bytes behind all slots that stand for whose turn it is to write; there is nothing in them.
-_DOOR: Final = 1 << 60
-_TURN: Final = _DOOR + 1
-# Whoever holds the file is done in microseconds; if it is not let go, the end is written all the same.
+_SLOT_FORMAT: Final = struct.Struct("<qqqqq16s8x")
+# Two bytes behind all slots, which are locked but never written: the entrance of the queue, and the turn to write.
+_ENTRANCE: Final = 1 << 60
+_TURN: Final = _ENTRANCE + 1
+# Tries to lock the file. A holder is done in microseconds; if it is not, the end is written without the lock.
 _ATTEMPTS: Final = 20
 _ENDS: Final = """
 SELECT tenant_id, name, unit_seq, append_seq, audit_seq, audit_hash FROM tenant UNION ALL
@@ -53,18 +55,18 @@ _LAST_CHANGE: Final = "SELECT at_ms FROM change WHERE tenant_id = ? ORDER BY seq
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
-class _There(NamedTuple):
-    """Whose end it is, and how far it is in the database."""
+class _StoredEnd(NamedTuple):
+    """An owner's name and chain end as the database has them."""
 
     name: str | None
     end: ChainEnd
 
 
-_NOTHING: Final = _There(None, ChainEnd(0, 0, 0, None))
+_NOTHING: Final = _StoredEnd(None, ChainEnd(0, 0, 0, None))
 
 
-class _Kept(NamedTuple):
-    """One slot as it is in the file."""
+class _Slot(NamedTuple):
+    """A slot of the file: a chain end, and when it was written."""
 
     tenant_id: int
     units: int
@@ -75,17 +77,17 @@ class _Kept(NamedTuple):
 
 
 def heads_path(database: Path) -> Path:
-    """Where the ends of a database are kept."""
+    """Return the path of the file with the chain ends of a database."""
     return database.with_name(f"{database.name}-heads")
 
 
 def losses_path(database: Path) -> Path:
-    """Where it is put on record that something is missing."""
+    """Return the path of the file with the recorded losses of a database."""
     return database.with_name(f"{database.name}-losses")
 
 
 def losses_of(database: Path) -> list[Loss]:
-    """What was found missing, and nobody has looked after yet."""
+    """Return the recorded losses of a database. A person deletes the file once they are dealt with."""
     try:
         lines = losses_path(database).read_bytes().splitlines()
     except FileNotFoundError:
@@ -93,8 +95,8 @@ def losses_of(database: Path) -> list[Loss]:
     return [Loss(**orjson.loads(line)) for line in lines]
 
 
-class Heads:
-    """The ends of one database."""
+class ChainEnds:
+    """The file of chain ends of one database."""
 
     def __init__(self, database: Path, *, read_only: bool = False) -> None:
         self._database = database
@@ -107,42 +109,43 @@ class Heads:
         self._is_read_only = read_only
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Wait until it is this process's turn to write, and have it: each in the order in which it came.
+    def write_turn(self) -> Iterator[None]:
+        """Wait for this process's turn to write, and hold it: processes get it in the order in which they asked.
 
-        SQLite's own lock can only be asked for again and again, and whoever has just let go of it is the first to ask:
-        another process would wait for many commits. Here the system wakes who waits. Whoever comes waits at the door,
-        and the one in the door for the turn, so that nobody has two turns while another waits. These locks are the
-        process's own, and end with it; they say who is next, and SQLite's lock that there is only one.
+        SQLite's own lock can only be polled, and the process that has just released it is the first to poll again, so
+        another one would wait for many commits. Here the operating system wakes the waiting process. Processes wait for
+        the lock of the entrance; the one that has it waits for the turn. So none gets two turns while another waits.
+        The locks end with the process. They only decide who is next; SQLite's lock makes sure that one writes at a
+        time.
         """
         if self._descriptor is None or self._is_read_only:
             yield
             return
         with contextlib.suppress(OSError):
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, _DOOR)
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, _ENTRANCE)
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, _TURN)
-            fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, _DOOR)
+            fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, _ENTRANCE)
         try:
             yield
         finally:
             with contextlib.suppress(OSError):
-                fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 2, _DOOR)
+                fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 2, _ENTRANCE)
 
     def note(self, ends: Mapping[int, ChainEnd]) -> None:
-        """Write down how far some have come; an end that is further already stays."""
+        """Write the chain ends of a commit; an end that is already further stays."""
         if self._descriptor is None or not ends:
             return
         now = time.time_ns() // 1_000_000
-        # What was committed is committed, whatever becomes of this: the next commit writes a later end.
+        # Errors are ignored: the commit is durable, and the next one writes a later end.
         with contextlib.suppress(OSError), _locked(self._descriptor):
             for tenant_id, end in ends.items():
-                kept = self._slot(tenant_id)
-                if kept is None or kept.units <= end.units:
-                    self._put(tenant_id, end, now)
+                slot = self._read_slot(tenant_id)
+                if slot is None or slot.units <= end.units:
+                    self._write_slot(tenant_id, end, now)
         self.is_dirty = True
 
     def sync(self, *, only_if_due: bool = False) -> None:
-        """Let what was written down be on the disk."""
+        """Make the written ends durable; `only_if_due`: unless that was done in the last SYNC_SECONDS."""
         now = time.monotonic()
         if (
             not self.is_dirty
@@ -155,26 +158,34 @@ class Heads:
             _sync(self._descriptor)
 
     def compare(self, raw: apsw.Connection) -> list[Loss]:
-        """Look whether the database is behind its ends; put what is missing on record, and go on from what is there."""
-        # Read before the database, which goes on meanwhile.
-        kept = self._all()
+        """Return and record the losses of a database that is behind its ends, and continue from the state it has."""
+        # Read before the database, which other processes go on writing.
+        slots = self._read_slots()
         rows: list[Any] = raw.execute(_ENDS).fetchall()
-        there = {int(tenant_id): _There(name, ChainEnd(*end)) for tenant_id, name, *end in rows}
-        behind = {each: _is_behind(kept[each], there.get(each, _NOTHING).end) for each in kept}
-        lost = {
-            each: _loss(raw, kept[each], there.get(each, _NOTHING)) for each in kept if behind[each]
+        stored = {
+            int(tenant_id): _StoredEnd(name, ChainEnd(*end)) for tenant_id, name, *end in rows
+        }
+        behind = {
+            tenant_id: _is_behind(slot, stored.get(tenant_id, _NOTHING).end)
+            for tenant_id, slot in slots.items()
+        }
+        losses = {
+            tenant_id: _loss(raw, slot, stored.get(tenant_id, _NOTHING))
+            for tenant_id, slot in slots.items()
+            if behind[tenant_id]
         }
         if not self._is_read_only:
-            if lost:
-                self._record(list(lost.values()))
-            ends = {each: found.end for each, found in there.items() if found.end.units}
-            self._go_on(
-                {each: ends[each] for each in ends if behind.get(each, True)},
-                lost.keys() - ends.keys(),
-            )
-        for each in lost.values():
-            _log.error("%s; `memoranda doctor` says what to do", each.message)
-        return list(lost.values())
+            if losses:
+                self._record(list(losses.values()))
+            ends = {tenant_id: row.end for tenant_id, row in stored.items() if row.end.units}
+            # Ends of tenants that are behind, and of those without a slot.
+            changed = {
+                tenant_id: end for tenant_id, end in ends.items() if behind.get(tenant_id, True)
+            }
+            self._replace_slots(changed, losses.keys() - ends.keys())
+        for loss in losses.values():
+            _log.error("%s; `memoranda doctor` says what to do", loss.message)
+        return list(losses.values())
 
     def close(self) -> None:
         self.sync()
@@ -182,20 +193,21 @@ class Heads:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _go_on(self, ends: Mapping[int, ChainEnd], gone: Set[int]) -> None:
+    def _replace_slots(self, ends: Mapping[int, ChainEnd], gone: Set[int]) -> None:
+        """Write the slots of some tenants and clear those of others, durably."""
         if self._descriptor is None or not (ends or gone):
             return
         now = time.time_ns() // 1_000_000
         with contextlib.suppress(OSError), _locked(self._descriptor):
             for tenant_id, end in ends.items():
-                self._put(tenant_id, end, now)
+                self._write_slot(tenant_id, end, now)
             for tenant_id in gone:
                 os.pwrite(self._descriptor, bytes(SLOT_BYTES), tenant_id * SLOT_BYTES)
             self.is_dirty = True
         self.sync()
 
     def _record(self, losses: list[Loss]) -> None:
-        lines = b"".join(orjson.dumps(each._asdict()) + b"\n" for each in losses)
+        lines = b"".join(orjson.dumps(loss._asdict()) + b"\n" for loss in losses)
         descriptor = os.open(
             losses_path(self._database), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
         )
@@ -205,9 +217,9 @@ class Heads:
         finally:
             os.close(descriptor)
 
-    def _put(self, tenant_id: int, end: ChainEnd, now: int) -> None:
+    def _write_slot(self, tenant_id: int, end: ChainEnd, now: int) -> None:
         assert self._descriptor is not None
-        filled = _SLOT.pack(
+        filled = _SLOT_FORMAT.pack(
             tenant_id, end.units, end.versions, end.audit, now, _digest(end.audit_hash)
         )[:-4]
         os.pwrite(
@@ -216,60 +228,61 @@ class Heads:
             tenant_id * SLOT_BYTES,
         )
 
-    def _slot(self, tenant_id: int) -> _Kept | None:
+    def _read_slot(self, tenant_id: int) -> _Slot | None:
         assert self._descriptor is not None
-        return _read(os.pread(self._descriptor, SLOT_BYTES, tenant_id * SLOT_BYTES))
+        return _parse_slot(os.pread(self._descriptor, SLOT_BYTES, tenant_id * SLOT_BYTES))
 
-    def _all(self) -> dict[int, _Kept]:
+    def _read_slots(self) -> dict[int, _Slot]:
         if self._descriptor is None:
             return {}
         data = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
-        slots = (_read(data[at : at + SLOT_BYTES]) for at in range(0, len(data), SLOT_BYTES))
-        return {each.tenant_id: each for each in slots if each is not None}
+        slots = (_parse_slot(data[at : at + SLOT_BYTES]) for at in range(0, len(data), SLOT_BYTES))
+        return {slot.tenant_id: slot for slot in slots if slot is not None}
 
 
 def write_heads_of(database: Path) -> None:
-    """Write the ends of a database that nobody uses, as they are, to a file of their own."""
+    """Create the file of chain ends for a database that nobody uses."""
     with contextlib.closing(open_existing(database)) as raw:
-        heads = Heads(database)
+        heads = ChainEnds(database)
         heads.compare(raw)
         heads.close()
 
 
-def _read(data: bytes) -> _Kept | None:
-    """A slot; None if there is none, or it is not whole."""
+def _parse_slot(data: bytes) -> _Slot | None:
+    """Return a slot, or None if it is empty or damaged."""
     if len(data) < SLOT_BYTES or zlib.crc32(data[:-4]).to_bytes(4, "little") != data[-4:]:
         return None
-    found = _Kept(*_SLOT.unpack(data))
-    return found if found.units else None
+    slot = _Slot(*_SLOT_FORMAT.unpack(data))
+    return slot if slot.units else None
 
 
 def _digest(audit_hash: str | None) -> bytes:
     return hashlib.sha256((audit_hash or "").encode()).digest()[:16]
 
 
-def _is_behind(kept: _Kept, end: ChainEnd) -> bool:
-    return end.units < kept.units or (
-        end.units == kept.units and _digest(end.audit_hash) != kept.digest
+def _is_behind(slot: _Slot, end: ChainEnd) -> bool:
+    """Return True if the database has fewer units than the slot, or another last audit entry."""
+    return end.units < slot.units or (
+        end.units == slot.units and _digest(end.audit_hash) != slot.digest
     )
 
 
-def _loss(raw: apsw.Connection, kept: _Kept, there: _There) -> Loss:
-    found = raw.execute(_LAST_CHANGE, (kept.tenant_id,)).fetchone()
+def _loss(raw: apsw.Connection, slot: _Slot, stored: _StoredEnd) -> Loss:
+    row = raw.execute(_LAST_CHANGE, (slot.tenant_id,)).fetchone()
     return Loss(
         noticed=format_instant(Instant(time.time_ns() // 1_000_000)),
-        owner=there.name,
-        units=kept.units - there.end.units,
-        versions=kept.versions - there.end.versions,
-        audit=kept.audit - there.end.audit,
-        since=None if found is None else format_instant(Instant(int(found[0]))),
-        until=format_instant(Instant(kept.at_ms)),
+        owner=stored.name,
+        units=slot.units - stored.end.units,
+        versions=slot.versions - stored.end.versions,
+        audit=slot.audit - stored.end.audit,
+        since=None if row is None else format_instant(Instant(int(row[0]))),
+        until=format_instant(Instant(slot.at_ms)),
     )
 
 
 @contextmanager
 def _locked(descriptor: int) -> Iterator[None]:
-    """One process at a time, so that no earlier end takes the place of a later one."""
+    """Lock the file against other processes, so that no earlier end replaces a later one."""
     is_held = False
     for _ in range(_ATTEMPTS):
         try:

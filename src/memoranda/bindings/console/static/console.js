@@ -1,10 +1,12 @@
-// What moves on the pages: searching while one types, what is new, keys, times in the reader's zone, copying.
-// Every page can be read and used without it.
+// The script of the console: search while typing, new memories, shortcuts, local times, and buttons that copy.
+// Every page works without it.
 
 const live = document.querySelector("form[data-live]");
 const offline = document.querySelector(".offline");
+// Milliseconds between two looks for new memories, and from the last key to a search.
 const LIVE_MS = 4000;
 const TYPING_MS = 120;
+// Marks requests that no person started; they do not prolong the session.
 const LIVE = { "x-memoranda-live": "1" };
 
 function localise(root) {
@@ -24,11 +26,11 @@ document.addEventListener("click", async (event) => {
   button.textContent = document.body.dataset.copied;
 });
 
-// --- searching while one types, and what is new -----------------------------------------------------------
+// --- search while typing, and new memories ------------------------------------------------------------------
 
-let asking = null;
+let runningRequest = null;
 
-function address() {
+function searchUrl() {
   const fields = new URLSearchParams();
   for (const [name, value] of new FormData(live)) if (value) fields.append(name, value);
   const query = fields.toString();
@@ -36,13 +38,12 @@ function address() {
 }
 
 async function refresh(url, { remember }) {
-  asking?.abort();
-  const mine = (asking = new AbortController());
+  runningRequest?.abort();
+  const request = (runningRequest = new AbortController());
   let text;
   try {
-    // What a page asks by itself does not keep its session alive.
     const headers = { accept: "text/html", ...(remember ? {} : LIVE) };
-    const answer = await fetch(url, { signal: mine.signal, headers });
+    const answer = await fetch(url, { signal: request.signal, headers });
     if (answer.redirected) { location.href = answer.url; return; }
     text = await answer.text();
     offline.hidden = true;
@@ -50,28 +51,28 @@ async function refresh(url, { remember }) {
     if (error.name !== "AbortError") offline.hidden = false;
     return;
   }
-  const made = new DOMParser().parseFromString(text, "text/html").getElementById(live.dataset.live);
-  const shown = document.getElementById(live.dataset.live);
-  if (!made || !shown) return;
+  const incoming = new DOMParser().parseFromString(text, "text/html").getElementById(live.dataset.live);
+  const current = document.getElementById(live.dataset.live);
+  if (!incoming || !current) return;
   if (remember) history.replaceState(null, "", url);
-  if (made.textContent === shown.textContent) return;
-  const chosen = new Set([...shown.querySelectorAll("input[name=id]:checked")].map((box) => box.value));
-  shown.replaceChildren(...made.childNodes);
-  for (const box of shown.querySelectorAll("input[name=id]")) box.checked = chosen.has(box.value);
-  localise(shown);
+  if (incoming.textContent === current.textContent) return;
+  const selected = new Set([...current.querySelectorAll("input[name=id]:checked")].map((box) => box.value));
+  current.replaceChildren(...incoming.childNodes);
+  for (const box of current.querySelectorAll("input[name=id]")) box.checked = selected.has(box.value);
+  localise(current);
 }
 
 if (live) {
   let typing = 0;
   live.addEventListener("input", () => {
     clearTimeout(typing);
-    typing = setTimeout(() => refresh(address(), { remember: true }), TYPING_MS);
+    typing = setTimeout(() => refresh(searchUrl(), { remember: true }), TYPING_MS);
   });
   live.addEventListener("submit", (event) => {
     event.preventDefault();
-    refresh(address(), { remember: true });
+    refresh(searchUrl(), { remember: true });
   });
-  let seen = null;
+  let lastSeq = null;
   setInterval(async () => {
     const isReading = document.activeElement?.closest("#results") || document.querySelector("#results input:checked");
     if (document.hidden || isReading) return;
@@ -80,36 +81,36 @@ if (live) {
       if (answer.redirected) { location.reload(); return; }
       const { seq } = await answer.json();
       offline.hidden = true;
-      if (seen === seq) return;
+      if (lastSeq === seq) return;
       await refresh(location.pathname + location.search, { remember: false });
-      seen = seq;
+      lastSeq = seq;
     } catch { offline.hidden = false; }
   }, LIVE_MS);
 }
 
-// --- a query is checked while one writes it, and what may come next is offered ---------------------------------
+// --- checks and completions of a query while typing -----------------------------------------------------------
 
 const editor = document.querySelector("[data-check]");
 if (editor) {
-  const said = document.getElementById("checked");
-  const offered = document.getElementById("completions");
+  const verdict = document.getElementById("checked");
+  const list = document.getElementById("completions");
   let writing = 0;
   let at = -1;
 
-  const options = () => [...offered.children];
-  const close = () => { offered.hidden = true; offered.replaceChildren(); editor.removeAttribute("aria-activedescendant"); at = -1; };
+  const options = () => [...list.children];
+  const close = () => { list.hidden = true; list.replaceChildren(); editor.removeAttribute("aria-activedescendant"); at = -1; };
   function choose(next) {
-    const all = options();
-    at = (next + all.length) % all.length;
-    all.forEach((option, place) => option.setAttribute("aria-selected", String(place === at)));
-    editor.setAttribute("aria-activedescendant", all[at].id);
-    all[at].scrollIntoView({ block: "nearest" });
+    const items = options();
+    at = (next + items.length) % items.length;
+    items.forEach((option, index) => option.setAttribute("aria-selected", String(index === at)));
+    editor.setAttribute("aria-activedescendant", items[at].id);
+    items[at].scrollIntoView({ block: "nearest" });
   }
   function take(option) {
     const before = editor.value.slice(0, editor.selectionStart);
-    const rest = editor.value.slice(editor.selectionEnd);
+    const after = editor.value.slice(editor.selectionEnd);
     const start = before.slice(0, before.length - Number(option.dataset.typed));
-    editor.value = `${start}${option.textContent} ${rest}`;
+    editor.value = `${start}${option.textContent} ${after}`;
     editor.selectionStart = editor.selectionEnd = start.length + option.textContent.length + 1;
     close();
     editor.focus();
@@ -117,13 +118,13 @@ if (editor) {
   }
   function offer(word, words) {
     close();
-    offered.replaceChildren(...words.map((text, place) => {
-      const option = Object.assign(document.createElement("li"), { id: `completion-${place}`, textContent: text });
+    list.replaceChildren(...words.map((text, index) => {
+      const option = Object.assign(document.createElement("li"), { id: `completion-${index}`, textContent: text });
       option.setAttribute("role", "option");
       option.dataset.typed = word.length;
       return option;
     }));
-    offered.hidden = !words.length;
+    list.hidden = !words.length;
     if (words.length) choose(0);
   }
   async function ask() {
@@ -131,16 +132,16 @@ if (editor) {
     try {
       const fields = new URLSearchParams({ query: editor.value, before });
       const answer = await fetch(`${editor.dataset.check}?${fields}`, { headers: LIVE });
-      const told = await answer.json();
-      said.textContent = !editor.value.trim() ? "" : told.valid ? document.body.dataset.canRun : told.error.message;
-      if (document.activeElement === editor) offer(told.word, told.completions);
-    } catch { said.textContent = ""; }
+      const result = await answer.json();
+      verdict.textContent = !editor.value.trim() ? "" : result.valid ? document.body.dataset.canRun : result.error.message;
+      if (document.activeElement === editor) offer(result.word, result.completions);
+    } catch { verdict.textContent = ""; }
   }
   editor.addEventListener("input", () => { clearTimeout(writing); writing = setTimeout(ask, TYPING_MS); });
   editor.addEventListener("blur", () => setTimeout(close, 200));
-  offered.addEventListener("mousedown", (event) => { event.preventDefault(); take(event.target.closest("li")); });
+  list.addEventListener("mousedown", (event) => { event.preventDefault(); take(event.target.closest("li")); });
   editor.addEventListener("keydown", (event) => {
-    if (offered.hidden) return;
+    if (list.hidden) return;
     if (event.key === "Escape") close();
     else if (event.key === "Tab" && !event.shiftKey) take(options()[at]);
     else if (event.key === "ArrowDown") choose(at + 1);
@@ -150,9 +151,10 @@ if (editor) {
   });
 }
 
-// --- days by a slider -----------------------------------------------------------------------------------------
+// --- sliders for dates -----------------------------------------------------------------------------------------
 
 const DAY_MS = 86400000;
+// A slider reaches two years back; at its right end the date is empty.
 for (const date of document.querySelectorAll("input[type=date]")) {
   const slider = Object.assign(document.createElement("input"), { type: "range", min: -730, max: 0, step: 1, className: "range" });
   slider.setAttribute("aria-label", document.body.dataset.byDays.replace("{label}", date.labels[0].textContent.trim()));
@@ -165,7 +167,7 @@ for (const date of document.querySelectorAll("input[type=date]")) {
   date.after(slider);
 }
 
-// --- keys -------------------------------------------------------------------------------------------------
+// --- shortcuts -------------------------------------------------------------------------------------------------
 
 function step(by) {
   const items = [...document.querySelectorAll("#results .list > li, .card")];
@@ -184,7 +186,7 @@ document.addEventListener("keydown", (event) => {
   if (isWriting || event.ctrlKey || event.metaKey || event.altKey) return;
   const search = document.getElementById("q");
   if (event.key === "/" && search) { event.preventDefault(); search.focus(); }
-  // On the card that was gone to, or else on the first.
+  // Shortcuts act on the selected card, or else on the first.
   const card = document.querySelector(".card.chosen") ?? document.querySelector(".card");
   card?.querySelector(`[data-key="${CSS.escape(event.key)}"]`)?.click();
   if (event.key === "j") step(1);
@@ -192,7 +194,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "?") document.getElementById("keys-help").showModal();
 });
 
-// A page that is sent as far as it has come shows the last step alone; where it ended, that is read out.
+// --- progress of an import -----------------------------------------------------------------------------------
 
 const steps = document.querySelector(".steps");
 if (steps) steps.querySelector(".last")?.scrollIntoView({ block: "nearest" });
