@@ -15,10 +15,11 @@ from memoranda.errors import InvalidInput, StoreUnavailable
 from memoranda.keys import MasterKeyFile, operator_key
 from memoranda.settings import Settings, is_postgres, sqlite_path
 from memoranda.storage.crypto.cipher import Cipher, NoCipher, RingCipher
-from memoranda.storage.crypto.key_ring import KeyRing, SqliteKeyRing
+from memoranda.storage.crypto.key_ring import KeyRing
 from memoranda.storage.engine.database import Database
 from memoranda.storage.engine.moving import TableStore, move
 from memoranda.storage.sqlite.database import SqliteDatabase
+from memoranda.storage.sqlite.keys import SqliteKeyRing
 
 if TYPE_CHECKING:
     pass

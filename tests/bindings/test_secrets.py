@@ -72,7 +72,7 @@ def test_the_command_line_says_how_to_take_it_out(
     # Whoever wants it so has it taken out before.
     monkeypatch.setenv("MEMORANDA_SECRETS", "redact")
     assert main(["remember", f"{TEXT} twice"]) == 0
-    assert "was replaced before it was stored" in capsys.readouterr().err
+    assert "was replaced before the text was stored" in capsys.readouterr().err
     monkeypatch.setenv("MEMORANDA_SECRETS", "off")
     assert main(["remember", f"{TEXT} thrice"]) == 0
     assert capsys.readouterr().err == ""

@@ -19,10 +19,10 @@ from memoranda.service.core.audit import create_sealer
 from memoranda.service.core.context import Context
 from memoranda.service.service import Service
 from memoranda.storage.crypto.cipher import Cipher, RingCipher
-from memoranda.storage.crypto.key_ring import SqliteKeyRing
 from memoranda.storage.engine.contract import Engine
 from memoranda.storage.engine.sql_engine import SqlEngine
 from memoranda.storage.sqlite.database import SqliteDatabase
+from memoranda.storage.sqlite.keys import SqliteKeyRing
 from memoranda.stores import KEY_RING_FILE, MASTER_KEY_FILE
 
 DATABASE_FILE = "memoranda.db"

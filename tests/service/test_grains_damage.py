@@ -12,8 +12,8 @@ from memoranda.errors import MemorandaError, SignatureInvalid, StoreCorrupt
 from memoranda.keys import MasterKeyFile
 from memoranda.standards.oms import signature
 from memoranda.storage.crypto.cipher import RingCipher
-from memoranda.storage.crypto.key_ring import SqliteKeyRing
 from memoranda.storage.engine.database import Connection
+from memoranda.storage.sqlite.keys import SqliteKeyRing
 from tests.service.world import PEER, World, grain
 
 # What a damage makes of a document.

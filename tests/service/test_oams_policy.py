@@ -14,7 +14,7 @@ from memoranda.model.instant import format_instant
 from memoranda.standards.oams.mapping import EXPIRES_KEY, VISIBILITY_KEY
 from memoranda.standards.ump.requests import ForgetRequest
 from memoranda.storage.crypto.cipher import RingCipher
-from memoranda.storage.crypto.key_ring import SqliteKeyRing
+from memoranda.storage.sqlite.keys import SqliteKeyRing
 from tests.proofs.store import opened as opened_store
 from tests.proofs.test_erasure import found_in_files
 from tests.service.oams_verbs import Oams, opened

@@ -23,7 +23,7 @@ from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.record import strip_integrity
 from memoranda.storage.crypto.cipher import RingCipher
-from memoranda.storage.crypto.key_ring import SqliteKeyRing
+from memoranda.storage.sqlite.keys import SqliteKeyRing
 from tests.embedders import letters
 from tests.service.oams_verbs import Oams
 from tests.service.test_cal_evolve import bound, session

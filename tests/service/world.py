@@ -23,9 +23,9 @@ from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest
 from memoranda.standards.ump.shapes import Version as UmpVersion
 from memoranda.storage.crypto.cipher import Cipher, Coverage, RingCipher
-from memoranda.storage.crypto.key_ring import SqliteKeyRing
 from memoranda.storage.engine.database import Database
 from memoranda.storage.engine.sql_engine import SqlEngine
+from memoranda.storage.sqlite.keys import SqliteKeyRing
 from tests.stores import open_store
 
 OPERATOR = SigningKey(bytes([7]) * 32)

@@ -17,10 +17,10 @@ from memoranda.errors import MemorandaError, StoreCorrupt, StoreUnavailable
 from memoranda.keys import MasterKeyFile
 from memoranda.model.selection import Selection
 from memoranda.storage.crypto.cipher import Coverage, NoCipher, RingCipher
-from memoranda.storage.crypto.key_ring import SqliteKeyRing
 from memoranda.storage.engine.contract import Engine
 from memoranda.storage.engine.sql_engine import SqlEngine
 from memoranda.storage.sqlite.database import SqliteDatabase
+from memoranda.storage.sqlite.keys import SqliteKeyRing
 from tests.proofs.store import processes
 from tests.proofs.test_erasure import found_in_files
 from tests.storage.contract import NOW, document, everything, matches, projection, seal

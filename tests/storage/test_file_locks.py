@@ -17,9 +17,9 @@ from memoranda.backup import back_up
 from memoranda.bindings.files.exchange import export_file
 from memoranda.errors import InvalidInput
 from memoranda.settings import load_settings
-from memoranda.storage.crypto.key_ring import SqliteKeyRing
 from memoranda.storage.sqlite.copying import copy_database, writers_kept_out
 from memoranda.storage.sqlite.database import SqliteDatabase
+from memoranda.storage.sqlite.keys import SqliteKeyRing
 from tests.forking import Forked
 from tests.outside import lock_holders
 

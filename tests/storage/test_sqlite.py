@@ -22,7 +22,6 @@ from memoranda.keys import MasterKeyFile
 from memoranda.measures import WRITER_WAIT, totals
 from memoranda.model.selection import UPDATED, WRITTEN, Order, PageCursor, Selection
 from memoranda.storage.crypto.cipher import RingCipher
-from memoranda.storage.crypto.key_ring import SqliteKeyRing
 from memoranda.storage.engine import contract as engine_module
 from memoranda.storage.engine.contract import Engine
 from memoranda.storage.engine.database import SQLITE, Connection, load_queries
@@ -39,6 +38,7 @@ from memoranda.storage.engine.sql_engine import SqlEngine
 from memoranda.storage.engine.write_queue import LATER_SECONDS
 from memoranda.storage.sqlite.database import SqliteDatabase
 from memoranda.storage.sqlite.heads import ChainEnds
+from memoranda.storage.sqlite.keys import SqliteKeyRing
 from tests.storage.contract import NOW, EngineContract, document, matches, projection, seal
 from tests.storage.contract_background import BackgroundContract
 from tests.storage.contract_facts import FactsContract

@@ -22,7 +22,7 @@ VALUES (:key_id, :holder, :master_version, :salt, :wrapped)
 ON CONFLICT (key_id) DO UPDATE
 SET master_version = excluded.master_version, salt = excluded.salt, wrapped = excluded.wrapped
 """
-# The name of the key stays, without its holder: what it locked is erased, not lost.
+# Keep the key id, so that its documents count as erased, not as corrupt.
 _DESTROY: Final = """
 UPDATE data_key SET holder = :nobody, salt = ''::bytea, wrapped = ''::bytea WHERE holder = :holder RETURNING key_id
 """

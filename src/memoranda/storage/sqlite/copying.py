@@ -10,12 +10,12 @@ from typing import Any
 import apsw
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
-from memoranda.storage.crypto.key_ring import SqliteKeyRing
 from memoranda.storage.engine.database import Row
 from memoranda.storage.engine.moving import OWN_META, TABLES
 from memoranda.storage.sqlite.database import SqliteDatabase
 from memoranda.storage.sqlite.file import FileConnection, open_existing, open_file, sqlite_errors
 from memoranda.storage.sqlite.heads import write_heads_of
+from memoranda.storage.sqlite.keys import SqliteKeyRing
 
 # Pages copied between two calls of `progress`.
 _STEP_PAGES = 2_000
