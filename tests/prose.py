@@ -35,6 +35,11 @@ BARE: Final = frozenset(
     "said asked found kept told given shown known made named listed taken left held sought called read written place "
     "each others rest these those what whole beside".split()
 )
+# Public names that users rely on, by class or function: fields of results, and keywords.
+PUBLIC: Final = frozenset(
+    "Report.kept Report.taken UndoneImport.what UndoneImport.left Undone.left DreamRun.written Distilled.taken"
+    " UserErasure.held set_hold.held distill.given".split()
+)
 # Verbs with which the docstring of a function may open. A verb that is missing may be added.
 VERBS: Final = frozenset(
     """
@@ -176,8 +181,12 @@ def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _check_names(path: Path, tree: ast.Module) -> Iterator[Finding]:
+    public = _find_public_names(tree)
     for node in ast.walk(tree):
         match node:
+            case ast.FunctionDef(name="read") | ast.AsyncFunctionDef(name="read"):
+                # As the name of a function, this is a verb.
+                continue
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 name = node.name
             case ast.arg():
@@ -190,8 +199,26 @@ def _check_names(path: Path, tree: ast.Module) -> Iterator[Finding]:
                 pass
             case _:
                 continue
-        if name.strip("_") in BARE:
+        if name.strip("_") in BARE and node not in public:
             yield Finding(kind="name", path=path, line=node.lineno, text=name)
+
+
+def _find_public_names(tree: ast.Module) -> set[ast.AST]:
+    """Return the nodes that define or set a name in PUBLIC."""
+    public: set[ast.AST] = set()
+    for owner in ast.walk(tree):
+        if isinstance(owner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names = {name.partition(".")[2] for name in PUBLIC if name.startswith(f"{owner.name}.")}
+            public |= {node for node in ast.walk(owner) if names and _name_of(node) in names}
+    return public
+
+
+def _name_of(node: ast.AST) -> str | None:
+    match node:
+        case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name) | ast.FunctionDef(name=name):
+            return name
+        case _:
+            return None
 
 
 def _check_comments(path: Path, source: str) -> Iterator[Finding]:

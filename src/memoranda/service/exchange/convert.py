@@ -1,14 +1,15 @@
-"""Memories in another form, without a store.
+"""Conversion of memories from one form to another, without a store.
 
-What a file brings is read as the document that is behind it (`take`), and shown as a form shows that document. Whatever
-has another standard carries the document along, so that the way back ends where it began, byte for byte:
+Each item of a file is first read as a native document (`Conversion.read_item`). If the item is a view that contains
+the document of another standard, and that document gives exactly this view, the contained document is used. Otherwise
+the item itself is the document.
 
-    behind a record, a grain or a memory    the document that it carries, if its view of that is this very one
-    behind everything else                  itself
+The document is then written in the target form (`to_record`, `to_grain`, `to_memory`). A target of another standard
+contains the document, so that converting back restores it byte for byte.
 
-Of a view only what a form has no word for is left to tell: what superseded it, a verdict, and what a record says beside
-the document that it shows, such as who signed that. A `.mg` file keeps all of it in its manifest. Signatures are
-carried along, and not verified: whoever takes the memories in does that.
+The state of a memory that a form cannot express is preserved separately (`IndexState`): its successor, a verdict, and
+the fields that a record adds to the document inside it, such as its signer. An `.mg` file stores this in its manifest.
+Signatures are copied without verification; the import verifies them.
 """
 
 from __future__ import annotations
@@ -60,48 +61,50 @@ from memoranda.standards.ump.shapes import Version as UmpVersion
 
 T = TypeVar("T")
 Target = Literal["ump", "oms", "oams"]
-# Whose memories are that come from a form that does not say it.
+# The owner of memories whose form states none.
 NOBODY: Final = "local"
 _NATIVE: Final = NATIVE_KEY.encode()
 
 
 class SourceMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory between two forms: its document, whose it is and where, and what was known of it beside."""
+    """A memory between two forms: its document, owner, space and state."""
 
     document: Document
     tenant: str
     space: str
     index: IndexState = DEFAULT
-    # What the document says, if it is a record, and its reading, where someone has it at hand.
+    # The document parsed as a record and its projection, if the reader has computed them already.
     record: Record | None = None
     projection: Projection | None = None
 
 
 class Conversion(msgspec.Struct, kw_only=True):
-    """One conversion on its way. `given` has what comes from a form that does not say whose it is."""
+    """A conversion in progress, with its counts."""
 
+    # The owner of memories whose form states none, if the caller chose one.
     stated_owner: str | None = None
     ump_version: UmpVersion = "0.1"
     report: Report = msgspec.field(default_factory=Report)
-    # Whom the first that says it belongs to.
-    _first: str = ""
-    # How many are in the other form what they were, and how many a view that carries what they were.
+    # The owner of the first memory.
+    _first_owner: str = ""
+    # Memories that keep their form, and memories that become a view with their document inside.
     unchanged: int = 0
     carried: int = 0
-    # The records of grains that others were superseded by, and the other way about.
-    _names: dict[str, str] = msgspec.field(default_factory=dict)
+    # Record ids of grains that supersede others, by address; filled before grains are converted to records.
+    _record_ids: dict[str, str] = msgspec.field(default_factory=dict)
+    # Addresses of grains made from records, by record id; and the record ids of their successors, by address.
     _addresses: dict[str, str] = msgspec.field(default_factory=dict)
-    _superseded: dict[str, str] = msgspec.field(default_factory=dict)
+    _successor_ids: dict[str, str] = msgspec.field(default_factory=dict)
 
-    # --- in ----------------------------------------------------------------------------------------------------------
+    # --- reading -----------------------------------------------------------------------------------------------------
 
     def read_item(self, item: Item) -> SourceMemory:
-        """What an item brings. Raises MemorandaError."""
+        """Return the memory of an item. Raises MemorandaError if it is invalid."""
         if item.error is not None:
             raise item.error
-        carried = self._read_by_form(item)
-        self._first = self._first or carried.tenant
-        return carried
+        source = self._read_by_form(item)
+        self._first_owner = self._first_owner or source.tenant
+        return source
 
     def _read_by_form(self, item: Item) -> SourceMemory:
         if item.form == "oms":
@@ -136,7 +139,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         view = self.to_record(source)
         if dump(view) == dump(record):
             return source
-        difference = dump(_difference(record, view)).decode()
+        difference = dump(_compute_difference(record, view)).decode()
         source = replace(source, index=replace(index, record=difference))
         return source if dump(self.to_record(source)) == dump(record) else None
 
@@ -148,7 +151,7 @@ class Conversion(msgspec.Struct, kw_only=True):
             else _try_or_none(lambda: self._unwrap_grain(delivery))
         )
         if source is not None:
-            # What makes the same bytes again was read rightly.
+            # No other check is needed: the document inside gives the same bytes.
             return source if index is DEFAULT else replace(source, index=index)
         grain = grains.decode(signature.blob_of(delivery))
         if grain.header.is_signed != is_signed:
@@ -170,7 +173,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         if inner is None:
             return None
         space = grain_space_of(str(fields.get("namespace", DEFAULT_NAMESPACE)))
-        # A record says whose it is; where nobody else is its subject, a grain says it, too.
+        # A record states its owner. Other documents belong to the owner of this conversion, or to the grain's subject.
         for tenant in dict.fromkeys((self.owner, str(fields.get("subject") or self.owner))):
             source = self._read_document(inner, tenant, space)
             if (
@@ -181,9 +184,10 @@ class Conversion(msgspec.Struct, kw_only=True):
         return None
 
     def _read_document(self, inner: Document, tenant: str, space: str) -> SourceMemory:
-        """Return what a document carries. Raises unless it is complete, in canonical form, and under its own name.
+        """Return the memory of a document that was inside a view.
 
-        Whether a record is right in everything is checked where it is imported.
+        Raises MemorandaError unless the document is complete, in canonical form, and has its own name. The import
+        checks the other rules of its standard.
         """
         port = port_of(inner.standard)
         port.check(inner)
@@ -217,13 +221,13 @@ class Conversion(msgspec.Struct, kw_only=True):
         if source.projection is None or source.space != space_of(namespace, source.tenant):
             return None
         view = oams.from_projection(source.projection, inner, namespace=memory["namespace"])
-        # When a store last touched it is not of the memory itself.
+        # `updated_at` is set by the store, so it may differ.
         return source if {**view, "updated_at": memory["updated_at"]} == memory else None
 
     def learn_names(self, items: Callable[[], Iterable[Item]]) -> None:
-        """Find out what UMP calls the grains that others were superseded by: a record names its successor so."""
+        """Find the record ids of grains that supersede others, because a record names its successor by id."""
         wanted = {
-            each.index.superseded_by for each in items() if each.index.successor_name is None
+            item.index.superseded_by for item in items() if item.index.successor_name is None
         } - {None}
         for item in items() if wanted else ():
             blob = (
@@ -236,14 +240,14 @@ class Conversion(msgspec.Struct, kw_only=True):
                 address in wanted
                 and (source := _try_or_none(partial(self.read_item, item))) is not None
             ):
-                self._names[address] = self._to_plain_record(source)["id"]
+                self._record_ids[address] = self._to_plain_record(source)["id"]
 
-    # --- out ---------------------------------------------------------------------------------------------------------
+    # --- writing -----------------------------------------------------------------------------------------------------
 
     def convert_items(
-        self, items: Iterable[Item], target: Target, show: Callable[[SourceMemory], T]
+        self, items: Iterable[Item], target: Target, convert: Callable[[SourceMemory], T]
     ) -> Iterator[T]:
-        """Everything that can be shown in the other form; what cannot is reported with its place."""
+        """Yield the items in the target form; report those that it cannot express, with their positions."""
         report = self.report
         for item in items:
             report.forms.add(item.form)
@@ -252,30 +256,30 @@ class Conversion(msgspec.Struct, kw_only=True):
             if item.value is None and item.error is None:
                 continue
             try:
-                carried = self.read_item(item)
+                source = self.read_item(item)
                 if target != "ump":
-                    _refuse_consent_bound(carried)
-                converted = show(carried)
+                    _refuse_consent_bound(source)
+                converted = convert(source)
             except MemorandaError as error:
                 report.refuse(item.where, item.name, error, number=item.number)
                 continue
             report.exported += 1
-            is_unchanged = carried.document.standard == target
+            is_unchanged = source.document.standard == target
             self.unchanged += is_unchanged
             self.carried += not is_unchanged
             yield converted
 
-    def to_record(self, carried: SourceMemory) -> Record:
-        """A memory as a record; what is a view is not signed, for nobody here vouches for it."""
-        record, index = self._to_plain_record(carried), carried.index
+    def to_record(self, source: SourceMemory) -> Record:
+        """Convert a memory to a record. Views are unsigned, because a conversion has no operator who could sign."""
+        record, index = self._to_plain_record(source), source.index
         if index is DEFAULT or index == DEFAULT:
             return record
         if index.record is not None:
-            restored = _try_or_none(lambda: self._restore_record(carried, index))
+            restored = _try_or_none(lambda: self._restore_record(source, index))
             if restored is not None:
                 return restored
-        successor = index.successor_name or self._names.get(index.superseded_by or "")
-        if ump.owns(carried.document) and successor in record.get("superseded_by", ()):
+        successor = index.successor_name or self._record_ids.get(index.superseded_by or "")
+        if ump.owns(source.document) and successor in record.get("superseded_by", ()):
             return record
         verdict = (
             {"verification": index.verification_status}
@@ -294,105 +298,109 @@ class Conversion(msgspec.Struct, kw_only=True):
         closed = _close_record(record, successor, index) if successor else strip_integrity(record)
         return _with_structured(
             closed,
-            {NATIVE_KEY: native.wrap(carried.document), **({STATE_KEY: state} if state else {})},
+            {NATIVE_KEY: native.wrap(source.document), **({STATE_KEY: state} if state else {})},
         )
 
-    def _to_plain_record(self, carried: SourceMemory) -> Record:
-        document = carried.document
-        if carried.record is not None:
-            return carried.record
+    def _to_plain_record(self, source: SourceMemory) -> Record:
+        """Convert a memory to a record without its state, such as its successor."""
+        document = source.document
+        if source.record is not None:
+            return source.record
         port = port_of(document.standard)
-        if port.original(document, carried.tenant, ump_version=self.ump_version) is None:
+        if port.original(document, source.tenant, ump_version=self.ump_version) is None:
             return ump.from_projection(
-                self._projection_of(carried), document, version=self.ump_version
+                self._projection_of(source), document, version=self.ump_version
             )
-        # A memory that holds another document is shown as that is.
-        record = create_record(self, document, carried.tenant, carried.space)
+        # The document contains the original of another standard, which gives the record.
+        record = create_record(self, document, source.tenant, source.space)
         return (
             record
             if ump.unwrap(record) == document
             else _with_structured(strip_integrity(record), {NATIVE_KEY: native.wrap(document)})
         )
 
-    def _restore_record(self, carried: SourceMemory, index: IndexState) -> Record:
-        view = self.to_record(replace(carried, index=replace(index, record=None)))
+    def _restore_record(self, source: SourceMemory, index: IndexState) -> Record:
+        view = self.to_record(replace(source, index=replace(index, record=None)))
         return check_complete(
             _apply_difference(view, parse(index.record or "")), version=self.ump_version
         )
 
-    def to_grain(self, carried: SourceMemory) -> tuple[bytes, IndexState]:
-        """A memory as a grain, and what is known of it beside."""
-        document = carried.document
+    def to_grain(self, source: SourceMemory) -> tuple[bytes, IndexState]:
+        """Convert a memory to a grain and its index entry."""
+        document = source.document
         if oms.owns(document):
-            return CheckedGrain.of(document.native, document.name), carried.index
-        grain = oms.from_projection(self._projection_of(carried), document)
+            return CheckedGrain.of(document.native, document.name), source.index
+        grain = oms.from_projection(self._projection_of(source), document)
         if len(grain.blob) > EXTENDED.max_bytes:
             raise TooLarge(
                 f"too large for an .mg file, which holds grains of at most {EXTENDED.max_bytes} bytes"
             )
-        if carried.record is not None:
-            self._note_succession(carried.record, grain.address)
-        return CheckedGrain.of(grain.blob, grain.address), carried.index
+        if source.record is not None:
+            self._note_succession(source.record, grain.address)
+        return CheckedGrain.of(grain.blob, grain.address), source.index
 
     def _note_succession(self, record: Record, address: str) -> None:
         if record.get("supersedes"):
             self._addresses[record["id"]] = address
         if successors := record.get("superseded_by"):
-            self._superseded[address] = successors[-1]
+            self._successor_ids[address] = successors[-1]
 
     def list_successions(self) -> Iterator[tuple[str, IndexState]]:
-        """By which grains those were superseded that were records; known when all have passed."""
-        for address, name in self._superseded.items():
-            if (successor := self._addresses.get(name)) is not None:
-                yield address, IndexState(superseded_by=successor, successor_name=name)
+        """Yield the index entries of grains that were made from superseded records.
 
-    def to_memory(self, carried: SourceMemory) -> tuple[bytes, Memory]:
-        """A memory as one of OAMS, with its bytes. That form says what is stated now, and no more."""
-        _refuse_superseded(carried)
-        document = carried.document
+        Call it after the last item: a successor may come later in the file.
+        """
+        for address, record_id in self._successor_ids.items():
+            if (successor := self._addresses.get(record_id)) is not None:
+                yield address, IndexState(superseded_by=successor, successor_name=record_id)
+
+    def to_memory(self, source: SourceMemory) -> tuple[bytes, Memory]:
+        """Convert a memory to an OAMS memory and its bytes. Raises Unsupported if it is not current."""
+        _refuse_superseded(source)
+        document = source.document
         if oams.owns(document):
             return document.native, load_memory(document.native)
-        namespace = namespace_of(carried.space, carried.tenant)
-        memory = oams.from_projection(self._projection_of(carried), document, namespace=namespace)
+        namespace = namespace_of(source.space, source.tenant)
+        memory = oams.from_projection(self._projection_of(source), document, namespace=namespace)
         return dump(memory), memory
 
-    def with_projection(self, carried: SourceMemory) -> Memory:
-        """Return a memory with all that is said of it, for another system."""
-        return oams.with_projection(self.to_memory(carried)[1], self._projection_of(carried))
+    def with_projection(self, source: SourceMemory) -> Memory:
+        """Convert a memory to an OAMS memory with all fields of its projection, for the file of another system."""
+        return oams.with_projection(self.to_memory(source)[1], self._projection_of(source))
 
-    def _projection_of(self, carried: SourceMemory) -> Projection:
-        if carried.projection is not None:
-            return carried.projection
-        if carried.record is not None:
-            return ump.project(carried.record)
-        return project_document(self, carried.document, carried.tenant, carried.space)
+    def _projection_of(self, source: SourceMemory) -> Projection:
+        if source.projection is not None:
+            return source.projection
+        if source.record is not None:
+            return ump.project(source.record)
+        return project_document(self, source.document, source.tenant, source.space)
 
     @property
     def owner(self) -> str:
-        """Whose memories are that do not say it."""
-        return self.stated_owner or self._first or NOBODY
+        """The owner of memories whose form states none."""
+        return self.stated_owner or self._first_owner or NOBODY
 
     @property
     def owner_hash(self) -> str:
-        """What OAMS calls the owner."""
+        """The owner's name in OAMS namespaces."""
         return owner_hash(self.owner)
 
 
-def _try_or_none(make: Callable[[], T | None]) -> T | None:
-    """What is inside may be anything; what cannot be read is only what it says itself."""
+def _try_or_none(action: Callable[[], T | None]) -> T | None:
+    """Return the result of an action, or None if a document is malformed."""
     try:
-        return make()
+        return action()
     except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
         return None
 
 
-def _with_structured(record: Record, more: dict[str, object]) -> Record:
-    structured = {**(record["body"].get("structured") or {}), **more}
+def _with_structured(record: Record, added: dict[str, object]) -> Record:
+    structured = {**(record["body"].get("structured") or {}), **added}
     return sort_record_fields({**record, "body": {**record["body"], "structured": structured}})
 
 
 def _close_record(record: Record, successor: str, index: IndexState) -> Record:
-    """A record that says what superseded it, and when."""
+    """Return an unsigned copy of a record with its successor and the end of its validity."""
     closed = strip_integrity(record)
     closed["superseded_by"] = [successor]
     if closed["time"].get("valid_to") is None and index.system_valid_to is not None:
@@ -403,9 +411,10 @@ def _close_record(record: Record, successor: str, index: IndexState) -> Record:
     return closed
 
 
-def _difference(record: Record, view: Record) -> dict[str, Any]:
-    """What a record says that the view of its document does not."""
-    structured, bare = record["body"].get("structured") or {}, view["body"].get("structured") or {}
+def _compute_difference(record: Record, view: Record) -> dict[str, Any]:
+    """Return the fields of a record that the view of its document lacks or states differently."""
+    structured = record["body"].get("structured") or {}
+    view_structured = view["body"].get("structured") or {}
     fields: dict[str, Any] = {**record}
     return {
         "fields": {
@@ -414,7 +423,7 @@ def _difference(record: Record, view: Record) -> dict[str, Any]:
             if name != "body" and view.get(name) != value
         },
         "structured": {
-            name: value for name, value in structured.items() if bare.get(name) != value
+            name: value for name, value in structured.items() if view_structured.get(name) != value
         },
     }
 
@@ -425,9 +434,9 @@ def _apply_difference(view: Record, difference: dict[str, Any]) -> Record:
     return sort_record_fields(cast("Record", {**view, **difference["fields"], "body": body}))
 
 
-def _refuse_consent_bound(carried: SourceMemory) -> None:
-    """UMP 2.7: what consent keeps, or cuts, goes into no form that cannot say so."""
-    record = carried.record
+def _refuse_consent_bound(source: SourceMemory) -> None:
+    """Refuse a record whose consent forbids export or redacts fields (UMP 2.7): other forms cannot state this."""
+    record = source.record
     if record is None or "consent" not in record:
         return
     if record["consent"].get("exportable") is False:
@@ -436,11 +445,11 @@ def _refuse_consent_bound(carried: SourceMemory) -> None:
         raise Unsupported("its consent redacts it, and this form cannot hold a redacted memory")
 
 
-def _refuse_superseded(carried: SourceMemory) -> None:
-    """OAMS and other systems have no word for what is not stated any more."""
-    index = carried.index
+def _refuse_superseded(source: SourceMemory) -> None:
+    """Refuse a memory that is not current: OAMS and other systems cannot state that."""
+    index = source.index
     is_over = bool(index.superseded_by or index.successor_name or index.system_valid_to is not None)
-    if (record := carried.record) is not None:
+    if (record := source.record) is not None:
         is_over |= (
             bool(record.get("superseded_by"))
             or record.get("lifecycle", {}).get("status") == "tombstoned"

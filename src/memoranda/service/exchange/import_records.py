@@ -148,15 +148,15 @@ class _ImportUndo:
         """Undo the versions with these numbers."""
         with self._context.engine.read(self._access.default_tenant) as snapshot:
             versions = [
-                version_seen
-                for version_seen in snapshot.load_versions(list(numbers))
-                if not version_seen.state.is_forgotten
+                version
+                for version in snapshot.load_versions(list(numbers))
+                if not version.state.is_forgotten
             ]
-            changed = [version_seen for version_seen in versions if not version_seen.state.is_head]
+            changed = [version for version in versions if not version.state.is_head]
             # A version that the import changed again is among those it wrote.
             self.counts["left"] += sum(
-                not self._is_own(snapshot.list_history_ids(version_seen.memory_id)[-1])
-                for version_seen in changed
+                not self._is_own(snapshot.list_history_ids(version.memory_id)[-1])
+                for version in changed
             )
         for version in versions:
             if version.state.erased or not version.state.is_head:

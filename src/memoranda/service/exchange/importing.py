@@ -198,8 +198,8 @@ def _changes_nothing(
         item.form,
         ready.alias or "",
     ) in result.links
-    is_told = ready.successor is not None or ready.index is not DEFAULT
-    return not (is_told or waits) and lookup.stays_superseded(ready)
+    states_succession = ready.successor is not None or ready.index is not DEFAULT
+    return not (states_succession or waits) and lookup.stays_superseded(ready)
 
 
 class _Import:
@@ -362,8 +362,8 @@ class _Import:
         try:
             result = pending.result()
             self._context.engine.merge_large_segments()
-        except _DryRunEnd as foreseen:
-            result = foreseen.result
+        except _DryRunEnd as end:
+            result = end.result
         self._links = result.links
         for (item, ready), outcome in zip(batch, result.outcomes, strict=True):
             if isinstance(outcome, MemorandaError):
@@ -523,8 +523,8 @@ class _Import:
             result.ends.clear()
         is_view = item.form == oms.STANDARD != ready.standard or ready.name_in_file is not None
         later = self._find_later(unit, ready, lookup) if outcome == "created" else None
-        is_told = ready.successor is not None or ready.index is not DEFAULT
-        if not (priors or missing or later or is_told or is_view):
+        states_succession = ready.successor is not None or ready.index is not DEFAULT
+        if not (priors or missing or later or states_succession or is_view):
             return outcome
         # A delegation may be closed below.
         result.ends.clear()

@@ -507,11 +507,13 @@ def precompute(
     except MemorandaError:
         # It is refused when it is written, if it still has to be.
         return ready
-    foreseen = _create_memory_item(context, accepted)
+    prepared_item = _create_memory_item(context, accepted)
     is_settled = (
         accepted.prepared is not None and accepted.prepared[1] is None and accepted.bearer is None
     )
-    return replace(foreseen, settled=(prior.memory_id, "known")) if is_settled else foreseen
+    return (
+        replace(prepared_item, settled=(prior.memory_id, "known")) if is_settled else prepared_item
+    )
 
 
 def _precompute_record(
