@@ -213,6 +213,11 @@ class StoreCorrupt(MemorandaError):
     code = "corrupt"
 
 
+def describe_error(error: BaseException) -> str:
+    """Return the message of our own errors; of others only the type, as their message may quote a memory."""
+    return error.message if isinstance(error, MemorandaError) else type(error).__name__
+
+
 # Errors by code; if several share a code, their common base class.
 BY_CODE: Final[Mapping[str, type[MemorandaError]]] = {
     kind.code: kind

@@ -28,7 +28,7 @@ Written = Callable[[], str]
 @pytest.fixture
 def written(capsys: pytest.CaptureFixture[str]) -> Iterator[Written]:
     """What goes to standard error, with the logging of this process put back afterwards."""
-    changed = [logging.getLogger(name) for name in ("", "memoranda.requests", "mcp", "uvicorn", "asyncio", "httpx")]
+    changed = [logging.getLogger(name) for name in ("", "memoranda.requests", "httpx")]
     before, levels = changed[0].handlers[:], [each.level for each in changed]
     # The client of the tests says what it asks for.
     changed[-1].setLevel(logging.WARNING)
@@ -112,13 +112,23 @@ def test_a_note_for_a_person_is_a_line_of_a_json_log_whatever_its_level(written:
     assert written() == "memoranda: listening on 0.0.0.0\n"
 
 
-def test_whoever_debugs_sees_what_an_error_says(written: Written) -> None:
-    log("debug")
-    try:
-        fail()
-    except ValueError:
-        logging.getLogger("memoranda.test").exception("unexpected failure")
-    assert SECRET in written()
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_library_is_logged_by_its_place_and_never_by_its_message(form: str, written: Written) -> None:
+    for level, names in (("info", ["warning"]), ("debug", ["debug", "info", "warning"])):
+        log(level, form=form)
+        for library in ("mcp.server", "sse_starlette.sse", "anything"):
+            for how in ("debug", "info", "warning"):
+                getattr(logging.getLogger(library), how)(f"chunk: {SECRET} %s", SECRET)
+        try:
+            fail()
+        except ValueError:
+            logging.getLogger("memoranda.test").exception("unexpected failure")
+            logging.getLogger("anything").exception(SECRET)
+        text = written()
+        assert SECRET not in text
+        assert text.count("because of") == 2
+        assert text.count("sse_starlette.sse") == len(names)
+        assert text.count("in test_logs.py, line") == 3 * len(names) + 1
 
 
 def test_each_request_is_a_line_without_what_it_was_about(written: Written, tmp_path: Path) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import traceback
+import sys
 from collections.abc import Sequence
 
-from memoranda.cli.logs import log_note
+from memoranda.cli.logs import error_locations, log_note
 from memoranda.cli.show import note
 from memoranda.encoding.json_text import dump
 
@@ -21,10 +21,13 @@ def report(tokens: Sequence[str], code: str, message: str) -> None:
 
 
 def report_unexpected(tokens: Sequence[str], error: Exception) -> None:
-    """Report an error that is a fault of Memoranda; its traceback is shown only while debugging."""
+    """Report an error that is a fault of Memoranda; its stack is shown only while debugging.
+
+    Its message is never shown, because it may quote a memory.
+    """
     if os.environ.get("MEMORANDA_LOG_LEVEL") == "debug" and not log_note(
         "unexpected failure", "error", error
     ):
-        traceback.print_exception(error)
+        print(*error_locations(error), sep="\n", file=sys.stderr)
     hint = "set MEMORANDA_LOG_LEVEL=debug to see where, and please report it"
     report(tokens, "internal", f"unexpected error in Memoranda; {hint}")

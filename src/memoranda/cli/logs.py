@@ -1,6 +1,8 @@
 """Logging of long-running commands to standard error: one line for each event, never the content of a memory.
 
-The message of an unexpected error may quote a memory. So only its type and location are logged, except at debug level.
+A log at any level, debug included, is stored and passed on, so it holds no text of a memory, a request or an answer.
+The message of an unexpected error may quote one, and so may each message of a library: requests and answers pass
+through them. Of both only the type and the location are logged.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from typing import Any, Final, Literal
 
 from memoranda.tracing import REQUEST_ID
 
-_LIBRARIES: Final = ("mcp", "uvicorn", "asyncio")
+# The loggers whose messages never quote a request or an answer: ours, and that of the HTTP server.
+_TRUSTED: Final = ("memoranda", "uvicorn.error")
 
 
 def set_up(level: str, *, form: str = "text", requests: bool = False) -> None:
@@ -26,7 +29,7 @@ def set_up(level: str, *, form: str = "text", requests: bool = False) -> None:
     Libraries log only warnings and errors, except at debug level. `requests` adds a line for each request. A second
     call replaces the first.
     """
-    root, is_debug = logging.getLogger(), level == "debug"
+    root = logging.getLogger()
     for previous in [
         handler for handler in root.handlers if isinstance(handler.formatter, _TextFormatter)
     ]:
@@ -34,16 +37,11 @@ def set_up(level: str, *, form: str = "text", requests: bool = False) -> None:
     # A program that embeds this one may have set up logging already.
     if not root.handlers:
         handler = logging.StreamHandler()
-        handler.setFormatter(
-            _JsonFormatter(is_verbose=is_debug)
-            if form == "json"
-            else _TextFormatter(is_verbose=is_debug)
-        )
+        handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
+        handler.addFilter(_is_wanted)
         logging.basicConfig(level=level.upper(), handlers=[handler])
         _capture_python_messages()
     logging.getLogger("memoranda.requests").setLevel(logging.INFO if requests else logging.WARNING)
-    for library in _LIBRARIES:
-        logging.getLogger(library).setLevel(logging.NOTSET if is_debug else logging.WARNING)
 
 
 def set_up_early() -> None:
@@ -84,21 +82,44 @@ def _capture_python_messages() -> None:
     threading.excepthook, sys.unraisablehook = log_thread, log_uncaught
 
 
+def _is_trusted(record: logging.LogRecord) -> bool:
+    """Return True if the message of a record may be logged."""
+    return any(record.name == name or record.name.startswith(f"{name}.") for name in _TRUSTED)
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    """Return True for our records, for warnings and errors of libraries, and at debug level for all records."""
+    is_ours = record.name.partition(".")[0] == "memoranda"
+    return (
+        is_ours or record.levelno >= logging.WARNING or logging.getLogger().level <= logging.DEBUG
+    )
+
+
+def _read_message(record: logging.LogRecord) -> str:
+    """Return the message of a record; of a library's the location instead, as its message may quote a memory."""
+    if _is_trusted(record):
+        return record.getMessage()
+    return f"{record.funcName} in {record.filename}, line {record.lineno}"
+
+
 class _TextFormatter(logging.Formatter):
     """A line for people, with the id of its request at the end."""
 
-    def __init__(self, *, is_verbose: bool) -> None:
+    def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
-        self._is_verbose = is_verbose
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = logging.makeLogRecord(
+            {**record.__dict__, "msg": _read_message(record), "args": (), "exc_text": None}
+        )
+        return super().format(line)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- the library's name
         request = REQUEST_ID.get()
         return super().formatMessage(record) + (f" [{request}]" if request else "")
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        return (
-            super().formatException(ei) if self._is_verbose else "\n".join(error_locations(ei[1]))
-        )
+        return "\n".join(error_locations(ei[1]))
 
 
 class _JsonFormatter(_TextFormatter):
@@ -110,7 +131,7 @@ class _JsonFormatter(_TextFormatter):
             "time": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _read_message(record),
         }
         if request := REQUEST_ID.get():
             document["request"] = request

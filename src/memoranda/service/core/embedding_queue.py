@@ -25,7 +25,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memoranda.embedding.texts import embedded_text, prepend_context
-from memoranda.errors import MemorandaError, StoreUnavailable
+from memoranda.errors import MemorandaError, StoreUnavailable, describe_error
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.service.core.context import CLOSE_SECONDS, Context
@@ -173,7 +173,7 @@ class EmbeddingQueue:
             try:
                 wait, retry = self.run_once(), _RETRY_SECONDS
             except Exception as error:  # noqa: BLE001 - an embedder may be anybody's; the queue goes on
-                _log.warning("vectors wait: %s", error)
+                _log.warning("vectors wait: %s", describe_error(error))
                 # Another process may succeed.
                 self._release()
                 wait, retry = retry, min(2 * retry, _RETRY_LIMIT_SECONDS)
@@ -268,7 +268,7 @@ class EmbeddingQueue:
             raise error
         batch, self._failed_tries = queue.next_single(self._model), 0
         for version in batch.versions:
-            _log.warning("version %d has no vector: %s", version.version_id, _describe_error(error))
+            _log.warning("version %d has no vector: %s", version.version_id, describe_error(error))
         return queue.skip_batch(self._model, self._holder, batch, self._context.clock())
 
     def _retry_set_aside(self) -> bool:
@@ -282,7 +282,7 @@ class EmbeddingQueue:
         try:
             vectors = [self._embed(job) for job in self._create_jobs(queue.retry_batch(version_id))]
         except Exception as error:  # noqa: BLE001 - it stays aside
-            _log.info("version %d still has no vector: %s", version_id, _describe_error(error))
+            _log.info("version %d still has no vector: %s", version_id, describe_error(error))
             return True
         queue.put_skipped(self._model, self._holder, version_id, vectors, self._context.clock())
         return True
@@ -291,7 +291,7 @@ class EmbeddingQueue:
         """Note in the store that no vectors are made, for all processes."""
         try:
             self._context.engine.vectors.note_failure(
-                self._model, _describe_error(error), self._context.clock()
+                self._model, describe_error(error), self._context.clock()
             )
         except MemorandaError as unavailable:
             _log.debug("the failure could not be noted: %s", unavailable)
@@ -389,8 +389,3 @@ class _Job(NamedTuple):
     version: ToEmbed
     memory: _EmbeddedText
     context: _EmbeddedText | None
-
-
-def _describe_error(error: Exception) -> str:
-    """Return the message of our own errors; of others only the type, as their message may quote a memory."""
-    return error.message if isinstance(error, MemorandaError) else type(error).__name__

@@ -236,7 +236,9 @@ def notify(where: str, kinds: Sequence[str], *, is_redacted: bool) -> None:
     notices = _listener.get()
     if notices is None:
         outcome = "replaced" if is_redacted else "stored"
-        _log.warning("%s: looks like a secret (%s); %s", where, ", ".join(kinds), outcome)
+        # The names of nested fields are texts of the memory, too.
+        field = where.partition(".")[0]
+        _log.warning("%s: looks like a secret (%s); %s", field, ", ".join(kinds), outcome)
         return
     notices.kinds.update(dict.fromkeys(kinds))
     notices.is_redacted = is_redacted

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec.structs import replace
 
 from memoranda.embedding.texts import TEXT_LIMIT
-from memoranda.errors import MemorandaError
+from memoranda.errors import MemorandaError, describe_error
 from memoranda.model.selection import KeywordQuery, RetrieverQuery, VectorQuery
 from memoranda.retrieval.weights import RERANK_WEIGHT
 
@@ -83,7 +83,9 @@ class SemanticSearch:
         try:
             vector_query = self._embed_question(query.text[:TEXT_LIMIT])
         except (MemorandaError, OSError) as error:
-            _log.warning("this search uses keywords only; the embedder failed: %s", error)
+            _log.warning(
+                "this search uses keywords only; the embedder failed: %s", describe_error(error)
+            )
             return (query,)
         return query, vector_query
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from memoranda.errors import StoreUnavailable
+from memoranda.errors import StoreUnavailable, describe_error
 from memoranda.measures import WRITE_SECONDS, WRITER_WAIT, WRITES_WAITING
 from memoranda.storage.engine.database import Connection, PendingWrite
 from memoranda.storage.sqlite.file import BUSY_SECONDS
@@ -213,7 +213,7 @@ class WriteQueue:
                 failed_items.append(item)
                 trouble = trouble or failure
             elif failure is not None:
-                _log.error("something could not be put on record: %s", failure)
+                _log.error("something could not be put on record: %s", describe_error(failure))
         with self._ready:
             if trouble is not None:
                 if self.behind is None:
