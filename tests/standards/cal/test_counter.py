@@ -68,9 +68,10 @@ def _contexts() -> Iterator[str]:
 
 def test_the_estimate_is_seldom_less_than_a_model_counts_and_not_much_more() -> None:
     shares = [O200K.count(text) / make_counter("estimate").count(text) for text in _contexts()]
-    # Chinese is what it is least safe for.
+    # The estimate is least safe for Chinese.
     assert max(shares) <= 1.15
-    assert 0.8 <= sum(shares) / len(shares) <= 1
+    # Some pages change with the project, so the bound leaves room: on average at most a third of a budget stays unused.
+    assert 0.75 <= sum(shares) / len(shares) <= 1
 
 
 def test_one_long_name_does_not_change_how_the_rest_is_counted() -> None:
