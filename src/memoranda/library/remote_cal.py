@@ -26,16 +26,16 @@ class RemoteCal(RemoteVerbs, rows=OPERATIONS):
         return self.run(query, params=params, **options)
 
     def check(
-        self, given: Given, *, params: Mapping[str, object] | None = None, strict: bool = False
+        self, query: Given, *, params: Mapping[str, object] | None = None, strict: bool = False
     ) -> CheckResult:
         """Return the first thing wrong with a query, if there is one."""
         return cast(
-            "CheckResult", self._query("check", given, params=params, strict=strict).document
+            "CheckResult", self._query("check", query, params=params, strict=strict).document
         )
 
     def run(
         self,
-        given: Given,
+        query: Given,
         *,
         params: Mapping[str, object] | None = None,
         cursor: str | None = None,
@@ -45,26 +45,26 @@ class RemoteCal(RemoteVerbs, rows=OPERATIONS):
     ) -> dict[str, Any]:
         """Run one query. With `approve` it is prepared and executed, which is how a server lets it append."""
         if approve:
-            token = self.prepare(given, params=params, strict=strict, **whose)["token"]
+            token = self.prepare(query, params=params, strict=strict, **whose)["token"]
             return cast("dict[str, Any]", self.execute(token))
-        answer = self._query("run", given, params=params, strict=strict, cursor=cursor, **whose)
+        answer = self._query("run", query, params=params, strict=strict, cursor=cursor, **whose)
         return cast("dict[str, Any]", answer.document)
 
     def prepare(
         self,
-        given: Given,
+        query: Given,
         *,
         params: Mapping[str, object] | None = None,
         strict: bool = False,
         **whose: Any,
     ) -> dict[str, Any]:
         """Fix a query and describe its effects: {token, plan, tier, side_effects}."""
-        answer = self._query("prepare", given, params=params, strict=strict, **whose)
+        answer = self._query("prepare", query, params=params, strict=strict, **whose)
         return cast("dict[str, Any]", answer.document)
 
     def stream(
         self,
-        given: Given,
+        query: Given,
         *,
         params: Mapping[str, object] | None = None,
         strict: bool = False,
@@ -74,7 +74,7 @@ class RemoteCal(RemoteVerbs, rows=OPERATIONS):
         """Yield the events of an ASSEMBLE; a failure before the first is raised."""
         del raises
         answer = self._query(
-            "stream", given, params=params, strict=strict, headers={"Accept": LINES}, **whose
+            "stream", query, params=params, strict=strict, headers={"Accept": LINES}, **whose
         )
         for line in answer.raw.splitlines():
             yield parse(line)
@@ -82,7 +82,7 @@ class RemoteCal(RemoteVerbs, rows=OPERATIONS):
     def _query(
         self,
         verb: str,
-        given: Given,
+        query: Given,
         *,
         params: Mapping[str, object] | None,
         strict: bool,
@@ -90,14 +90,14 @@ class RemoteCal(RemoteVerbs, rows=OPERATIONS):
         headers: Mapping[str, str] | None = None,
         **more: Any,
     ) -> Answer:
-        query = given.decode("utf-8", "replace") if isinstance(given, bytes) else given
+        text = query.decode("utf-8", "replace") if isinstance(query, bytes) else query
         fields = {
             "params": None if params is None else dict(params),
             "strict": strict or None,
             **more,
         }
         body = {
-            "query": query,
+            "query": text,
             **{name: value for name, value in fields.items() if value is not None},
         }
         narrowed = {} if token is None else {"X-CAL-Token": token}
