@@ -16,6 +16,7 @@ import numpy as np
 import psycopg
 import pytest
 
+from memoranda.backup import move_store
 from memoranda.embedding.catalogue import EMBEDDER, load_embedder
 from memoranda.encoding.json_text import parse
 from memoranda.errors import InvalidInput, StoreUnavailable
@@ -30,7 +31,7 @@ from memoranda.storage.engine.document_cache import Age
 from memoranda.storage.postgres import pgvector
 from memoranda.storage.postgres.database import PostgresDatabase
 from memoranda.storage.postgres.keys import PostgresKeyRing
-from memoranda.stores import move_store, open_database, settle_vectors
+from memoranda.stores import open_database, settle_vectors
 from tests.commands import command
 from tests.embedders import LETTERS, SIZE, WORDS_ALONE, letters
 from tests.postgres import server

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from memoranda.cli.inputs import read_text
-from memoranda.cli.options import complete_date
+from memoranda.cli.options import complete_date, read_text
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, one_line, table
 from memoranda.errors import InvalidInput, NotFound
