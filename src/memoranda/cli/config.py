@@ -80,7 +80,7 @@ def _typed_settings(run: GivenRun) -> set[str]:
     return set(without_none(home=run.data, store=run.store, owner=run.owner))
 
 
-def _format(value: Any, *, is_secret: bool) -> str:
+def _format(value: object, *, is_secret: bool) -> str:
     if is_secret and value:
         return "(not shown)"
     return ",".join(value) if isinstance(value, tuple) else without_password(str(value))

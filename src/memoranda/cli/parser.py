@@ -53,7 +53,7 @@ class ParameterSlot(msgspec.Struct, frozen=True, kw_only=True):
     placeholder: str
     help: str
     # The type of one value.
-    kind: Any
+    kind: object
     is_repeatable: bool
     is_required: bool
     is_positional: bool
@@ -125,7 +125,7 @@ def _slots_of_parameter(declared: Declared) -> list[ParameterSlot]:
 
 def _slot(
     key: Key,
-    kind: Any,
+    kind: object,
     parameter: Parameter,
     *,
     has_option: bool,
@@ -257,8 +257,8 @@ def _bind(
     run: GlobalOptions,
 ) -> Callable[[], object]:
     """Return the call of a function with the values by its parameters, and with the run."""
-    arguments: list[Any] = []
-    keywords: dict[str, Any] = {}
+    arguments: list[object] = []
+    keywords: dict[str, object] = {}
     for name, parameter in declared.items():
         kind, described = type_and_parameter(parameter.annotation)
         if not described.is_typed:

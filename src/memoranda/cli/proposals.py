@@ -62,7 +62,7 @@ def revise(
     run: GivenRun,
 ) -> None:
     """Change a proposal. It still has no effect until it is applied."""
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     if title is not None:
         changes["title"] = title
     if rationale is not None:

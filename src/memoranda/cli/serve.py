@@ -216,7 +216,7 @@ def _mcp_offer(settings: Settings) -> ToolOffer:
 
 
 def _oauth_options(
-    service: Service, settings: Settings, running: Callable[[], Any]
+    service: Service, settings: Settings, running: Callable[[], object]
 ) -> dict[str, Any]:
     """Return the options of the application for OAuth, and the tasks that run as long as it does."""
     if settings.oauth == "off":

@@ -186,7 +186,7 @@ def _recall(
     return visit.service.recall(visit.access, request)
 
 
-def _list_page(visit: Visit, filters: MemoryFilters) -> tuple[list[dict[str, Any]], int | None]:
+def _list_page(visit: Visit, filters: MemoryFilters) -> tuple[list[dict[str, object]], int | None]:
     """Return a page of the latest memories, and the position of the next page."""
     after = visit.parse_number(visit.query_value("after"))
     records, following = visit.service.list_records(

@@ -143,7 +143,7 @@ def _parse_flags(in_url: Mapping[str, str]) -> dict[str, object]:
     return fields
 
 
-def _split_body(call: HttpCall) -> tuple[Any, dict[str, object]]:
+def _split_body(call: HttpCall) -> tuple[object, dict[str, object]]:
     """Return the query in a body, and the other fields of the body. Raises InvalidInput."""
     if call.media_type == TEXT:
         return call.raw, {}

@@ -154,7 +154,7 @@ def _read_webhook(service: Service, call: HttpCall, recorded: Any) -> HttpAnswer
 
 
 # Readers of answers whose content is not recorded, by the schema of the answer.
-_READ_AGAIN: Final[Mapping[str, Callable[[Service, HttpCall, Any], HttpAnswer]]] = {
+_READ_AGAIN: Final[Mapping[str, Callable[[Service, HttpCall, object], HttpAnswer]]] = {
     "OpenwopEntry": _read_entry,
     "OpenwopFile": _read_file,
     "OpenwopRegisteredWebhook": _read_webhook,

@@ -179,7 +179,7 @@ class ServedVerb:
         self._row, self._standard = row, standard
         self._plan: CallPlan | None = None
 
-    def __call__(self, service: Service, call: HttpCall, request: Any) -> object:
+    def __call__(self, service: Service, call: HttpCall, request: object) -> object:
         plan = self._plan
         if plan is None:
             # Built by the first call, because it loads the verbs of the standard.

@@ -103,7 +103,7 @@ def ask(
 def _suggest_namespaces(
     memoranda: Memoranda,
     query: Query,
-    envelope: Mapping[str, Any],
+    envelope: Mapping[str, object],
     options: QueryOptions,
     params: Mapping[str, object],
 ) -> None:
@@ -125,7 +125,7 @@ def _suggest_namespaces(
 
 def _run_query(
     memoranda: Memoranda, query: Query, options: QueryOptions, params: Mapping[str, object]
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """Return the response envelope; None if the person does not confirm a change. Raises QueryError."""
     cal = memoranda.cal
     if not options.yes and _is_terminal() and _changes_memories(query, strict=options.strict):

@@ -109,7 +109,7 @@ def _hash(result: Document) -> str:
     return digest[:SHORT_HASH_CHARS] if sys.stdout.isatty() else digest
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return ""
     return one_line(value if isinstance(value, str) else dump_json(value))
@@ -158,7 +158,7 @@ def _description(envelope: Document) -> None:
         write_text(description["ebnf"] if "ebnf" in description else _tree(description))
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return " ".join(map(str, value)) if isinstance(value, list) else _cell(value)
@@ -180,7 +180,7 @@ def _operation(envelope: Document) -> None:
     line(f"{envelope['new_hash']} {verb}{target}")
 
 
-def _tree(value: Any) -> str:
+def _tree(value: object) -> str:
     return yaml_text(plain_value(value))
 
 
