@@ -88,7 +88,7 @@ class RemoteCal(RemoteVerbs, rows=OPERATIONS):
         strict: bool,
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
-        **more: Any,
+        **more: object,
     ) -> Answer:
         text = query.decode("utf-8", "replace") if isinstance(query, bytes) else query
         fields = {

@@ -149,7 +149,7 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
             self._cursors.pop(following - _CURSORS_LIMIT, None)
         return [result.stored for result in page.results], following
 
-    def with_defaults(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def with_defaults(self, fields: Mapping[str, object]) -> dict[str, object]:
         """Return the fields with the present moment; the server fills in a namespace."""
         return {"created_at": time.time_ns() // 1_000_000, **fields}
 
@@ -204,10 +204,10 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         )
 
 
-def _request(selection: Selection, **more: Any) -> FindRequest:
+def _request(selection: Selection, **more: object) -> FindRequest:
     """Return the request for a selection. Raises Unsupported for one that no request can state."""
     space = DEFAULT_NAMESPACE if selection.space == "" else selection.space
-    fields: dict[str, Any] = {name: getattr(selection, part) for name, part in _PARTS.items()}
+    fields: dict[str, object] = {name: getattr(selection, part) for name, part in _PARTS.items()}
     fields |= {
         "namespace": space,
         "session_id": selection.session,

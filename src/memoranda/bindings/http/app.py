@@ -140,7 +140,7 @@ def create_app(
     tables = OperationTables(operations, [route.path for route in public_routes], folders)
     in_folders = [route for make in folders.values() for route in make(runtime.threads)]
     app = _assemble(
-        service, runtime, rules, operations, tables, public_routes, [*in_folders, *extra], lifespans
+        runtime, rules, operations, tables, public_routes, [*in_folders, *extra], lifespans
     )
 
     def stop_streams() -> None:
@@ -152,7 +152,6 @@ def create_app(
 
 
 def _assemble(
-    service: Service,
     runtime: _Runtime,
     rules: Rules,
     operations: Sequence[Operation],
@@ -165,14 +164,14 @@ def _assemble(
     body_memory = BodyMemory(rules.max_body_bytes)
     routes = build_routes(
         operations,
-        service=service,
+        service=runtime.service,
         threads=runtime.threads,
         body_memory=body_memory,
         streams=runtime.endpoints(),
     )
     app = Starlette(
         routes=[RouteTable([*routes, *public_routes]), *other_routes],
-        middleware=[Middleware(Guard, gate=service.gate, tables=tables, rules=rules)],
+        middleware=[Middleware(Guard, gate=runtime.service.gate, tables=tables, rules=rules)],
         exception_handlers=dict.fromkeys((404, 405), _no_route(tables, runtime.threads)),
         lifespan=runtime.lifespan(lifespans),
     )
@@ -194,6 +193,7 @@ class _Runtime:
         stall_seconds: float,
         turn_seconds: float,
     ) -> None:
+        self.service = service
         self.threads = Threads(VERB_THREADS, "memoranda-http", turn_seconds=turn_seconds)
         self._feed_threads = Threads(FEED_THREADS, "memoranda-feed", turn_seconds=turn_seconds)
         self._stream_threads = Threads(
