@@ -1,4 +1,6 @@
-"""The database and the keys that the settings name. No other module above `storage/` knows how they are opened.
+"""The database and the keys that the settings name.
+
+No other module above `storage/` opens them, except `backup.py`, which copies their tables.
 
 The modules of PostgreSQL are imported for a store on PostgreSQL alone: their driver is optional, and slow to load.
 """

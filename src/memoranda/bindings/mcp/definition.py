@@ -90,7 +90,6 @@ def define_tool(
     output: Schema,
     call: ToolCall,
     *,
-    parse: Callable[[Arguments], object] | None = None,
     plain: PlainFace | None = None,
     **hints: bool,
 ) -> MemoryTool:
@@ -104,7 +103,7 @@ def define_tool(
             output_schema=output,
             annotations=types.ToolAnnotations(title=title, open_world_hint=False, **hints),
         ),
-        parse=parse or (lambda arguments: parse_value(arguments, shape)),
+        parse=lambda arguments: parse_value(arguments, shape),
         call=call,
         plain=plain,
     )
