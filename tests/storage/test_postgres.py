@@ -327,8 +327,8 @@ def test_a_number_that_is_taken_while_the_store_asks_what_is_settled_is_not_sett
         numbers: list[int] = []
 
         class Interrupted(PostgresDatabase):
-            def _watched(self, query: str) -> list[tuple[Any, ...]]:
-                rows = super()._watched(query)
+            def _select_alone(self, query: str) -> list[tuple[Any, ...]]:
+                rows = super()._select_alone(query)
                 if not numbers:
                     numbers.append(stack.enter_context(writing(address))())
                 return rows
