@@ -125,7 +125,9 @@ class SqlSnapshot(BackgroundReads):
         )
         is_sealed = False
         if row.seal is not None:
-            seal = self._prints.document(self._tenant, row.standard, row.name, native, bounds_data)
+            seal = self._prints.seal_document(
+                self._tenant, row.standard, row.name, native, bounds_data
+            )
             is_sealed = seal is not None and seal == row.seal
             # The first part covers the document alone, the second its restrictions.
             if (
@@ -180,7 +182,7 @@ class SqlSnapshot(BackgroundReads):
         ]
         # The key ring is read once for all rows, and not at all if none is encrypted.
         is_any_encrypted = any(row.key_id is not None for row in rows)
-        opener = self._cipher.opener(self._ring_changes) if is_any_encrypted else None
+        opener = self._cipher.make_opener(self._ring_changes) if is_any_encrypted else None
         if self._documents is None or len(rows) > REMEMBERED_LIMIT:
             return [self._version(row, opener) for row in rows]
         age = Age(self._erasure_seq, self._cipher.changes)
@@ -389,7 +391,7 @@ class SqlSnapshot(BackgroundReads):
             return []
         if self._opener is None:
             # Fixed for this snapshot: a key that is destroyed meanwhile was there when it began.
-            self._opener = self._cipher.opener(self._ring_changes)
+            self._opener = self._cipher.make_opener(self._ring_changes)
             self._age = Age(self._erasure_seq, self._cipher.changes)
         rows = {
             row[0]: row for row in self._rows("kept_by_id", version_ids=as_json(list(version_ids)))
@@ -418,7 +420,8 @@ class SqlSnapshot(BackgroundReads):
         if key_id is None:
             is_sealed = (
                 seal is not None
-                and self._prints.document(self._tenant, standard, name, native) == seal[:SEAL_BYTES]
+                and self._prints.seal_document(self._tenant, standard, name, native)
+                == seal[:SEAL_BYTES]
             )
             return OpenedDocument(standard, name, native, is_sealed=is_sealed)
         context = encryption_context(self._tenant, standard, name, recorded)
@@ -532,7 +535,7 @@ def _state(row: VersionRow, is_readable: bool) -> State:
         bool(row.erased) or not is_readable,
         row.successor or "",
         orjson.loads(row.successor_names) if row.successor_names else _NO_NAMES,
-        bool(row.held),
+        bool(row.on_hold),
         bool(row.review),
         row.verification,
         row.followed,

@@ -19,7 +19,7 @@ from memoranda.errors import MemorandaError
 from memoranda.model.memory import AuditEntry, DocumentReading, Projection, Version
 from memoranda.retrieval.entry import IndexedText
 from memoranda.storage.crypto.cipher import Cipher, NoCipher
-from memoranda.storage.crypto.fingerprints import Fingerprints, index_key
+from memoranda.storage.crypto.fingerprints import Fingerprints, load_index_key
 from memoranda.storage.engine.contract import Seal, Snapshot, System, Unit
 from memoranda.storage.engine.database import (
     ChainEnd,
@@ -99,7 +99,7 @@ class SqlEngine:
         # Tenants whose large segments of the word index should be merged.
         self._untidy: set[int] = set()
         try:
-            self._prints = Fingerprints(index_key(database, self._cipher), document_key)
+            self._prints = Fingerprints(load_index_key(database, self._cipher), document_key)
         except MemorandaError:
             self.close()
             raise
@@ -169,7 +169,7 @@ class SqlEngine:
         return result
 
     def index_text(self, tenant: str, projection: Projection) -> IndexedText:
-        return self._prints.indexed(tenant, projection)
+        return self._prints.index_text(tenant, projection)
 
     def fingerprint(self, tenant: str, text: str) -> str:
         digest = hashlib.blake2b(
@@ -186,7 +186,7 @@ class SqlEngine:
         return self._cipher.rotate()
 
     def reload_keys(self) -> None:
-        self._cipher.follow()
+        self._cipher.reload()
 
     def flush(self) -> None:
         self._database.flush()

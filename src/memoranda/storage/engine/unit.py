@@ -113,7 +113,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         indexed: IndexedText | None = None,
     ) -> Version:
         bounds_data = None if projection.bounds is None else bounds.encode(projection.bounds)
-        seal = self._prints.document(
+        seal = self._prints.seal_document(
             self._tenant, document.standard, document.name, document.native, bounds_data
         )
         row = self._version_row(document, projection, cause, bounds_data, seal, now)
@@ -121,7 +121,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._buffer.add_later("version_add", row)
         memory_id = version_id if follows is None else follows.memory_id
         updated = self._updates[memory_id] = self._update_instant(projection, follows)
-        indexed = self._prints.indexed(self._tenant, projection) if indexed is None else indexed
+        indexed = self._prints.index_text(self._tenant, projection) if indexed is None else indexed
         self._index(
             version_id, memory_id, projection, field_index, now, updated=updated, indexed=indexed
         )
@@ -169,9 +169,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         """Return the row of a document, encrypted under its user's key if the store encrypts."""
         if self._sealer is None:
             # Fixed for this unit of work, which lasts milliseconds.
-            self._sealer = self._cipher.sealer(self._ring_changes)
+            self._sealer = self._cipher.make_sealer(self._ring_changes)
         sealer, native = self._sealer, document.native
-        key_id = sealer.key_for(self._tenant, projection.scope.user)
+        key_id = sealer.ensure_key(self._tenant, projection.scope.user)
         if key_id is not None:
             context = encryption_context(self._tenant, document.standard, document.name, now)
             native = sealer.seal(key_id, native, context + b"native")

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memoranda.retrieval.vectors import VectorMatrix, VectorPositions
-    from memoranda.storage.postgres.pgvector import ClearMatrix, ClearVectors
+    from memoranda.storage.postgres.clear_matrix import ClearMatrix
+    from memoranda.storage.postgres.pgvector import ClearVectors
 
     # Rows of version_id and the end of its valid time in Unix milliseconds; 0 if it is valid at no time.
     ClosedVersions: TypeAlias = NDArray[np.int64]

@@ -176,7 +176,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
     def _indexed_text(self, version: Version | None) -> IndexedText:
         """Return the analysis of a version; NO_TEXT without a readable document, which `Engine.find_damage` reports."""
         projection = None if version is None else self.reads(version)
-        return NO_TEXT if projection is None else self.prints.indexed(self.tenant, projection)
+        return NO_TEXT if projection is None else self.prints.index_text(self.tenant, projection)
 
     def _store(
         self,
