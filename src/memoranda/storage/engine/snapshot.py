@@ -111,7 +111,7 @@ class SqlSnapshot(BackgroundReads):
     def tenant_id(self) -> int:
         return self._tenant_id
 
-    def _versions(self, query: str, /, **params: Any) -> list[Version]:
+    def _versions(self, query: str, /, **params: object) -> list[Version]:
         return [self._version(VersionRow._make(row)) for row in self._rows(query, **params)]
 
     def _version(self, row: VersionRow, opener: Opener | None = None) -> Version:

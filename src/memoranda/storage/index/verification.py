@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -28,7 +28,7 @@ from memoranda.retrieval.entry import (
     flags_of,
 )
 from memoranda.storage.crypto.fingerprints import Fingerprints
-from memoranda.storage.engine.database import Connection, Database
+from memoranda.storage.engine.database import Connection, Database, Row
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
 from memoranda.storage.engine.unit import facets_of
 from memoranda.storage.index.word_index import (
@@ -360,9 +360,9 @@ def _facet_rows(snapshot: SqlSnapshot, reading: DocumentReading) -> Iterator[tup
             yield snapshot.field_name(name), key
 
 
-def _group_by_version(rows: list[tuple[Any, ...]]) -> dict[int, set[tuple[Any, ...]]]:
+def _group_by_version(rows: list[Row]) -> dict[int, set[Row]]:
     """Group rows by their first column."""
-    groups: dict[int, set[tuple[Any, ...]]] = defaultdict(set)
+    groups: dict[int, set[Row]] = defaultdict(set)
     for version_id, *values in rows:
         groups[version_id].add(tuple(values))
     return groups

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import apsw
 
@@ -109,7 +108,7 @@ class SqliteTables:
         return [str(row[1]) for row in self._raw.execute(f"PRAGMA table_info({table})")]
 
     def count(self, table: str) -> int:
-        rows: list[Any] = self._raw.execute(
+        rows: list[Row] = self._raw.execute(
             f"SELECT count(*) FROM {table} {_where(table)}"
         ).fetchall()
         return int(rows[0][0])

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import apsw
 
@@ -449,7 +449,7 @@ class SqliteDatabase:
         if self._file is not None:
             self._file.check(with_log=True)
 
-    def _attempt(self, item: WorkItem) -> tuple[Any, BaseException | None]:
+    def _attempt(self, item: WorkItem) -> tuple[object, BaseException | None]:
         raw, memo, ends = self._writer.raw, dict(self._writer.memo), dict(self._writer.ends)
         raw.execute("SAVEPOINT item")
         try:

@@ -11,7 +11,6 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import apsw
@@ -82,10 +81,18 @@ def is_settled(path: Path) -> bool:
 class FileConnection(apsw.Connection):
     """A connection to a database file. It knows the path of the file even while another thread uses it."""
 
-    def __init__(self, name: str, path: Path, **options: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        *,
+        flags: int = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE,
+        vfs: str | None = None,
+        statementcachesize: int = STATEMENTS_LIMIT,
+    ) -> None:
         """Open the file; `name` is the path or URI for SQLite."""
         self.path = path.resolve()
-        super().__init__(name, **options)
+        super().__init__(name, flags=flags, vfs=vfs, statementcachesize=statementcachesize)
 
 
 def open_file(path: Path, *, vfs: str | None = None, read_only: bool = False) -> apsw.Connection:
