@@ -13,7 +13,7 @@ from memoranda.model.memory import OpenedDocument
 from memoranda.model.selection import Selection
 from memoranda.service.retrieve import read_page
 from memoranda.standards.oms.requests import FindRequest
-from memoranda.storage.engine.document_cache import Age, DocumentCache
+from memoranda.storage.engine.caches import Age, DocumentCache
 from memoranda.storage.engine.sql_engine import SqlEngine
 from tests import forking
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memoranda.model.instant import Instant
 from memoranda.model.memory import AuditEntry, Document, FieldIndex, LinkReason, Projection, Relation, Scope, Version
 from memoranda.model.selection import UPDATED, WRITTEN, KeywordQuery, Matches, PageCursor, Selected, Selection
-from memoranda.storage.engine.contract import ApiKey, Engine, Snapshot, Unit
+from memoranda.storage.engine.contract import ApiKey, Engine, Snapshot, Unit, VersionIndex
 
 Triple = tuple[str, str, str]
 
@@ -80,7 +80,7 @@ class EngineContract:
         shown = projection(text, tenant=tenant, **({"subject": subject} if subject else {}), **changes)
         fields = field_index(shown, relation, value)
         return engine.write(
-            tenant, lambda unit: unit.append(document(name or text), shown, now=NOW, field_index=fields)
+            tenant, lambda unit: unit.append(document(name or text), shown, now=NOW, index=VersionIndex(fields=fields))
         )
 
     def found(self, engine: Engine, text: str, *, tenant: str = "ada", at: Instant = NOW, **where: Any) -> list[str]:
@@ -160,7 +160,7 @@ class EngineContract:
 
         def work(unit: Unit) -> None:
             for each, shown in written:
-                unit.append(each, shown, now=NOW, indexed=engine.index_text("ada", shown))
+                unit.append(each, shown, now=NOW, index=VersionIndex(text=engine.index_text("ada", shown)))
 
         engine.write("ada", work)
         assert self.found(engine, "everywhere")[:2] == ["n2099", "n2098"]
@@ -390,7 +390,9 @@ class EngineContract:
         def work(unit: Unit) -> None:
             for name, (subject, relation, object_), where in stored:
                 shown = projection(name, tenant=tenant, space=where, subject=subject)
-                unit.append(document(name), shown, now=NOW, field_index=field_index(shown, relation, object_))
+                unit.append(
+                    document(name), shown, now=NOW, index=VersionIndex(fields=field_index(shown, relation, object_))
+                )
 
         engine.write(tenant, work)
         expected = [
@@ -415,7 +417,9 @@ class EngineContract:
 
         def work(unit: Unit) -> None:
             shown = projection("new", subject="ada")
-            new = unit.append(document("new"), shown, now=LATER, follows=old, field_index=field_index(shown))
+            new = unit.append(
+                document("new"), shown, now=LATER, follows=old, index=VersionIndex(fields=field_index(shown))
+            )
             unit.close_version(old, successor=new, valid_to=LATER, now=LATER)
             unit.tombstone(gone, valid_to=LATER, now=LATER)
             unit.erase(away, tombstone=b"tombstone_record", now=LATER)

@@ -27,7 +27,7 @@ from memoranda.model.selection import (
     Test,
     VisibleToRun,
 )
-from memoranda.storage.engine.contract import Engine, Unit
+from memoranda.storage.engine.contract import Engine, Unit, VersionIndex
 from memoranda.storage.engine.paging import Paging, PagingLimits
 from tests.storage.contract import LATER, NOW, document, projection
 from tests.storage.contract_lists import fresh_tenant, suffer
@@ -133,7 +133,9 @@ def fill(engine: Engine, tenant: str, rows: list[dict[str, Any]]) -> list[Versio
                 numbers=() if row["size"] is None else (("size", float(row["size"])),),
             )
             is_read = row["fate"] != "unread"
-            version = unit.append(document(str(number)), shown, now=NOW, field_index=facts if is_read else None)
+            version = unit.append(
+                document(str(number)), shown, now=NOW, index=VersionIndex(fields=facts if is_read else None)
+            )
             suffer(unit, version, row["fate"])
             written.append(version)
         return written
@@ -309,7 +311,7 @@ class FactsContract:
     def test_what_expires_is_selected_until_then(self, engine: Engine) -> None:
         shown = projection("apple", expires=LATER)
         facts = FieldIndex(address="00", form="belief", at=NOW)
-        engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW, field_index=facts))
+        engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW, index=VersionIndex(fields=facts)))
         with engine.read("ada") as snapshot:
             for now, expected in ((NOW, 1), (LATER, 0)):
                 assert snapshot.count(EVERYTHING, now=now) == expected
@@ -328,7 +330,7 @@ class FactsContract:
             for name in "abcd":
                 facts = FieldIndex(address=f"address {name}", form="belief", at=NOW)
                 made = document(name, f"native {name}".encode())
-                written.append(unit.append(made, projection(name), now=NOW, field_index=facts))
+                written.append(unit.append(made, projection(name), now=NOW, index=VersionIndex(fields=facts)))
             unit.close_version(written[0], successor=written[1], valid_to=LATER, now=LATER)
             unit.set_verification(written[1], "contested", now=NOW)
             unit.erase(written[2], tombstone=b"tombstone_record", now=NOW)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version
 from memoranda.model.selection import UPDATED, PageCursor, Selection
-from memoranda.storage.engine.contract import Engine, Snapshot, Unit
+from memoranda.storage.engine.contract import Engine, Snapshot, Unit, VersionIndex
 from memoranda.storage.engine.sql_engine import SqlEngine
 from tests.storage.contract import LATER, NOW, document, names, projection
 
@@ -249,7 +249,9 @@ class ListsContract:
 
         def write(name: str, native: bytes = b"x") -> Version:
             made, views = document(name, native), [("other", "view")]
-            return engine.write("ada", lambda unit: unit.append(made, projection("x"), now=NOW, view_names=views))
+            return engine.write(
+                "ada", lambda unit: unit.append(made, projection("x"), now=NOW, index=VersionIndex(view_names=views))
+            )
 
         first = write("first")
         second = write("second")
@@ -265,7 +267,9 @@ class ListsContract:
     def test_what_is_forgotten_and_brought_again_has_its_views_name_again(self, engine: Engine) -> None:
         def write(native: bytes) -> Version:
             made, views = document("n", native), [("other", "view")]
-            return engine.write("ada", lambda unit: unit.append(made, projection("x"), now=NOW, view_names=views))
+            return engine.write(
+                "ada", lambda unit: unit.append(made, projection("x"), now=NOW, index=VersionIndex(view_names=views))
+            )
 
         def stands_for() -> int:
             with engine.read("ada") as snapshot:

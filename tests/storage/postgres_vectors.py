@@ -26,7 +26,7 @@ from memoranda.retrieval import vectors
 from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.settings import load_settings
 from memoranda.storage.crypto.cipher import RingCipher
-from memoranda.storage.engine.document_cache import Age
+from memoranda.storage.engine.caches import Age
 from memoranda.storage.postgres import pgvector
 from memoranda.storage.postgres.database import PostgresDatabase
 from memoranda.storage.postgres.keys import PostgresKeyRing

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memoranda.storage.index.caches import SearchCache
+from memoranda.storage.engine.caches import SearchCache
 from tests.service.world import World
 
 

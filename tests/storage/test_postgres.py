@@ -18,7 +18,7 @@ from memoranda.keys import MasterKeyFile
 from memoranda.model.memory import AuditEntry, Projection, Relation
 from memoranda.model.selection import Selection
 from memoranda.storage.crypto.cipher import RingCipher
-from memoranda.storage.engine.contract import Engine, Unit
+from memoranda.storage.engine.contract import Engine, Unit, VersionIndex
 from memoranda.storage.engine.database import Connection, load_queries
 from memoranda.storage.engine.sql_engine import SqlEngine
 from memoranda.storage.postgres import coordination
@@ -114,7 +114,10 @@ def test_a_query_that_names_no_tenant_gets_nothing_of_any(address: str, is_super
     engine = SqlEngine(database, seal)
     shown = projection("x", relations=(Relation(type="about", target="entity:fruit"),))
     for tenant in ("ada", "bob"):
-        engine.write(tenant, lambda unit: unit.append(document("n"), shown, now=NOW, field_index=field_index(shown)))
+        engine.write(
+            tenant,
+            lambda unit: unit.append(document("n"), shown, now=NOW, index=VersionIndex(fields=field_index(shown))),
+        )
     with database.open_snapshot() as connection:
         tables = [name for (name,) in connection.select(TABLES, ())]
         everybody = connection.select("SELECT count(*) FROM version", ())

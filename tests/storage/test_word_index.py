@@ -10,9 +10,9 @@ import pytest
 from memoranda.errors import StoreCorrupt
 from memoranda.retrieval import segment
 from memoranda.retrieval.entry import IndexedText, IndexEntry
+from memoranda.storage.engine.caches import SearchCache
 from memoranda.storage.engine.database import Connection
 from memoranda.storage.index import segment_reader, word_index
-from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.word_index import MERGE_FAN_IN, SMALL_SEGMENT_DOCS, SegmentCache, SegmentKey, WordIndex
 from tests.service.world import World
 

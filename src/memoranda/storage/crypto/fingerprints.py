@@ -131,9 +131,9 @@ class Fingerprints:
             length = len(words)
         speaker, subject = speaker_of(projection.text), name_of(projection.subject)
         names = self.name(tenant, speaker), self.name(tenant, subject)
-        # Equal for texts that differ only in spelling; two spaces in front, so that no term has this number.
-        text_number = self._term(tenant, f"  {normalised_text(projection.text)}")
-        return IndexedText(terms, length, *names, LANGUAGE_NUMBERS[language], text_number)
+        # The hash of the normalised text; with two spaces in front no term and no name has the same one.
+        text_hash = self._term(tenant, f"  {normalised_text(projection.text)}")
+        return IndexedText(terms, length, *names, LANGUAGE_NUMBERS[language], text_hash)
 
     def name(self, tenant: str, name: str) -> int:
         """Return the fingerprint of a person's name as a number for the word index; 0 for an empty name.

@@ -42,13 +42,12 @@ from memoranda.model.selection import (
 from memoranda.storage.crypto.cipher import Cipher, Opener
 from memoranda.storage.crypto.fingerprints import SEAL_BYTES, Fingerprints
 from memoranda.storage.engine.background import BackgroundReads
+from memoranda.storage.engine.caches import Age, DocumentCache, SearchCache
 from memoranda.storage.engine.contract import SLICE_BYTES, SLICE_VERSIONS
 from memoranda.storage.engine.database import Connection, Dialect, Row
-from memoranda.storage.engine.document_cache import Age, DocumentCache
 from memoranda.storage.engine.paging import Paging
 from memoranda.storage.engine.rows import NO_TENANT, TenantRow, VersionRow
 from memoranda.storage.engine.selection import FOREVER_MS, SelectionSql, TextKeys
-from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.word_index import WordIndex
 
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})

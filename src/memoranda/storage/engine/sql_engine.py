@@ -20,6 +20,7 @@ from memoranda.model.memory import AuditEntry, DocumentReading, Projection, Vers
 from memoranda.retrieval.entry import IndexedText
 from memoranda.storage.crypto.cipher import Cipher, NoCipher
 from memoranda.storage.crypto.fingerprints import Fingerprints, load_index_key
+from memoranda.storage.engine.caches import DocumentCache, SearchCache
 from memoranda.storage.engine.contract import Seal, Snapshot, System, Unit
 from memoranda.storage.engine.database import (
     ChainEnd,
@@ -29,12 +30,10 @@ from memoranda.storage.engine.database import (
     PendingWrite,
     without_nul,
 )
-from memoranda.storage.engine.document_cache import DocumentCache
 from memoranda.storage.engine.rows import NO_TENANT, UnindexedRow
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
 from memoranda.storage.engine.system import SqlSystem
 from memoranda.storage.engine.unit import ERASURE_PENDING, SqlUnit
-from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.vector_queue import VectorQueue
 from memoranda.storage.index.verification import Reads, RowVerification, WordIndexVerification
 from memoranda.storage.index.word_index import SegmentKey, SegmentReplacements, WordIndex

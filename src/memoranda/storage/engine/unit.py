@@ -29,7 +29,8 @@ from memoranda.retrieval.entry import IndexedText, IndexEntry, flags_of
 from memoranda.storage.crypto.cipher import SEAL_BYTES, Cipher, Sealer
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.background import BackgroundWrites
-from memoranda.storage.engine.contract import Seal
+from memoranda.storage.engine.caches import SearchCache
+from memoranda.storage.engine.contract import NO_INDEX, Seal, VersionIndex
 from memoranda.storage.engine.database import Connection, Params, Row, without_nul
 from memoranda.storage.engine.rows import (
     NewChangeRow,
@@ -48,7 +49,6 @@ from memoranda.storage.engine.snapshot import (
     encryption_context,
     facet_of,
 )
-from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.word_index import MERGE_FAN_IN, SMALL_SEGMENT_DOCS, WordIndex
 
 # The row of `meta` that says that erased bytes must still be scrubbed from the files.
@@ -107,10 +107,8 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         now: Instant,
         follows: Version | None = None,
         cause: bytes | None = None,
-        field_index: FieldIndex | None = None,
-        view_names: Sequence[tuple[str, str]] = (),
+        index: VersionIndex = NO_INDEX,
         follow_head: bool = False,
-        indexed: IndexedText | None = None,
     ) -> Version:
         bounds_data = None if projection.bounds is None else bounds.encode(projection.bounds)
         seal = self._prints.seal_document(
@@ -121,9 +119,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._buffer.add_later("version_add", row)
         memory_id = version_id if follows is None else follows.memory_id
         updated = self._updates[memory_id] = self._update_instant(projection, follows)
-        indexed = self._prints.index_text(self._tenant, projection) if indexed is None else indexed
+        indexed = index.text or self._prints.index_text(self._tenant, projection)
         self._index(
-            version_id, memory_id, projection, field_index, now, updated=updated, indexed=indexed
+            version_id, memory_id, projection, index.fields, now, updated=updated, indexed=indexed
         )
         self._live_count += int(projection.status != "tombstoned")
         self._byte_count += len(document.native)
@@ -142,7 +140,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         named_id = None if follow_head else version_id
         name = document.standard, document.name
         self._add_name("alias_put", version, name, named_id, is_public=is_public)
-        for view_name in view_names:
+        for view_name in index.view_names:
             self._add_name("view_name_put", version, view_name, version_id, is_public=is_public)
         return version
 

@@ -61,16 +61,15 @@ from memoranda.retrieval.vectors import add_similarities
 from memoranda.retrieval.weights import CANDIDATE_LIMIT
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.crypto.fingerprints import Fingerprints
+from memoranda.storage.engine.caches import Age, SearchCache
 from memoranda.storage.engine.database import Connection
-from memoranda.storage.engine.document_cache import Age
 from memoranda.storage.engine.selection import SelectionSql
-from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.segment_reader import ReadableSegment
 from memoranda.storage.index.word_index import WordIndex
 from memoranda.time_words.spans import find_spans, remove_dates
 
 if TYPE_CHECKING:
-    from memoranda.storage.index.caches import ClosedVersions
+    from memoranda.storage.engine.caches import ClosedVersions
 
 # The weight of a query word if there is nothing to search.
 _UNKNOWN_WEIGHT: Final = 1.0
