@@ -193,7 +193,7 @@ class Snapshot(Protocol):
     def match(
         self,
         selection: Selection,
-        legs: Sequence[RetrieverQuery],
+        queries: Sequence[RetrieverQuery],
         *,
         limit: int,
         now: Instant,

@@ -336,7 +336,7 @@ class SqlSnapshot(BackgroundReads):
     def match(
         self,
         selection: Selection,
-        legs: Sequence[RetrieverQuery],
+        queries: Sequence[RetrieverQuery],
         *,
         limit: int,
         now: Instant,
@@ -362,7 +362,7 @@ class SqlSnapshot(BackgroundReads):
             versions=self.load_versions,
             select_few=self._paging(selection, now).load_few,
         )
-        return search.run(legs, limit=limit, count_all=count_all, count_if_cheap=count_if_cheap)
+        return search.run(queries, limit=limit, count_all=count_all, count_if_cheap=count_if_cheap)
 
     def _search_memory(self) -> SearchCache:
         """Return the parts of the word index that this process keeps."""
