@@ -50,7 +50,7 @@ def add(engine: Engine, name: str, *, user: str = "", native: bytes = b"", cause
 
 def read(engine: Engine, name: str) -> tuple[bytes, bool]:
     """The document, and whether it is taken for erased."""
-    with engine.read("ada") as snapshot:
+    with engine.open_snapshot("ada") as snapshot:
         version = snapshot.find_by_name("note", name)
     assert version is not None
     return version.document.native, version.state.erased
@@ -92,7 +92,7 @@ def test_users_words_and_links_are_in_the_tables_as_fingerprints_only(tmp_path: 
     with engine_in(tmp_path) as engine:
         shown = projection("kaleidoscope", user="thaumaturge", session="quetzalcoatl", subject="hippocampus")
         engine.write("ada", lambda unit: unit.append(document("n"), shown, now=NOW))
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert len(matches(snapshot, "kaleidoscope", Selection(at=NOW, user="thaumaturge")).hits) == 1
     words = ["kaleidoscope", "thaumaturge", "quetzalcoatl", "hippocampus"]
     assert found_in_files(tmp_path, words) == set()
@@ -148,7 +148,7 @@ def test_a_document_in_the_place_of_another_does_not_open(tmp_path: Path) -> Non
         for target, source in ((1, 2), (3, 2)):
             database.execute("UPDATE version SET native = ? WHERE version_id = ?", (natives[source], target))
         database.execute("UPDATE version SET native = cause, cause = native WHERE name = 'c'")
-    with engine_in(tmp_path) as engine, engine.read("ada") as snapshot:
+    with engine_in(tmp_path) as engine, engine.open_snapshot("ada") as snapshot:
         assert [version.document.native for version in everything(snapshot)] == [b"", b"b", b"", b""]
 
 

@@ -533,7 +533,7 @@ class Engine(StoreHealth, Protocol):
         """The embeddings of versions, and the work that is left to make them."""
         ...
 
-    def read(self, tenant: str) -> AbstractContextManager[Snapshot]:
+    def open_snapshot(self, tenant: str) -> AbstractContextManager[Snapshot]:
         """Open a consistent snapshot of a tenant."""
         ...
 

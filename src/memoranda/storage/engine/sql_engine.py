@@ -112,7 +112,7 @@ class SqlEngine:
         return self._system
 
     @contextmanager
-    def read(self, tenant: str) -> Iterator[Snapshot]:
+    def open_snapshot(self, tenant: str) -> Iterator[Snapshot]:
         with span("storage read"), self._database.open_snapshot(tenant) as connection:
             row = connection.memo.get(tenant) or connection.query_one(
                 "tenant_get", {"name": tenant}
