@@ -67,7 +67,7 @@ class SqlSnapshot(BackgroundReads):
         self,
         connection: Connection,
         tenant: str,
-        prints: Fingerprints,
+        fingerprints: Fingerprints,
         cipher: Cipher,
         memory: SearchCache,
         row: Row | None,
@@ -79,7 +79,7 @@ class SqlSnapshot(BackgroundReads):
         self._cipher = cipher
         self._opener: Opener | None = None
         self._documents, self._age = documents, Age(0, 0)
-        self._prints = prints
+        self._fingerprints = fingerprints
         self._tenant = tenant
         counters = NO_TENANT if row is None else TenantRow(*row)
         self._tenant_id = counters.tenant_id
@@ -124,7 +124,7 @@ class SqlSnapshot(BackgroundReads):
         )
         is_sealed = False
         if row.seal is not None:
-            seal = self._prints.seal_document(
+            seal = self._fingerprints.seal_document(
                 self._tenant, row.standard, row.name, native, bounds_data
             )
             is_sealed = seal is not None and seal == row.seal
@@ -279,7 +279,7 @@ class SqlSnapshot(BackgroundReads):
         return version
 
     def find_duplicate(self, sameness: str, now: Instant) -> Version | None:
-        key = self._prints.value(self._tenant_id, sameness)
+        key = self._fingerprints.value(self._tenant_id, sameness)
         versions = self._versions(
             "version_same", sameness_key=key, now_ms=now, forever_ms=FOREVER_MS
         )
@@ -288,7 +288,7 @@ class SqlSnapshot(BackgroundReads):
     def find_duplicate_or_named(
         self, sameness: str, name: tuple[str, str], now: Instant
     ) -> tuple[Version | None, Version | None]:
-        key = self._prints.value(self._tenant_id, sameness)
+        key = self._fingerprints.value(self._tenant_id, sameness)
         params = {"sameness_key": key, "standard": name[0], "name": name[1]}
         ((is_same, is_named),) = self._rows("is_same_or_named", **params)
         duplicate = self.find_duplicate(sameness, now) if is_same else None
@@ -351,7 +351,7 @@ class SqlSnapshot(BackgroundReads):
             connection=self._connection,
             tenant=self._tenant,
             tenant_id=self._tenant_id,
-            prints=self._prints,
+            fingerprints=self._fingerprints,
             cache=self._search_memory(),
             cipher=self._cipher,
             age=Age(self._erasure_seq, self._cipher.changes),
@@ -377,13 +377,13 @@ class SqlSnapshot(BackgroundReads):
 
     def value_key(self, text: str) -> bytes | None:
         """Return the fingerprint that is stored for a value; None for an empty one."""
-        return self._prints.value(self._tenant_id, text)
+        return self._fingerprints.value(self._tenant_id, text)
 
     def field_name(self, name: str) -> str:
         """Return the stored name of a field: our own as it is, one from a document as a fingerprint, since it may tell
         something about the owner.
         """
-        return self._prints.word(self._tenant_id, name) if ":" in name else name
+        return self._fingerprints.word(self._tenant_id, name) if ":" in name else name
 
     def load_documents(self, version_ids: Sequence[int]) -> list[QueriedDocument]:
         if not version_ids:
@@ -419,7 +419,7 @@ class SqlSnapshot(BackgroundReads):
         if key_id is None:
             is_sealed = (
                 seal is not None
-                and self._prints.seal_document(self._tenant, standard, name, native)
+                and self._fingerprints.seal_document(self._tenant, standard, name, native)
                 == seal[:SEAL_BYTES]
             )
             return OpenedDocument(standard, name, native, is_sealed=is_sealed)

@@ -98,7 +98,7 @@ class SqlEngine:
         # Tenants whose large segments of the word index should be merged.
         self._untidy: set[int] = set()
         try:
-            self._prints = Fingerprints(load_index_key(database, self._cipher), document_key)
+            self._fingerprints = Fingerprints(load_index_key(database, self._cipher), document_key)
         except MemorandaError:
             self.close()
             raise
@@ -118,7 +118,13 @@ class SqlEngine:
                 "tenant_get", {"name": tenant}
             )
             yield SqlSnapshot(
-                connection, tenant, self._prints, self._cipher, self._memory, row, self.documents
+                connection,
+                tenant,
+                self._fingerprints,
+                self._cipher,
+                self._memory,
+                row,
+                self.documents,
             )
 
     def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
@@ -156,7 +162,7 @@ class SqlEngine:
         )
         assert row is not None
         unit = SqlUnit(
-            connection, tenant, self._prints, self._cipher, self._memory, row, self._seal
+            connection, tenant, self._fingerprints, self._cipher, self._memory, row, self._seal
         )
         result = work(unit)
         row = connection.memo[tenant] = unit.finish()
@@ -168,13 +174,13 @@ class SqlEngine:
         return result
 
     def index_text(self, tenant: str, projection: Projection) -> IndexedText:
-        return self._prints.index_text(tenant, projection)
+        return self._fingerprints.index_text(tenant, projection)
 
     def fingerprint(self, tenant: str, text: str) -> str:
         digest = hashlib.blake2b(
             f"{tenant}\x00{text}".encode("utf-8", "surrogatepass"),
             digest_size=16,
-            key=self._prints.secret,
+            key=self._fingerprints.secret,
         )
         return digest.hexdigest()
 
@@ -282,11 +288,13 @@ class SqlEngine:
     def _reindexing(self, tenant: str, reads: Reads) -> WordIndexVerification:
         def snapshot(connection: Connection) -> SqlSnapshot:
             row = connection.query_one("tenant_get", {"name": tenant})
-            return SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row)
+            return SqlSnapshot(
+                connection, tenant, self._fingerprints, self._cipher, self._memory, row
+            )
 
         return WordIndexVerification(
             database=self._database,
-            prints=self._prints,
+            fingerprints=self._fingerprints,
             cache=self._memory.segments,
             tenant=tenant,
             snapshot=snapshot,

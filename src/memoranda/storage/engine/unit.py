@@ -80,14 +80,14 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self,
         connection: Connection,
         tenant: str,
-        prints: Fingerprints,
+        fingerprints: Fingerprints,
         cipher: Cipher,
         memory: SearchCache,
         row: Row,
         seal: Seal,
     ) -> None:
         self._buffer = InsertBuffer(connection, self._count_closed)
-        super().__init__(self._buffer, tenant, prints, cipher, memory, row)
+        super().__init__(self._buffer, tenant, fingerprints, cipher, memory, row)
         # The last update of each memory that got a version in this unit.
         self._updates: dict[int, Instant] = {}
         # The rates read in this unit, by name: (instant, window in ms, uses in the window, number of the last use).
@@ -111,7 +111,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         follow_head: bool = False,
     ) -> Version:
         bounds_data = None if projection.bounds is None else bounds.encode(projection.bounds)
-        seal = self._prints.seal_document(
+        seal = self._fingerprints.seal_document(
             self._tenant, document.standard, document.name, document.native, bounds_data
         )
         row = self._version_row(document, projection, cause, bounds_data, seal, now)
@@ -119,7 +119,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._buffer.add_later("version_add", row)
         memory_id = version_id if follows is None else follows.memory_id
         updated = self._updates[memory_id] = self._update_instant(projection, follows)
-        indexed = index.text or self._prints.index_text(self._tenant, projection)
+        indexed = index.text or self._fingerprints.index_text(self._tenant, projection)
         self._index(
             version_id, memory_id, projection, index.fields, now, updated=updated, indexed=indexed
         )
@@ -205,7 +205,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         """Add the state of a version and everything it is found by: facets, numbers, and word index entries."""
         scope, tenant_id = projection.scope, self._tenant_id
         fields = _NO_FIELDS if field_index is None else field_index
-        value = self._prints.value
+        value = self._fingerprints.value
         # Positional: with keywords it takes twice as long. A version without a field index has no address.
         state = NewStateRow(
             tenant_id,
@@ -250,7 +250,11 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._term_count += indexed.length
 
     def _add_facets(self, version_id: int, texts: Iterable[tuple[str, str]]) -> None:
-        value, tenant_id, add_later = self._prints.value, self._tenant_id, self._buffer.add_later
+        value, tenant_id, add_later = (
+            self._fingerprints.value,
+            self._tenant_id,
+            self._buffer.add_later,
+        )
         for name, text in texts:
             if (key := value(tenant_id, text)) is not None:
                 add_later(
@@ -428,7 +432,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def add_feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
         version_id = version.version_id
-        session_key = self._prints.value(self._tenant_id, session)
+        session_key = self._fingerprints.value(self._tenant_id, session)
         self._run(
             "feedback_add",
             version_id=version_id,
@@ -460,13 +464,13 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self, version_id: int, projection: Projection, indexed: IndexedText
     ) -> IndexEntry:
         """Return the entry of a version for the word index: its terms, and its scope as numbers."""
-        prints, tenant_id, scope = self._prints, self._tenant_id, projection.scope
+        fingerprints, tenant_id, scope = self._fingerprints, self._tenant_id, projection.scope
         return IndexEntry(
             version_id=version_id,
-            space=prints.number(tenant_id, scope.space),
-            user=prints.number(tenant_id, scope.user),
-            agent=prints.number(tenant_id, scope.agent),
-            session=prints.number(tenant_id, scope.session),
+            space=fingerprints.number(tenant_id, scope.space),
+            user=fingerprints.number(tenant_id, scope.user),
+            agent=fingerprints.number(tenant_id, scope.agent),
+            session=fingerprints.number(tenant_id, scope.session),
             observed=projection.observed,
             flags=flags_of(
                 scope.visibility, redacted=projection.redacted, lasting=projection.is_lasting

@@ -98,7 +98,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     connection: Connection
     tenant: str
     tenant_id: int
-    prints: Fingerprints
+    fingerprints: Fingerprints
     cache: SearchCache
     cipher: Cipher
     # Counters of erasures and key changes, and of closed versions, as of the snapshot.
@@ -322,10 +322,10 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         """
         asked_at = self.now if query.asked_at is None else query.asked_at
         zone = None if query.zone is None else ZoneInfo(query.zone)
-        hashes = (self.prints.term(self.tenant, word.terms[0]) for word in words)
+        hashes = (self.fingerprints.term(self.tenant, word.terms[0]) for word in words)
         return RetrievalQuery(
             words=(*hashes, *range(exact_count)),
-            names=tuple(self.prints.name(self.tenant, name) for name in names_in(query.text)),
+            names=tuple(self.fingerprints.name(self.tenant, name) for name in names_in(query.text)),
             spans=find_spans(query.text, asked_at, zone),
         )
 
@@ -425,7 +425,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
     def _find(self, word: QueryWord, own: _VisibleSegment) -> Postings | None:
         """Return the postings of a word in all its spellings."""
-        hashes = (self.prints.term(self.tenant, term) for term in word.terms)
+        hashes = (self.fingerprints.term(self.tenant, term) for term in word.terms)
         by_spelling = [
             postings
             for term_hash in hashes
@@ -486,7 +486,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return None if text is None else self._number(text)
 
     def _number(self, text: str) -> int:
-        return self.prints.number(self.tenant_id, text)
+        return self.fingerprints.number(self.tenant_id, text)
 
     def _closed_versions(self) -> ClosedVersions | None:
         """Return the versions that are not live; None if the selection includes them at any time."""

@@ -66,7 +66,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
     """Comparison of one tenant's word index with its documents, and its rebuild."""
 
     database: Database
-    prints: Fingerprints
+    fingerprints: Fingerprints
     cache: SegmentCache
     tenant: str
     # Returns a snapshot of the tenant on a connection.
@@ -162,7 +162,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
                 entries.append(
                     IndexEntry(
                         version_id=version_id,
-                        space=self.prints.number(snapshot.tenant_id, space),
+                        space=self.fingerprints.number(snapshot.tenant_id, space),
                         user=int.from_bytes(user or b"", "little"),
                         agent=int.from_bytes(agent or b"", "little"),
                         session=int.from_bytes(session or b"", "little"),
@@ -176,7 +176,9 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
     def _indexed_text(self, version: Version | None) -> IndexedText:
         """Return the analysis of a version; NO_TEXT without a readable document, which `Engine.find_damage` reports."""
         projection = None if version is None else self.reads(version)
-        return NO_TEXT if projection is None else self.prints.index_text(self.tenant, projection)
+        return (
+            NO_TEXT if projection is None else self.fingerprints.index_text(self.tenant, projection)
+        )
 
     def _store(
         self,
