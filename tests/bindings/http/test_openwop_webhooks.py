@@ -230,7 +230,7 @@ def test_what_fails_or_redirects_is_sent_again_and_a_restart_neither_loses_nor_r
 
 def _places(server: Running) -> list[int]:
     access = server.service.gate.local(OWNER)
-    return [each.place for each in server.service.openwop.webhooks(access)]
+    return [each.position for each in server.service.openwop.webhooks(access)]
 
 
 def _last(server: Running) -> int:

@@ -54,9 +54,9 @@ class RecordedChange(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     # The new version; None if the run withdrew the result.
-    written: int | None
+    new_id: int | None
     # The version before, which an undo restores; None if there was none.
-    before: int | None
+    prior_id: int | None
 
 
 def record_run(
@@ -71,7 +71,7 @@ def record_run(
     recorded = _load_runs(unit)
     number = 1 + max(recorded, default=0)
     description = {"run_id": run_id, "namespace": namespace, "strategy": strategy, "at": now}
-    triples = [[change.key, change.written, change.before] for change in changes]
+    triples = [[change.key, change.new_id, change.prior_id] for change in changes]
     unit.put_item(_RUNS, _item_name(number), json_text.dump(description))
     unit.put_item(_CHANGES, _item_name(number), json_text.dump(triples))
     same_kind = [other for other, run in recorded.items() if _is_same_kind(run, description)]
@@ -135,8 +135,8 @@ def _may_enter(access: Access, namespace: str) -> bool:
 def _describe_run(run: dict[str, Any], *, is_last: bool) -> dict[str, Any]:
     """Return a recorded run as JSON. `is_last`: no later run of its kind is recorded."""
     changes = [
-        RecordedChange(key=key, written=new_id, before=old_id)
-        for key, new_id, old_id in run["changes"]
+        RecordedChange(key=key, new_id=new_id, prior_id=prior_id)
+        for key, new_id, prior_id in run["changes"]
     ]
     return {
         "run_id": run["run_id"],
@@ -144,14 +144,16 @@ def _describe_run(run: dict[str, Any], *, is_last: bool) -> dict[str, Any]:
         "strategy": run["strategy"],
         "at": format_instant(run["at"]),
         "created": [
-            change.key for change in changes if change.written is not None and change.before is None
+            change.key
+            for change in changes
+            if change.new_id is not None and change.prior_id is None
         ],
         "updated": [
             change.key
             for change in changes
-            if change.written is not None and change.before is not None
+            if change.new_id is not None and change.prior_id is not None
         ],
-        "taken_back": [change.key for change in changes if change.written is None],
+        "taken_back": [change.key for change in changes if change.new_id is None],
         "can_be_undone": is_last,
     }
 
@@ -218,7 +220,7 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
         is_changed = any(not changed_ids.isdisjoint(step.rests_on) for step in plan)
         if is_locked or is_undone or is_changed:
             raise Conflict("the results of the run were changed meanwhile; try again")
-        replacements = {step.before: _apply_step(context, unit, step, now) for step in plan}
+        replacements = {step.prior_id: _apply_step(context, unit, step, now) for step in plan}
         _drop_run(unit, number)
         _rewrite_earlier(unit, earlier_changes, replacements, undone.left)
         entry = audit_entry(
@@ -257,7 +259,7 @@ class _UndoStep(msgspec.Struct, frozen=True, kw_only=True):
     """The part of an undo under one key: a version to withdraw, a version to restore, or neither."""
 
     key: str
-    before: int | None
+    prior_id: int | None
     withdrawn: Version | None = None
     restored: NewVersion | None = None
     is_left: bool = False
@@ -270,24 +272,26 @@ def _plan_undo(
 ) -> list[_UndoStep]:
     """Return a step for each change of a run."""
     plan = []
-    for key, new_id, old_id in changes:
+    for key, new_id, prior_id in changes:
         head = None
         if new_id is not None:
             head = memories.find_head(context, snapshot, location, key)
             if head is None or head.version_id != new_id or not may_change(snapshot, head, now):
-                plan.append(_UndoStep(key=key, before=old_id, is_left=True))
+                plan.append(_UndoStep(key=key, prior_id=prior_id, is_left=True))
                 continue
         restored, rests_on = None, set[int]()
-        if old_id is not None:
-            restored, rests_on = _restore(context, snapshot, location, old_id, now, withdrawn=head)
+        if prior_id is not None:
+            restored, rests_on = _restore(
+                context, snapshot, location, prior_id, now, withdrawn=head
+            )
         if head is not None:
             rests_on.add(head.memory_id)
         step = _UndoStep(
             key=key,
-            before=old_id,
+            prior_id=prior_id,
             withdrawn=head,
             restored=restored,
-            is_left=old_id is not None and restored is None,
+            is_left=prior_id is not None and restored is None,
             rests_on=frozenset(rests_on),
         )
         plan.append(step)

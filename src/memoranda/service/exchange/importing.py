@@ -219,7 +219,7 @@ class _Import:
         self._is_dry = is_dry
         self._progress = progress
         self._links: _Links = {}
-        self._count_before = report.taken + report.refused
+        self._count_before = report.imported_count + report.refused
         self.renaming: NamespaceMapping | None = None
         self.adoption: Adoption | None = None
         self.restores = False
@@ -375,7 +375,7 @@ class _Import:
         for item, error in result.unlinked:
             self.report.refuse(item.where, item.name, error, number=item.number)
         if self._progress is not None:
-            self._progress(self.report.taken + self.report.refused - self._count_before)
+            self._progress(self.report.imported_count + self.report.refused - self._count_before)
 
     def _count(self, item: Item, ready: PreparedItem, outcome: Outcome) -> None:
         """Count the outcome of an item in the report."""

@@ -243,7 +243,7 @@ def distill(
         ref=ref,
         space=require_space(access, ref),
         budget=_check_budget(token_budget),
-        given=given,
+        texts=given,
         run_id=run_id,
         is_indexed=is_indexed,
         of_archives=of_archives,
@@ -263,12 +263,12 @@ def _check_budget(requested: int | None) -> int:
 
 
 class DistillRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked request for a distillation; the fields are those of `distill`."""
+    """A checked request for a distillation; the fields are those of `distill`, and `texts` are its `given`."""
 
     ref: str
     space: str
     budget: int
-    given: Sequence[str] | None = None
+    texts: Sequence[str] | None = None
     run_id: str | None = None
     is_indexed: bool = True
     of_archives: bool = False
@@ -298,7 +298,7 @@ def prepare(context: Context, access: Access, request: DistillRequest) -> Distil
     checksum = hashlib.sha256(content.encode()).hexdigest()
     with context.engine.read(tenant) as snapshot:
         sources = []
-        if request.given is None:
+        if request.texts is None:
             sources = [get_source_name(snapshot, entries_by_id[note.name][0]) for note in chosen]
     run_id = runs.new_run_id()
     tag = f"{ARCHIVE_TAG}sha256:{checksum}"
@@ -334,7 +334,7 @@ def _load_candidates(
     context: Context, snapshot: Snapshot, request: DistillRequest, now: Instant
 ) -> dict[str, EntryVersion]:
     """Return the entries of the ref by id, archives included."""
-    if request.given is None and not request.of_archives:
+    if request.texts is None and not request.of_archives:
         entries = load_all_entries(context, snapshot, request.space, now)
     else:
         entries = load_entries(snapshot, request.space, now)
@@ -420,10 +420,10 @@ def _select_sources(
 ) -> tuple[list[MemoryNote], Instant]:
     """Return the notes to distil, and the expiry of the archive."""
     expires = Instant(now + ARCHIVE_RETENTION_DAYS * DAY_MS)
-    if request.given is not None:
+    if request.texts is not None:
         return [
             MemoryNote(name=f"source-{number:06d}", text=text, at=0)
-            for number, text in enumerate(request.given)
+            for number, text in enumerate(request.texts)
         ], expires
     sources = []
     for version, entry in current:

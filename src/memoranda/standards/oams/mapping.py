@@ -276,12 +276,12 @@ def drop_original(memory: Memory) -> Memory:
     return {**bare, "metadata": own_metadata} if own_metadata else bare
 
 
-def require_complete(projection: Projection, shown: Memory, wanted: Memory) -> None:
+def require_complete(projection: Projection, view: Memory, wanted: Memory) -> None:
     """Raise InvalidInput if a memory takes over a part that the view of another document shows cut."""
     size = len(projection.text.encode("utf-8"))
-    if size > MAX_VALUE_BYTES and wanted["value"] == shown["value"]:
+    if size > MAX_VALUE_BYTES and wanted["value"] == view["value"]:
         raise _too_large("value", f"at most {MAX_VALUE_BYTES} bytes, and the original has {size}")
-    if tags_of(wanted) == tags_of(shown):
+    if tags_of(wanted) == tags_of(view):
         if len(projection.tags) > MAX_TAGS:
             raise _too_large(
                 "tags", f"at most {MAX_TAGS} tags, and the original has {len(projection.tags)}"

@@ -223,7 +223,7 @@ def inherited_parts(prior: Record, patch: Patch) -> list[str]:
 def require_complete(record: Record, parts: Collection[str]) -> None:
     """Raise InvalidInput if the record is a view that shows one of these parts of its original cut.
 
-    Whoever takes a part over from a view into a new version asks this first: the rest would be lost.
+    Call this before a new version takes a part over from a view: the cut rest of the part would be lost.
     """
     structured = record["body"].get("structured") or {}
     cut = structured.get(CUT_KEY)
