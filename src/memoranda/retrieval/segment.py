@@ -585,7 +585,7 @@ def closings_array(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
 
 
 def apply_closings(
-    closed: NDArray[np.int64], changes: Sequence[tuple[Any, ...]]
+    closed: NDArray[np.int64], changes: Sequence[tuple[object, ...]]
 ) -> NDArray[np.int64]:
     """Return the closed versions after changes: a version, its end, and 0 if it was closed or 1 if reopened."""
     changed = np.array(sorted(changes), np.int64).reshape(len(changes), 3)

@@ -170,7 +170,7 @@ def _cite(namespace: str, names: Sequence[str]) -> list[list[str]]:
     return citations
 
 
-def _shorten_lists(detail: Mapping[str, Any]) -> dict[str, Any]:
+def _shorten_lists(detail: Mapping[str, object]) -> dict[str, Any]:
     """Return details with the first items of each long list, and its length under NAME_count."""
     shortened: dict[str, Any] = {}
     for name, value in detail.items():

@@ -102,7 +102,7 @@ def _item_name(number: int) -> str:
     return f"{number:0{_NUMBER_DIGITS}d}"
 
 
-def _is_same_kind(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _is_same_kind(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     return bool(one["namespace"] == other["namespace"] and one["strategy"] == other["strategy"])
 
 

@@ -81,7 +81,7 @@ class GrainResult(msgspec.Struct, frozen=True, kw_only=True):
     needs_review: bool = False
 
 
-def with_defaults(context: Context, access: Access, fields: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(context: Context, access: Access, fields: Mapping[str, object]) -> dict[str, Any]:
     """Return the fields with the current time, and the project that the agent was started for, as defaults."""
     filled = {"created_at": context.clock(), **fields}
     if access.default_project and "namespace" not in filled:

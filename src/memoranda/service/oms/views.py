@@ -224,7 +224,7 @@ def to_json_value(value: Any) -> Any:
 
 
 def matching_fields(
-    fields: Mapping[str, Any], terms: frozenset[str], but: Sequence[str]
+    fields: Mapping[str, object], terms: frozenset[str], but: Sequence[str]
 ) -> list[str]:
     """Return the names of the fields that hold a searched word."""
     return [
@@ -236,7 +236,7 @@ def matching_fields(
     ]
 
 
-def collect_text(value: Any) -> str:
+def collect_text(value: object) -> str:
     """Return all texts inside a value, joined by spaces."""
     if isinstance(value, str):
         return value

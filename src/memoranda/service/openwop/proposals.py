@@ -114,7 +114,7 @@ def propose(
     context: Context,
     access: Access,
     kind: str,
-    artifact: Mapping[str, Any],
+    artifact: Mapping[str, object],
     *,
     title: str | None = None,
     rationale: str | None = None,
@@ -309,7 +309,7 @@ def _fingerprint(proposal: Proposal) -> str:
     return _fingerprint_artifact(proposal["kind"], proposal["artifact"])
 
 
-def _fingerprint_artifact(kind: str, artifact: Mapping[str, Any]) -> str:
+def _fingerprint_artifact(kind: str, artifact: Mapping[str, object]) -> str:
     """Return a hash that is equal for proposals of the same artifact."""
     return hashlib.sha256(kind.encode() + b"\x00" + json_text.canonical(dict(artifact))).hexdigest()
 

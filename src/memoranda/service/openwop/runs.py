@@ -153,9 +153,9 @@ def begin(
     workflow_id: str,
     now: Instant,
     run_id: str | None = None,
-    agent: Mapping[str, Any] | None = None,
+    agent: Mapping[str, object] | None = None,
     tags: tuple[str, ...] = (),
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, object] | None = None,
 ) -> Run:
     """Start a run in a unit of work; its view is the store as it is now. Raises Conflict if the id is in use."""
     if run_id is not None and unit.load_run(run_id) is not None:
@@ -197,8 +197,8 @@ def finish(
     *,
     now: Instant,
     status: str = "completed",
-    variables: Mapping[str, Any] | None = None,
-    error: Mapping[str, Any] | None = None,
+    variables: Mapping[str, object] | None = None,
+    error: Mapping[str, object] | None = None,
 ) -> Run:
     """End a run in a unit of work: log its status, store its variables and error, and forget its digests."""
     ended = replace(

@@ -11,7 +11,7 @@ with all its versions, for every run as well: nothing keeps what its owner remov
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -313,7 +313,9 @@ def _has_id(archive: object, name: str) -> bool:
     return isinstance(archive, dict) and archive.get("id") == name
 
 
-def _write_index(unit: Unit, run_id: str, index: dict[str, Any], now: Instant) -> WorkspaceFile:
+def _write_index(
+    unit: Unit, run_id: str, index: Mapping[str, object], now: Instant
+) -> WorkspaceFile:
     content = json_text.dump_pretty(index) + "\n"
     return write(unit, INDEX_PATH, content, now=now, run_id=run_id, content_type="application/json")
 

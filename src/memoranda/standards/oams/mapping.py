@@ -13,6 +13,7 @@ validity (`memoranda:valid_from`, `memoranda:valid_to`; by default from the crea
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from msgspec.structs import replace
@@ -131,7 +132,7 @@ def visibility_of(memory: Memory) -> Visibility:
     return next((visibility for visibility in VISIBILITIES if visibility == text), "private")
 
 
-def _read_time(metadata: dict[str, Any], name: str) -> Instant | None:
+def _read_time(metadata: Mapping[str, object], name: str) -> Instant | None:
     """Return the time under one of our keys, or None if it is missing or malformed."""
     try:
         return parse_time(metadata[name], name) if name in metadata else None

@@ -206,7 +206,9 @@ def required_sensitivity(fields: Fields) -> int:
     return max(levels, default=0)
 
 
-def _decode_payload(blob: bytes, head: Header, max_depth: int, *, strict: bool) -> tuple[Any, bool]:
+def _decode_payload(
+    blob: bytes, head: Header, max_depth: int, *, strict: bool
+) -> tuple[object, bool]:
     """Decode the payload; return it and whether it may contain byte strings."""
     # No byte can begin a map in both encodings, so the lenient reading is unambiguous.
     if head.is_cbor and (strict or blob[HEADER_BYTES] not in canonical.MAP_LEADS):
@@ -228,7 +230,7 @@ def _prepare_fields(fields: Fields, max_depth: int) -> dict[str, Any]:
     return prepared
 
 
-def _coerce_field(name: str, value: Any) -> Any:
+def _coerce_field(name: str, value: object) -> object:
     """Convert the value of an instant or float field to its wire type."""
     if name in _FLOATS:
         return _as_float(value)
@@ -241,7 +243,7 @@ def _coerce_field(name: str, value: Any) -> Any:
     return value
 
 
-def _as_float(value: Any) -> Any:
+def _as_float(value: object) -> object:
     """Return an integer as a float if that is exact; return anything else unchanged."""
     # Section 4.3 and vector 6: a whole number in a float field is a float on the wire.
     return float(value) if type(value) is int and abs(value) <= _MAX_EXACT_INTEGER else value
@@ -257,7 +259,7 @@ def _as_milliseconds(name: str, text: str) -> int:
         ) from None
 
 
-def _with_floats(value: Any, *names: str) -> Any:
+def _with_floats(value: object, *names: str) -> object:
     """Return a copy of the map in which these fields, or their items, are floats."""
     if not isinstance(value, dict):
         return value

@@ -201,7 +201,7 @@ def _workflow_text(fields: Fields) -> str:
     return f"{_as_text(fields.get('trigger'))}: {_number_steps(steps)}"
 
 
-def _number_steps(steps: Sequence[Any]) -> str:
+def _number_steps(steps: Sequence[object]) -> str:
     """Return steps on one line, numbered."""
     return "  ".join(f"{number}. {_as_text(step)}" for number, step in enumerate(steps, start=1))
 
@@ -330,7 +330,7 @@ def _is_plain(projection: Projection, original: Document, fields: Fields, tags: 
     return not any(tag.startswith(SIGNIFICANT_PREFIXES) for tag in tags)
 
 
-def _strip_byte_order_marks(value: Any) -> Any:
+def _strip_byte_order_marks(value: object) -> Any:
     """Return the value without byte order marks, which grains must not contain; the original keeps them."""
     if isinstance(value, str):
         return value.replace("\ufeff", "")
@@ -381,7 +381,7 @@ def _read_visibility(tags: tuple[str, ...]) -> Visibility:
     return next((visibility for visibility in VISIBILITIES if visibility in values), "private")
 
 
-def _strip_prefix(value: Any) -> str:
+def _strip_prefix(value: object) -> str:
     """Return an address without its optional prefix."""
     return _as_text(value).removeprefix(ADDRESS_PREFIX)
 
@@ -393,7 +393,7 @@ def _join_texts(fields: Fields, *names: str) -> str:
     return " ".join(dict.fromkeys(filter(None, texts)))
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     """Return any value as text; maps and lists as canonical JSON, so that they can be searched and compared."""
     if isinstance(value, str):
         return value

@@ -32,7 +32,7 @@ class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
     pruned: int = 0
 
 
-def seal_event(event: Mapping[str, Any], key: SigningKey | None = None) -> dict[str, Any]:
+def seal_event(event: Mapping[str, object], key: SigningKey | None = None) -> dict[str, Any]:
     """Return the event with its hash and, given a key, its signature."""
     bare = {field: value for field, value in event.items() if field not in _UNHASHED_FIELDS}
     event_hash = hash_text(bare)
@@ -65,7 +65,7 @@ def verify_chain(
 
 
 def _find_flaw(
-    event: Mapping[str, Any], seq: int, prev: str | None, signer: str | None
+    event: Mapping[str, object], seq: int, prev: str | None, signer: str | None
 ) -> str | None:
     """Return the first flaw of an event, or None."""
     if event.get("seq") != seq:

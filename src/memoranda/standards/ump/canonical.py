@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from blake3 import blake3
 
@@ -16,12 +15,12 @@ _HASH_PREFIX = "blake3:"
 RANDOM_ID_BYTES = 16
 
 
-def content_hash(record: Mapping[str, Any]) -> str:
+def content_hash(record: Mapping[str, object]) -> str:
     """Return `blake3:` and the base32 BLAKE3 of the canonical record without its integrity block."""
     return _HASH_PREFIX + _digest(record)
 
 
-def derive_id(record: Mapping[str, Any]) -> str:
+def derive_id(record: Mapping[str, object]) -> str:
     """Return the content-addressed identifier of a record.
 
     Section 6.2 says "the content hash", which is impossible for a field inside the hashed record. As in the reference
@@ -47,7 +46,7 @@ def hash_text(value: object) -> str:
     return _HASH_PREFIX + base32_encode(blake3(canonical(value)).digest())
 
 
-def _digest(record: Mapping[str, Any]) -> str:
+def _digest(record: Mapping[str, object]) -> str:
     """Return the base32 BLAKE3 of the canonical record without its integrity block."""
     # Section 6.1: canonical JSON over the record minus the integrity object.
     bare = {key: value for key, value in record.items() if key != "integrity"}
