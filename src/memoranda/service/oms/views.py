@@ -208,7 +208,7 @@ def _successor_address(context: Context, version: Version) -> str | None:
     return None if successor is None else to_stored_grain(context, successor).address
 
 
-def to_json_value(value: Any) -> Any:
+def to_json_value(value: Any) -> object:
     """Return a field value as JSON, with bytes as base64 text."""
     kind = type(value)
     if kind in _JSON_SCALARS:

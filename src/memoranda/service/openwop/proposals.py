@@ -129,7 +129,7 @@ class _ManualDraft(NamedTuple):
     """The arguments of `propose`."""
 
     kind: str
-    artifact: Mapping[str, Any]
+    artifact: Mapping[str, object]
     title: str | None
     rationale: str | None
     source_run_ids: tuple[str, ...]

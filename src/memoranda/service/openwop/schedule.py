@@ -96,7 +96,7 @@ def schedules(context: Context, access: Access) -> list[dict[str, Any]]:
         return [_describe(json_text.parse(data)) for data in snapshot.load_items(KIND).values()]
 
 
-def _describe(item: ScheduleItem) -> dict[str, Any]:
+def _describe(item: ScheduleItem) -> dict[str, object]:
     """Return a stored schedule as JSON for its owner."""
     document = {
         name: value for name, value in item.items() if name != "since" and value is not None
