@@ -715,15 +715,9 @@ def _check_authority(
     ends: authority.DelegationEnds,
 ) -> None:
     """Raise GrainError if the author of a grain lacks the authority for it."""
-    created = Instant(int(ready.fields["created_at"]))
-    is_superseded = ready.successor is not None or ready.index.system_valid_to is not None
-    authority.check(
-        unit,
-        ready.fields,
-        ready.signer,
-        now=now,
-        written_at=created,
-        prior=prior,
-        is_superseded=is_superseded,
+    imported = authority.ImportedGrain(
+        written_at=Instant(int(ready.fields["created_at"])),
+        is_superseded=ready.successor is not None or ready.index.system_valid_to is not None,
         known_ends=ends,
     )
+    authority.check(unit, ready.fields, ready.signer, now=now, prior=prior, imported=imported)

@@ -326,7 +326,9 @@ def _put_original(
         "created" if outcome == "created" else "superseded" if outcome == "updated" else "exists"
     )
     unit.record_audit(
-        grains.build_audit_entry(access, "put", now, (address,), unit.tenant, "", result)
+        grains.build_audit_entry(
+            access, "put", now, grains.audit_scope(unit.tenant), (address,), result
+        )
     )
     return grains.GrainResult(address=address, result=result)
 

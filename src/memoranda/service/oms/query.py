@@ -250,7 +250,7 @@ def _audit_read(
 ) -> None:
     """Record a query in the audit log."""
     entry = grains.build_audit_entry(
-        access, op, now, (), tenant, selection.space or "", f"{count} grains"
+        access, op, now, grains.audit_scope(tenant, selection.space or ""), (), f"{count} grains"
     )
     context.audit_read(tenant, entry)
 

@@ -350,7 +350,7 @@ def _fire_one(
     claim = f"commitment {commitment.commitment_id} {commitment.condition} {instant}"
     if not unit.claim_once(claim, now=now):
         return None
-    payload: dict[str, Any] = {
+    payload: dict[str, object] = {
         "commitmentId": commitment.commitment_id,
         "memoryRef": commitment.ref,
         "condition": commitment.condition,

@@ -149,7 +149,7 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
     created = max(parse_instant(entry["createdAt"]) for _, entry in sources)
     new = memory.prepare(context, tenant, space, draft, created)
     record = {"space": space, "made": new.entry["id"], "taken": []}
-    payload: dict[str, Any] = {
+    payload: dict[str, object] = {
         "memoryRef": ref,
         "outputId": new.entry["id"],
         "sourceCount": len(ids),
@@ -537,7 +537,7 @@ def _consolidate(
     entries = _load_replaceable(context, tenant, space, now)
     versions = {entry["id"]: version for version, entry in entries}
     replacements, strengthened, disputed = _plan(build_notes(entries))
-    payload: dict[str, Any] = {
+    payload: dict[str, object] = {
         "memoryRef": ref,
         "inputCount": len(entries),
         "outputCount": len(entries) - len(replacements),

@@ -178,7 +178,7 @@ def emit(
     unit: Unit,
     run_id: str,
     type: str,  # noqa: A002
-    payload: dict[str, Any],
+    payload: Mapping[str, object],
     *,
     now: Instant,
     node_id: str | None = None,
@@ -223,7 +223,7 @@ def host_run(
     unit: Unit,
     act: str,
     now: Instant,
-    *facts: tuple[str, dict[str, Any]],
+    *facts: tuple[str, Mapping[str, object]],
     run_id: str | None = None,
 ) -> tuple[Run, list[Event]]:
     """Write a complete run of our own: its start, the given facts, and its end. Return it with the events of the facts.
@@ -232,7 +232,11 @@ def host_run(
     """
     workflow_id = HOST_WORKFLOW + act
     run = _build_run(unit, run_id or new_run_id(), workflow_id, now, status="completed")
-    entries = [("run.started", {"workflowId": workflow_id}), *facts, ("run.completed", {})]
+    entries: list[tuple[str, Mapping[str, object]]] = [
+        ("run.started", {"workflowId": workflow_id}),
+        *facts,
+        ("run.completed", {}),
+    ]
     logged = [
         events.build_event(event_type, payload, run.run_id, sequence, now)
         for sequence, (event_type, payload) in enumerate(entries)
