@@ -21,8 +21,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from memoranda.retrieval.analysis import STEMMED_LANGUAGES
 from memoranda.retrieval.entry import FREQUENCY_LIMIT, LENGTH_LIMIT, IndexEntry
-from memoranda.retrieval.languages import STEMMED_LANGUAGES
 
 HashColumn: TypeAlias = NDArray[np.uint64]
 RowNumbers: TypeAlias = NDArray[np.int32]

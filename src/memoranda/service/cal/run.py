@@ -13,7 +13,7 @@ from memoranda import __version__
 from memoranda.errors import QueryError
 from memoranda.model.memory import Version, is_over
 from memoranda.model.selection import IsOneOf
-from memoranda.retrieval.languages import LANGUAGES
+from memoranda.retrieval.analysis import LANGUAGES
 from memoranda.service.cal.answer import recalled, result_of, text_of
 from memoranda.service.cal.recall import SCAN_LIMIT, GrainReader
 from memoranda.service.cal.window import Found

@@ -34,10 +34,10 @@ from memoranda.service.core.views import redact_record, scope_of, view_record
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
-from memoranda.standards.ump.canonical import encode_random_id
 from memoranda.standards.ump.mapping import document_of
 from memoranda.standards.ump.port import load_record, rules_of_record
 from memoranda.standards.ump.record import Draft, Record
+from memoranda.standards.ump.signature import encode_random_id
 from memoranda.storage.engine.contract import Snapshot, Unit
 
 Result = Literal["created", "merged"]

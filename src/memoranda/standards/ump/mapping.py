@@ -17,7 +17,6 @@ from memoranda.model.instant import Instant, format_duration, format_instant, pa
 from memoranda.model.memory import UMP, Bounds, Document, Projection, Relation, Scope
 from memoranda.model.native import CLAIMED_KEY, CUT_KEY, NATIVE_KEY
 from memoranda.standards.ump import rules, shapes
-from memoranda.standards.ump.canonical import derive_id_from_bytes
 from memoranda.standards.ump.record import (
     CONTROL_PATTERN,
     MAX_RELATIONS,
@@ -26,6 +25,7 @@ from memoranda.standards.ump.record import (
     sort_record_fields,
 )
 from memoranda.standards.ump.shapes import MAX_NAME_CHARS, NAME_EXPECTED, Consent
+from memoranda.standards.ump.signature import derive_id_from_bytes
 
 # UMP has no tags; relations of type `about` express them.
 TAG_PREFIX = "tag:"
