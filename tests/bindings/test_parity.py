@@ -29,7 +29,7 @@ from tests.waiting import HANG_SECONDS
 
 from memoranda import Memoranda
 from memoranda.errors import MemorandaError, QueryError
-from memoranda.model.native import CLAIMED_KEY
+from memoranda.model.memory import CLAIMED_KEY
 from memoranda.standards.cal.problem import error_envelope
 from memoranda.standards.ump import requests
 from memoranda.standards.ump.markdown import parse

@@ -17,7 +17,7 @@ from memoranda.bindings.mcp.definition import (
     define_tool,
 )
 from memoranda.encoding.shapes import FLAG, TEXT, Schema, described
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.cal.answers import ANSWERS, PROBLEM

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from memoranda.errors import Conflict, GrainError, MemorandaError, QueryError, TooLarge
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Version, is_true_at
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, Version, is_true_at
 from memoranda.model.oms_names import ADDRESS_CHARS, DENIED
 from memoranda.service.cal.audit import entry_for
 from memoranda.service.cal.session import CalSession, check_op, refuse

@@ -31,8 +31,7 @@ from memoranda.errors import (
     VersionMismatch,
 )
 from memoranda.model.instant import Instant
-from memoranda.model.memory import AuditEntry, Document, Projection, Version
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, AuditEntry, Document, Projection, Version
 from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry

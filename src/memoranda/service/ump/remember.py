@@ -21,8 +21,7 @@ from msgspec.structs import replace
 from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Projection, Version
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, Projection, Version
 from memoranda.retrieval.entry import IndexedText
 from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access

@@ -11,8 +11,7 @@ from functools import cache
 from typing import Any, Final
 
 from memoranda.model.instant import Instant, clamp
-from memoranda.model.memory import FieldIndex
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, FieldIndex
 from memoranda.standards.cal import fields as table
 from memoranda.standards.cal.fields import Field, FieldKind
 from memoranda.standards.cal.item import bare_address, field_of, oms_goal_state, time_of

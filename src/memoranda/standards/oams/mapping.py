@@ -19,11 +19,11 @@ from typing import Any, Final, cast
 from msgspec.structs import replace
 
 from memoranda.errors import InvalidInput
-from memoranda.model import native
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.memory import (
     DERIVED_FROM,
     KINDS,
+    NATIVE_KEY,
     OAMS,
     VISIBILITIES,
     Document,
@@ -32,8 +32,9 @@ from memoranda.model.memory import (
     Relation,
     Scope,
     Visibility,
+    unwrap_document,
+    wrap_document,
 )
-from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.oams.memory import (
     ACTOR_KEY as ACTOR_KEY,
 )
@@ -193,7 +194,7 @@ def from_projection(projection: Projection, original: Document, *, namespace: st
         metadata[VALID_FROM_KEY] = format_instant(projection.valid_from)
     if projection.valid_to is not None:
         metadata[VALID_TO_KEY] = format_instant(projection.valid_to)
-    metadata[NATIVE_KEY] = native.wrap(original)
+    metadata[NATIVE_KEY] = wrap_document(original)
     parents = [
         relation.target for relation in projection.relations if relation.type == DERIVED_FROM
     ]
@@ -247,7 +248,7 @@ def with_portable_name(document: Document, memory: Memory) -> Document:
 
 def unwrap(memory: Memory) -> Document | None:
     """Return the original document in a view of another standard, or None."""
-    return native.unwrap(memory.get("metadata"))
+    return unwrap_document(memory.get("metadata"))
 
 
 def is_view(memory: Memory, projection: Projection, original: Document) -> bool:

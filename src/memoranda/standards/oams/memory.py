@@ -16,8 +16,7 @@ from typing import Any, Final, Literal, NotRequired, TypedDict, cast, get_args
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, TooLarge
 from memoranda.model.instant import LATEST, Instant, format_instant, parse_instant
-from memoranda.model.memory import KINDS, VISIBILITIES
-from memoranda.model.native import CLAIMED_KEY, NATIVE_KEY
+from memoranda.model.memory import CLAIMED_KEY, KINDS, NATIVE_KEY, VISIBILITIES
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.port import Embedding
 

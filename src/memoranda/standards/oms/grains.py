@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from memoranda.errors import GrainError
+from memoranda.errors import GrainError, TooLarge
 from memoranda.model.instant import parse_instant
 from memoranda.model.oms_names import check_address
 from memoranda.standards.oms import canonical, header, schema
@@ -129,8 +129,16 @@ def encode(
     )
     payload = compact(prepared, byte)
     blob = head.pack() + (_pack_cbor(payload) if cbor else canonical.pack(payload))
-    profile.check_size(blob)
+    _check_size(blob, profile)
     return Grain(prepared, name, byte, address_of(blob), blob, head)
+
+
+def _check_size(blob: bytes, profile: SizeProfile) -> None:
+    """Raise TooLarge if the blob is larger than the profile allows."""
+    if len(blob) > profile.max_bytes:
+        raise TooLarge(
+            f"a grain of {len(blob)} bytes is over the limit of {profile.max_bytes} ({profile.name} profile)"
+        )
 
 
 def encode_unchecked(fields: dict[str, Any], type_byte: int, profile: SizeProfile) -> Grain:
@@ -139,7 +147,7 @@ def encode_unchecked(fields: dict[str, Any], type_byte: int, profile: SizeProfil
         VERSION, 0, type_byte, namespace_hash(fields["namespace"]), fields["created_at"] // 1000
     )
     blob = head.pack() + canonical.pack(compact(fields, type_byte))
-    profile.check_size(blob)
+    _check_size(blob, profile)
     return Grain(fields, fields["type"], type_byte, address_of(blob), blob, head)
 
 
@@ -151,7 +159,7 @@ def decode(
     With `strict=False` a type byte reserved for later versions gives an opaque grain (section 19.4). MessagePack under
     the CBOR flag is then read too, because another implementation uses that flag for something else.
     """
-    profile.check_size(blob)
+    _check_size(blob, profile)
     head = Header.parse(blob)
     actual = address_of(blob)
     # Section 20.4: compare in constant time.

@@ -13,10 +13,10 @@ from typing import Any, Final, cast
 
 from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import GrainError, InvalidInput
-from memoranda.model import native
 from memoranda.model.instant import Instant, clamp
 from memoranda.model.memory import (
     DERIVED_FROM,
+    NATIVE_KEY,
     OMS,
     VISIBILITIES,
     Document,
@@ -25,8 +25,9 @@ from memoranda.model.memory import (
     Relation,
     Scope,
     Visibility,
+    unwrap_document,
+    wrap_document,
 )
-from memoranda.model.native import NATIVE_KEY
 from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.standards.oms.grains import SIGNIFICANT_PREFIXES, Grain, encode, encode_unchecked
 from memoranda.standards.oms.header import MAX_CREATED_AT_SEC
@@ -302,7 +303,7 @@ def from_projection(projection: Projection, original: Document) -> Grain:
     fields |= {name: value for name, value in optional.items() if value not in (None, "", [])}
     if fields.get("valid_to", projection.valid_from) < projection.valid_from:
         del fields["valid_to"]
-    fields["context"] = {**fields.get("context", {}), NATIVE_KEY: native.wrap(original)}
+    fields["context"] = {**fields.get("context", {}), NATIVE_KEY: wrap_document(original)}
     if _is_plain(projection, original, fields, tags):
         return encode_unchecked(fields, BY_NAME[fields["type"]].byte, VIEWS)
     try:
@@ -357,7 +358,7 @@ def _content_fields(projection: Projection) -> dict[str, Any]:
 
 def unwrap(grain: Grain) -> Document | None:
     """Return the original document in a view of another standard, or None."""
-    return native.unwrap(grain.fields.get("context"))
+    return unwrap_document(grain.fields.get("context"))
 
 
 def _read_relations(fields: Fields) -> list[Relation]:

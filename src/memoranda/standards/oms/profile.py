@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from memoranda.errors import GrainError, TooLarge
+from memoranda.errors import GrainError
 
 Fields = Mapping[str, Any]
 
@@ -24,13 +24,6 @@ class SizeProfile(msgspec.Struct, frozen=True, kw_only=True):
     max_depth: int
     # The permitted fields; None permits all.
     only: frozenset[str] | None = None
-
-    def check_size(self, blob: bytes) -> None:
-        """Raise TooLarge if the blob is larger than the limit."""
-        if len(blob) > self.max_bytes:
-            raise TooLarge(
-                f"a grain of {len(blob)} bytes is over the limit of {self.max_bytes} ({self.name} profile)"
-            )
 
     def check_fields(self, fields: Fields) -> None:
         """Raise GrainError if the profile does not permit one of the fields."""

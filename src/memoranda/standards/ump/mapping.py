@@ -11,11 +11,21 @@ from collections.abc import Iterator
 from typing import cast
 
 from memoranda.encoding.json_text import dump
-from memoranda.model import native
 from memoranda.model.bounds import narrower_visibility
 from memoranda.model.instant import Instant, format_duration, format_instant, parse_instant
-from memoranda.model.memory import UMP, Bounds, Document, Projection, Relation, Scope
-from memoranda.model.native import CLAIMED_KEY, CUT_KEY, NATIVE_KEY
+from memoranda.model.memory import (
+    CLAIMED_KEY,
+    CUT_KEY,
+    NATIVE_KEY,
+    UMP,
+    Bounds,
+    Document,
+    Projection,
+    Relation,
+    Scope,
+    unwrap_document,
+    wrap_document,
+)
 from memoranda.standards.ump import rules, shapes
 from memoranda.standards.ump.record import (
     CONTROL_PATTERN,
@@ -118,7 +128,7 @@ def from_projection(
         for link in projection.relations
     ]
     cut = _find_cut_parts(projection)
-    carried = {NATIVE_KEY: native.wrap(original), **({CUT_KEY: cut} if cut else {})}
+    carried = {NATIVE_KEY: wrap_document(original), **({CUT_KEY: cut} if cut else {})}
     valid_to = None if projection.valid_to is None else format_instant(projection.valid_to)
     record: Record = {
         "ump": version,
@@ -273,7 +283,7 @@ def _cut_text(text: str) -> str:
 
 def unwrap(record: Record) -> Document | None:
     """Return the original document in a view of another standard, or None."""
-    return native.unwrap(record["body"].get("structured"))
+    return unwrap_document(record["body"].get("structured"))
 
 
 def _parse_optional(text: str | None) -> Instant | None:

@@ -20,7 +20,7 @@ from memoranda.model.instant import (
     parse_duration_ms,
     parse_instant,
 )
-from memoranda.model.native import CUT_KEY, NATIVE_KEY
+from memoranda.model.memory import CUT_KEY, NATIVE_KEY
 from memoranda.standards.ump.paths import Path, PathStep, parse_path
 from memoranda.standards.ump.record import (
     DEFAULT_VISIBILITY,

@@ -16,7 +16,7 @@ import msgspec
 
 from memoranda.model.calendar import utc_day
 from memoranda.model.instant import DAY_MS, format_instant
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY
 from memoranda.standards.cal.item import ResultItem, context_label, event_text, value_of
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.language.words import EXTENSION_PREFIX
