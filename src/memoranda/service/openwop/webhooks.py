@@ -15,7 +15,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 from msgspec.structs import replace
@@ -99,6 +99,15 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Registration(TypedDict):
+    """The answer to a registration. The secret is shown nowhere else."""
+
+    webhookId: str
+    secret: str
+    secretFingerprint: str
+    signatureAlgorithm: str
+
+
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """One event to send, with its subscription on lease."""
 
@@ -138,7 +147,7 @@ def signature(secret: str, stamp: str, body: bytes) -> str:
 
 def register(
     context: Context, access: Access, url: str, events: Sequence[str], tags: Sequence[str] = ()
-) -> dict[str, Any]:
+) -> Registration:
     """Register a URL for events from now on, and return the id and the secret, which is never shown again.
 
     The binding has checked the URL. Raises Conflict if there are too many subscriptions.
@@ -166,7 +175,7 @@ def register(
     return registered(context, access, webhook_id)
 
 
-def registered(context: Context, access: Access, webhook_id: str) -> dict[str, Any]:
+def registered(context: Context, access: Access, webhook_id: str) -> Registration:
     """Return the answer to a registration, to the request itself or to its idempotent repetition. Raises NotFound."""
     _require_owner(access)
     with context.engine.read(access.default_tenant) as snapshot:
