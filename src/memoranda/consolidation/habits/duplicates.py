@@ -16,7 +16,7 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.cron import normal_form
 
-# Shares of common order, words or tools from which on two artifacts are nearly equal.
+# The least shares of common order, words or tools that make two artifacts nearly equal.
 CHAIN_SHARE: Final = 0.8
 WORDS_SHARE: Final = 0.7
 TOOLS_SHARE: Final = 0.8

@@ -47,7 +47,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     # Tokens, as measured by `count`, that a compressed text may have.
     budget_tokens: int = 400
     count: TokenCounter = estimate_tokens
-    # Occurrences from which on something counts as recurring.
+    # The number of occurrences that makes something recurring.
     least: int = 3
     # Least similarity of two linked notes, from 0 to 1.
     likeness: float = 0.25
@@ -69,7 +69,7 @@ DEFAULT_OPTIONS: Final = Options()
 class Writer(Protocol):
     """An optional language model that rewords results. It cannot change anything else in them."""
 
-    def rewrite(self, strategy: str, make_dream: Dream, notes: Sequence[MemoryNote]) -> str | None:
+    def rewrite(self, strategy: str, dream: Dream, notes: Sequence[MemoryNote]) -> str | None:
         """Return a better wording as untrusted text, or None."""
         ...
 

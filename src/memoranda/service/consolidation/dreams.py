@@ -91,7 +91,7 @@ _REFUSED: Final = "oams dream refused"
 _WRITTEN: Final = ("created", "updated")
 _WITHDRAWN: Final = "withdrawn"
 _CHANGING: Final = (*_WRITTEN, _WITHDRAWN)
-_ERASED_REASON: Final = "what it was consolidated from was erased"
+_ERASED_REASON: Final = "a memory that it was derived from was erased"
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):

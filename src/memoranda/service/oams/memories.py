@@ -289,7 +289,7 @@ def accept(
     namespace = parse_namespace(checked["namespace"])
     location = locate_namespace(access, namespace)
     if is_foreign_namespace(namespace, location.tenant):
-        # Section 4: a namespace is an access envelope; nobody could read a memory written into a foreign one.
+        # Section 4: a namespace is an access envelope; a memory written into a foreign one would be unreadable.
         raise CrossNamespace("namespace: under the owner hash of another tenant")
     metadata = memory.metadata_of(checked)
     # An owner's import keeps its bytes, which are compared with those in the store; its author is a claim.
@@ -700,7 +700,7 @@ def get(context: Context, access: Access, namespace: Namespace, key: str) -> Tag
 def forget(
     context: Context, access: Access, namespace: Namespace, key: str, *, if_match: str | None = None
 ) -> None:
-    """Forget a memory softly: nobody finds it any more, and it can be restored (FORGET)."""
+    """Forget a memory softly: it is hidden from everyone, and can be restored (FORGET)."""
     now, location = context.clock(), locate_namespace(access, namespace)
 
     def work(unit: Unit) -> None:

@@ -465,10 +465,10 @@ def _erase_versions(
             return erased, on_hold
         after = page[-1].version_id
         plan = lineage.ErasurePlan(Tombstones(context, reason, now, page), derived_tombstones)
-        page_erased, page_held = context.engine.write(
+        page_erased, page_on_hold = context.engine.write(
             tenant, partial(_erase_page, page=page, derived_ids=derived_ids, plan=plan, now=now)
         )
-        erased, on_hold = erased + page_erased, on_hold + page_held
+        erased, on_hold = erased + page_erased, on_hold + page_on_hold
 
 
 def _erase_page(

@@ -55,9 +55,9 @@ def open_grain_input(
     """
     if isinstance(grain_input, bytes):
         opened = signature.open_delivery(grain_input, context.did_documents)
-        grain_read = opened.grain if isinstance(opened, SignedGrain) else opened
+        grain = opened.grain if isinstance(opened, SignedGrain) else opened
         if is_new:
-            refuse_secrets(context, grain_read.fields)
+            refuse_secrets(context, grain.fields)
         if isinstance(opened, SignedGrain):
             return OpenedGrain(grain=opened.grain, delivery=opened.envelope, signer=opened.signer)
         return OpenedGrain(grain=opened, delivery=opened.blob, signer=None)

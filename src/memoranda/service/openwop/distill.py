@@ -4,7 +4,7 @@ Compaction replaces many entries by one that keeps all their statements. Distill
 writes an archive of them within a token budget, the same bytes for the same sources and budget. Consolidation replaces
 duplicates, and entries that a later one contradicts. Compaction and consolidation can be undone (`ref_entries.undo`).
 
-All three read one ref of one tenant in a snapshot, prepare the result outside of the writer's turn, and write it in a
+All three read one ref of one tenant in a snapshot, prepare the result before they need the writer, and write it in a
 unit of work that raises Conflict if the entries changed meanwhile; `retry_on_conflict` then repeats the operation.
 Results pass the same redaction as a fresh put (SR-1 carry-forward), and each operation is logged in a run of our own.
 """
@@ -61,7 +61,7 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 # Tokens of sources and archive together: a fair part of a context window.
 MAX_TOKEN_BUDGET: Final = 16_000
 ARCHIVE_RETENTION_DAYS: Final = 365
-# Share of the budget for the summary; the sources that are read take the other part.
+# Share of the budget for the summary. The rest is for the sources that are read.
 _OUTPUT_SHARE: Final = 0.25
 # Bytes of a compacted entry: half of the limit of an entry, because redaction may lengthen a text.
 _COMPACTED_BYTES_LIMIT: Final = MAX_CONTENT_BYTES // 2
@@ -454,7 +454,7 @@ def _distill_notes(
     """Return the newest notes that fit into the budget, oldest first, their archive, and the tokens of both together.
 
     The tokens of the archive's head come off the budget first. Of the remaining ones, _OUTPUT_SHARE is reserved for the
-    summary; notes are read until the other part is used up. Raises TokenBudgetExceededError.
+    summary; notes are read until the rest is used up. Raises TokenBudgetExceededError.
     """
     from memoranda.consolidation.text import corpus as corpora
     from memoranda.consolidation.text import summary
@@ -467,21 +467,21 @@ def _distill_notes(
     if available < int(bool(notes)):
         raise TokenBudgetExceededError(budget, head_tokens + 2 * _smallest(notes, count))
     chosen: list[MemoryNote] = []
-    tokens_read = 0
+    source_tokens = 0
     for note in sorted(notes, key=lambda note: (-note.at, note.name)):
         tokens = count(note.text)
-        if tokens_read + tokens <= reading_budget:
+        if source_tokens + tokens <= reading_budget:
             # Redacted before it is summarized, so that the tokens that are counted are those that are written.
             text = context.secrets.redact_text(note.text, key, "source")
             chosen.append(replace(note, text=text))
-            tokens_read += tokens
+            source_tokens += tokens
     if notes and not chosen:
         raise TokenBudgetExceededError(budget, head_tokens + 2 * _smallest(notes, count))
     summary_text, smallest_tokens = "", 0
     if chosen:
         result = summary.summarize(
             corpora.Corpus(chosen),
-            budget_tokens=available - tokens_read,
+            budget_tokens=available - source_tokens,
             now=max(note.at for note in chosen),
             count=count,
         )
@@ -489,9 +489,9 @@ def _distill_notes(
     ordered = sorted(chosen, key=lambda note: (note.at, note.name))
     archive = _render_archive(request.ref, budget, ordered, summary_text)
     content = context.secrets.redact_text(archive, key, "archive")
-    tokens_used = tokens_read + count(content)
+    tokens_used = source_tokens + count(content)
     if tokens_used > budget or (chosen and not summary_text):
-        minimum = max(tokens_used, tokens_read + head_tokens + smallest_tokens)
+        minimum = max(tokens_used, source_tokens + head_tokens + smallest_tokens)
         raise TokenBudgetExceededError(budget, minimum)
     return ordered, content, tokens_used
 

@@ -1,7 +1,7 @@
 """openwop for bindings and hosts: discovery, runs of a host, their variables and secrets, and the table of all verbs.
 
 The variables of a run hold no memory. Where a variable is to show a memory, it names it, and the memory is read
-whenever the run is read: a memory that has expired, was forgotten or belongs to somebody else does not show.
+whenever the run is read: a memory that has expired, was forgotten or belongs to another owner is not shown.
 
     {"$memory": {"memoryRef": ref, "id": id}}               the entry, or null
     {"$memory": {"memoryRef": ref, "id": id, "field": f}}   one field of it
