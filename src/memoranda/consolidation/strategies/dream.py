@@ -1,4 +1,9 @@
-"""Results and options of the strategies, the protocol of a writer, and helpers for the texts of results."""
+"""Results and options of the strategies, the protocol of a writer, and helpers for the texts of results.
+
+A strategy is a function `(corpus, now, options) -> list[Dream]`. A dream is one result: its text, the notes that it
+rests on, and the figures behind it. Strategies build dreams with `make_dream`, which derives source, tags and
+confidence from the notes. `service/consolidation` turns dreams into memories.
+"""
 
 from __future__ import annotations
 

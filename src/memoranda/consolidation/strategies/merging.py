@@ -1,4 +1,9 @@
-"""The strategies `synthesize` and `compress`, which shorten notes and use only their own sentences."""
+"""The strategies `synthesize` and `compress`, which shorten notes and use only their own sentences.
+
+`synthesize` works on statements. Duplicate sentences of all notes are one statement; notes that share at least half of
+the statements of one of them are joined into a group, and the text of a group has each statement once. `compress`
+makes one summary of all notes within a budget of tokens (`summary.summarize`).
+"""
 
 from __future__ import annotations
 

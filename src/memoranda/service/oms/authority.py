@@ -1,4 +1,9 @@
-"""Checks of a grain against the store: ownership of agents, ended delegations, and goals that wait for others."""
+"""Checks of a grain against the store: ownership of agents, ended delegations, and goals that wait for others.
+
+`check` runs in the unit of work that writes a grain, because each rule depends on other grains of the store: a record
+of an agent's ownership must not contradict a protected one, an author must not write after all delegations to it have
+ended, and a goal must not become active before the goals that it depends on are satisfied (`check_activation`).
+"""
 
 from __future__ import annotations
 

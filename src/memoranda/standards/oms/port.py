@@ -1,4 +1,9 @@
-"""The port of OMS: documents are grains, in the bytes in which they travel; CAL queries their fields."""
+"""The port of OMS: documents are grains, in the bytes in which they travel; CAL queries their fields.
+
+A document is a bare blob or a signed envelope around one, and is named by the address of the grain. Decoding is cached
+by name and bytes, since several steps of one request need the same grain. A grain may carry the document of another
+standard; `original` returns that document if the grain is nothing but its view.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,7 @@ from memoranda.standards.port import Fields, Original, Port, port_of
 
 
 class OmsPort(Port):
-    """Grains."""
+    """The port of documents that are grains."""
 
     name: ClassVar[str] = OMS
     has_own_fields: ClassVar[bool] = True
