@@ -234,7 +234,7 @@ def _places(server: Running) -> list[int]:
 
 
 def _last(server: Running) -> int:
-    with server.service.context.engine.read(OWNER) as snapshot:
+    with server.service.context.engine.open_snapshot(OWNER) as snapshot:
         return snapshot.find_last_run_event()
 
 
@@ -243,7 +243,7 @@ def test_a_subscription_of_an_earlier_version_is_read_and_written_under_its_stor
     try:
         registered = world.wop.register_webhook(world.owner, "https://example.org/hook", ["run.started"], ["nightly"])
         name, tenant = registered["webhookId"], world.owner.default_tenant
-        with world.service.context.engine.read(tenant) as snapshot:
+        with world.service.context.engine.open_snapshot(tenant) as snapshot:
             fields = json.loads(snapshot.load_item(webhooks.KIND, name) or b"")
         assert "place" in fields
         assert "position" not in fields

@@ -330,7 +330,7 @@ def _on_record(
 def _reading(
     context: Context, session: CalSession, seconds: float, code: str
 ) -> Iterator[GrainReader]:
-    with context.engine.read(session.tenant) as snapshot:
+    with context.engine.open_snapshot(session.tenant) as snapshot:
         yield _reader(context, session, snapshot, seconds, code)
 
 

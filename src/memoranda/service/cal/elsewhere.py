@@ -29,7 +29,7 @@ def elsewhere(
     if namespace is not None or answer.get("results") != [] or "project" in access.limits:
         return {}
     here = access.default_project or DEFAULT_NAMESPACE
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         spaces = [space or DEFAULT_NAMESPACE for space in snapshot.list_spaces()]
     found: dict[str, int] = {}
     for place in [each for each in spaces if each != here][:NAMESPACES_LIMIT]:

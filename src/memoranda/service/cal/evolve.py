@@ -237,7 +237,7 @@ def _ready_or_why_not(
 
 def _ready(context: Context, session: CalSession, statement: Evolving) -> _Ready:
     seen, now = _seen(context, session, statement), session.now
-    with context.engine.read(session.tenant) as snapshot:
+    with context.engine.open_snapshot(session.tenant) as snapshot:
         change = _change(context, session, snapshot, statement, seen)
         grain = _fresh(snapshot, change.fields, now)
         _check(snapshot, change, grain, now)
@@ -473,7 +473,7 @@ def _seen(context: Context, session: CalSession, statement: Evolving) -> frozens
     """
     if isinstance(statement, Add):
         return frozenset()
-    with context.engine.read(session.tenant) as snapshot:
+    with context.engine.open_snapshot(session.tenant) as snapshot:
         found = snapshot.load_versions(
             [version_id for _, version_id in _candidates(snapshot, statement)]
         )
