@@ -12,7 +12,7 @@ from memoranda.cli.run import PLACE_NAMES, GlobalOptions, Parameter
 from memoranda.cli.show import is_confirmed, note, one_line
 from memoranda.encoding.json_text import parse as parse_json
 from memoranda.errors import InvalidInput, MemorandaError, QueryError
-from memoranda.service.cal.elsewhere import elsewhere
+from memoranda.service.cal.cal import count_matches_elsewhere
 from memoranda.standards.cal.language.check import error_document
 from memoranda.standards.cal.language.lexer import IDENTIFIER
 from memoranda.standards.cal.language.parser import parse
@@ -108,7 +108,7 @@ def _suggest_namespaces(
     params: Mapping[str, object],
 ) -> None:
     """Name the namespaces with matches, after a query without a namespace or a result."""
-    matches = elsewhere(
+    matches = count_matches_elsewhere(
         memoranda.service.context,
         memoranda.access,
         query,

@@ -6,7 +6,7 @@ Pure functions from lists to lists. The same input always gives the same order; 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypedDict
 
 import msgspec
 from msgspec.structs import replace
@@ -75,6 +75,14 @@ class Total(msgspec.Struct, frozen=True):
     """A result of COUNT."""
 
     count: int
+
+
+class Contradiction(TypedDict):
+    """Beliefs with one subject and relation, but different objects; the grains by their hashes."""
+
+    subject: str
+    relation: str
+    grains: list[str]
 
 
 Outcome: TypeAlias = GrainList | RowList | Values | GroupList | Total
@@ -315,7 +323,7 @@ def drop_similar(
     return selected
 
 
-def find_contradictions(items: Sequence[ResultItem]) -> list[dict[str, Any]]:
+def find_contradictions(items: Sequence[ResultItem]) -> list[Contradiction]:
     """Return groups of current beliefs that have one subject and relation, but different objects.
 
     A text without a triple has no relation of its own.
@@ -327,7 +335,7 @@ def find_contradictions(items: Sequence[ResultItem]) -> list[dict[str, Any]]:
         is_triple = bool(subject and relation) and not is_text(item.grain_type, item.fields)
         if item.grain_type == "belief" and is_current and is_triple:
             by_relation.setdefault((subject, relation), []).append(item)
-    contradictions = []
+    contradictions: list[Contradiction] = []
     for (subject, relation), beliefs in by_relation.items():
         objects = {value_text(value_of(item, "object")) for item in beliefs}
         if len(objects) > 1:
