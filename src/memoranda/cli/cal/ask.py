@@ -21,6 +21,7 @@ from memoranda.standards.cal.problem import error_envelope
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
+    from memoranda.service.cal.session import SessionOptions
 
 # A typed query, or the content of a file.
 Query = str | bytes
@@ -64,7 +65,7 @@ class QueryOptions:
             params[name] = value
         return params
 
-    def scope(self) -> dict[str, Any]:
+    def scope(self) -> SessionOptions:
         """Return the namespace and the user of the query, as keywords of the library."""
         return {"namespace": self.namespace, "user": self.user}
 
@@ -103,7 +104,7 @@ def ask(
 def _suggest_namespaces(
     memoranda: Memoranda,
     query: Query,
-    envelope: Mapping[str, Any],
+    envelope: Mapping[str, object],
     options: QueryOptions,
     params: Mapping[str, object],
 ) -> None:

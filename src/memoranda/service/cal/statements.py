@@ -179,7 +179,7 @@ class Runner(msgspec.Struct):
             return self.run_statement(query)
         except QueryError as error:
             code = error.cal_code
-            return error_envelope(error)
+            return dict(error_envelope(error))
         finally:
             count = self.returned - count_before
             self.batch_results.append((ParsedQuery(statement=query), count, code))

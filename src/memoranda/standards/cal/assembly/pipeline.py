@@ -6,7 +6,7 @@ Pure functions from lists to lists. The same input always gives the same order; 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +26,8 @@ from memoranda.standards.cal.language.syntax import (
 )
 from memoranda.standards.oms.mapping import is_text
 
+Entry = TypeVar("Entry")
+
 # Grains that each group returns as a sample.
 GROUP_SAMPLE_GRAINS: Final = 5
 # Weight of relevance against diversity in `diversify`, from 0 to 1.
@@ -41,7 +43,7 @@ class GrainList(msgspec.Struct, frozen=True):
 class ProjectedRow(msgspec.Struct, frozen=True):
     """The selected fields of one grain, and the grain itself."""
 
-    fields: dict[str, Any]
+    fields: dict[str, object]
     item: ResultItem
 
 
@@ -54,13 +56,13 @@ class RowList(msgspec.Struct, frozen=True):
 class Values(msgspec.Struct, frozen=True):
     """A result of SUBJECTS, OBJECTS or HASHES."""
 
-    items: Sequence[Any]
+    items: Sequence[str]
 
 
 class GrainGroup(msgspec.Struct, frozen=True):
     """A value of the grouped field, the number of its grains, and a sample of them."""
 
-    key: Any
+    key: object
     count: int
     sample: Sequence[ResultItem]
 
@@ -80,8 +82,8 @@ class Total(msgspec.Struct, frozen=True):
 class Contradiction(TypedDict):
     """Beliefs with one subject and relation, but different objects; the grains by their hashes."""
 
-    subject: str
-    relation: str
+    subject: object
+    relation: object
     grains: list[str]
 
 
@@ -177,11 +179,11 @@ def sort_items(items: Sequence[ResultItem], by: OrderBy) -> list[ResultItem]:
 
 
 def _sort_by(
-    items: Sequence[Any],
-    value: Callable[[Any], Any],
-    item: Callable[[Any], ResultItem],
+    items: Sequence[Entry],
+    value: Callable[[Entry], object],
+    item: Callable[[Entry], ResultItem],
     descending: bool,
-) -> list[Any]:
+) -> list[Entry]:
     """Return the entries ordered by a value; `item` returns the grain of an entry."""
     by_address = sorted(items, key=lambda entry: item(entry).address)
     with_value = [entry for entry in by_address if value(entry) is not None]
@@ -193,7 +195,7 @@ def _sort_by(
     ]
 
 
-def _sort_key(value: Any) -> tuple[int, Any]:
+def _sort_key(value: object) -> tuple[int, object]:
     """Return a key that is comparable for all values: booleans, numbers, then texts and other values as text."""
     if isinstance(value, bool):
         return 0, int(value)
@@ -202,7 +204,7 @@ def _sort_key(value: Any) -> tuple[int, Any]:
     return 2, value if isinstance(value, str) else value_text(value)
 
 
-def value_text(value: Any) -> str:
+def value_text(value: object) -> str:
     """Return a value that is no text as canonical JSON."""
     try:
         return canonical_json(value).decode("utf-8")
@@ -231,8 +233,8 @@ def _apply_reduce(stage: Reduce, outcome: Outcome) -> Outcome:
 
 def _group_by(field: str, items: Sequence[ResultItem]) -> GroupList:
     """Return the grains grouped by a field: the largest groups first, then by value."""
-    members: dict[tuple[int, Any], list[ResultItem]] = {}
-    keys: dict[tuple[int, Any], Any] = {}
+    members: dict[tuple[int, object], list[ResultItem]] = {}
+    keys: dict[tuple[int, object], object] = {}
     for item in items:
         value = value_of(item, field)
         rank = group_rank(value)
@@ -247,7 +249,7 @@ def _group_by(field: str, items: Sequence[ResultItem]) -> GroupList:
     )
 
 
-def group_rank(value: Any) -> tuple[int, Any]:
+def group_rank(value: object) -> tuple[int, object]:
     """Return the key that orders groups of equal size; None comes last."""
     return (3, "") if value is None else _sort_key(value)
 
@@ -257,12 +259,12 @@ def group_rank(value: Any) -> tuple[int, Any]:
 
 def deduplicate(items: Sequence[ResultItem], field: str) -> list[ResultItem]:
     """Keep the first grain for each value of a field, and all grains without the field."""
-    seen: set[tuple[int, Any]] = set()
+    seen: set[tuple[int, object]] = set()
     unique = []
     for item in items:
         value = value_of(item, field)
         if value is None:
-            key: tuple[int, Any] = (3, item.address)
+            key: tuple[int, object] = (3, item.address)
         else:
             key = _sort_key(value_text(value) if isinstance(value, list) else value)
         if key not in seen:
@@ -328,7 +330,7 @@ def find_contradictions(items: Sequence[ResultItem]) -> list[Contradiction]:
 
     A text without a triple has no relation of its own.
     """
-    by_relation: dict[tuple[str, str], list[ResultItem]] = {}
+    by_relation: dict[tuple[object, object], list[ResultItem]] = {}
     for item in items:
         subject, relation = value_of(item, "subject"), value_of(item, "relation")
         is_current = item.superseded_by is None and item.verification != "retracted"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -16,17 +16,17 @@ from memoranda.standards.sml.render import format_number
 MAX_INTEGER_BITS: Final = 63
 
 
-def compact_json(value: Any) -> str:
+def compact_json(value: object) -> str:
     """Return compact JSON with sorted keys (cal.md, *values other than text*)."""
     return _encode(value, orjson.OPT_SORT_KEYS)
 
 
-def dump_json(value: Any) -> str:
+def dump_json(value: object) -> str:
     """Return compact JSON, members in their order."""
     return _encode(value, 0)
 
 
-def plain_value(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) -> Any:
+def plain_value(value: object, depth: int = MAX_DEPTH, *, is_read: bool = False) -> object:
     """Return the value built from JSON types; values that JSON cannot express become null or text.
 
     With `is_read`, the result is read by a model: invisible characters and markup in its texts are neutralised. Values
@@ -55,7 +55,7 @@ def plain_value(value: Any, depth: int = MAX_DEPTH, *, is_read: bool = False) ->
     return None
 
 
-def _encode(value: Any, option: int) -> str:
+def _encode(value: object, option: int) -> str:
     """Encode a value as JSON; values that the writer refuses are replaced by plain ones."""
     try:
         return orjson.dumps(value, option=option).decode("utf-8")
@@ -63,7 +63,7 @@ def _encode(value: Any, option: int) -> str:
         return orjson.dumps(plain_value(value), option=option).decode("utf-8")
 
 
-def _key_text(key: Any, is_read: bool) -> str:
+def _key_text(key: object, is_read: bool) -> str:
     """Return the key of a mapping as text."""
     text = plain_value(key, 0, is_read=is_read)
     return text if isinstance(text, str) else compact_json(text)

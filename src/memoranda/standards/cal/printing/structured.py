@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.standards.cal.printing import yaml_text
@@ -16,11 +16,11 @@ _MEMBER_NAMES: Final = {("reasoning", "type"): "reasoning_type"}
 
 
 @cached_on_element
-def grain_members(element: Element, now: int, iso_times: bool) -> dict[str, Any]:
+def grain_members(element: Element, now: int, iso_times: bool) -> dict[str, object]:
     """Return one grain as members: type, attributes, relation and object of a triple, content."""
     item = element.item
     projected = project(item, element.level, now, iso_times=iso_times, shape=element.shape)
-    document: dict[str, Any] = {"type": item.grain_type}
+    document: dict[str, object] = {"type": item.grain_type}
     for name, value in projected.attributes:
         document[_MEMBER_NAMES.get((item.grain_type, name), name)] = plain_value(
             value, is_read=True
@@ -46,10 +46,10 @@ def json_list(elements: Sequence[Element], now: int, iso_times: bool) -> str:
 
 def framed_document(
     elements: Sequence[Element], frame: ContextFrame, now: int, iso_times: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return an assembled context as a document."""
-    usage: dict[str, Any] = {"used": frame.used, "total": frame.total}
-    document: dict[str, Any] = {"context": frame.name, "intent": frame.intent}
+    usage: dict[str, object] = {"used": frame.used, "total": frame.total}
+    document: dict[str, object] = {"context": frame.name, "intent": frame.intent}
     if frame.unit == "tokens":
         document["tokens"] = usage
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from memoranda.standards.cal.printing.plain import dump_json
 from memoranda.standards.sml.render import format_number
@@ -21,12 +21,12 @@ _COMMON_KEYS: Final = frozenset(
 _MUST_ESCAPE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def yaml_text(value: Any) -> str:
+def yaml_text(value: object) -> str:
     """Return a JSON value as YAML, without a final line break. `plain.plain_value` makes such values."""
     return "\n".join(yaml_lines(value))
 
 
-def yaml_lines(value: Any) -> list[str]:
+def yaml_lines(value: object) -> list[str]:
     """Return a JSON value as lines of YAML."""
     output = []
     if isinstance(value, dict) and value:
@@ -45,13 +45,13 @@ def yaml_lines(value: Any) -> list[str]:
     return output
 
 
-def _item_lines(value: Any) -> list[str]:
+def _item_lines(value: object) -> list[str]:
     """Return a list item as lines; its first line follows the dash."""
     first, *more = yaml_lines(value)
     return [f"- {first}", *(f"  {line}" for line in more)]
 
 
-def _scalar_text(value: Any) -> str:
+def _scalar_text(value: object) -> str:
     """Return a value that is no structure as YAML."""
     if isinstance(value, str):
         return _string_text(value)
