@@ -129,7 +129,8 @@ def _run_query(
 ) -> dict[str, Any] | None:
     """Return the response envelope; None if the person does not confirm a change. Raises QueryError."""
     cal = memoranda.cal
-    if not options.yes and _is_terminal() and _changes_memories(query, strict=options.strict):
+    is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    if not options.yes and is_terminal and _changes_memories(query, strict=options.strict):
         prepared = cal.prepare(query, params=params, strict=options.strict, **options.scope())
         show_effects(prepared["side_effects"])
         if not is_confirmed("Run this?"):
@@ -149,10 +150,6 @@ def _run_query(
         if error.reason == "not_prepared":
             error.suggestion = "Add --yes to confirm it, or run it at a terminal."
         raise
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _changes_memories(query: Query, *, strict: bool) -> bool:

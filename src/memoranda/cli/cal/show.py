@@ -11,8 +11,7 @@ from memoranda.model.instant import format_instant
 from memoranda.opening import system_clock
 from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.printing.formats import Element, recall_text
-from memoranda.standards.cal.printing.plain import dump_json, plain_value
-from memoranda.standards.cal.printing.yaml_text import yaml_text
+from memoranda.standards.cal.printing.values import dump_json, plain_value, yaml_text
 
 if TYPE_CHECKING:
     from memoranda.standards.cal.language.check import ErrorDocument

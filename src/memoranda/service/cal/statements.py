@@ -279,8 +279,10 @@ class Runner(msgspec.Struct):
     def _run_history(self, statement: History) -> Body:
         if statement.hash is None:
             return self._history_body(self._load_triple_versions(statement), statement)
-        chain = self._load_chain(_require_hash(statement.hash))
         if statement.diff is None:
+            snapshot = self.reader.snapshot
+            heads = snapshot.load_versions(self.reader.resolve_one(_require_hash(statement.hash)))
+            chain = snapshot.iterate_history(heads[0].memory_id) if heads else ()
             return self._history_body(chain, statement)
         before, after = (
             as_grain(self.reader.context, self._load_version(_require_hash(grain_hash)))[0]
@@ -303,11 +305,6 @@ class Runner(msgspec.Struct):
                 suggestion="Find its hash with RECALL … | HASHES.",
             )
         return versions[0]
-
-    def _load_chain(self, grain_hash: Hash) -> Iterable[Version]:
-        """Return all versions of the memory that a hash belongs to."""
-        versions = self.reader.snapshot.load_versions(self.reader.resolve_one(grain_hash))
-        return self.reader.snapshot.iterate_history(versions[0].memory_id) if versions else ()
 
     def _load_triple_versions(self, statement: History) -> Iterable[Version]:
         """Return all versions that have the subject and the relation of a HISTORY."""

@@ -138,11 +138,6 @@ def _domain_value(fields: Mapping[str, object], name: str) -> object:
     return context.get(name) if isinstance(context, Mapping) else None
 
 
-def _consent_action(_: str, fields: Mapping[str, object]) -> str:
-    """Return the action of a consent: withdraw or grant."""
-    return "withdraw" if fields.get("is_withdrawal") else "grant"
-
-
 def _field_reader(name: str) -> Callable[[str, Mapping[str, object]], object]:
     """Return a reader of the payload field with this name."""
     return lambda _, fields: fields.get(name)
@@ -163,7 +158,9 @@ _FIELD_READERS: Final[Mapping[tuple[str, str], Callable[[str, Mapping[str, objec
         "mg:revokes" if fields.get("is_withdrawal") else "mg:permits"
     ),
     ("consent", "object"): _field_reader("grantee_did"),
-    ("consent", "consent_action"): _consent_action,
+    ("consent", "consent_action"): lambda _, fields: (
+        "withdraw" if fields.get("is_withdrawal") else "grant"
+    ),
     ("consent", "grantor_did"): _field_reader("subject_did"),
     ("consent", "expires_at"): _field_reader("valid_to"),
 }

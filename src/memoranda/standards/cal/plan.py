@@ -85,7 +85,12 @@ def explain(query: ParsedQuery, *, now: int) -> dict[str, Any]:
     """Return the plan of a query, or of the query inside EXPLAIN. Time expressions are relative to `now`."""
     query = _unwrap_explain(query)
     statement = query.statement
-    let_workloads = {let.name: _let_workload(let.name, let.query, now) for let in query.lets}
+    let_workloads = {
+        let.name: _recall_workload(
+            let.query, _Context(now, {}), is_inner=True, source=f"${let.name}"
+        )
+        for let in query.lets
+    }
     context = _Context(now, {name: workload.grains for name, workload in let_workloads.items()})
     workload = _join_workloads([*let_workloads.values()], _plan_statement(statement, context))
     return {
@@ -328,11 +333,6 @@ def _max_grains(recall: Recall, limit: object) -> int:
     max_results = limit if isinstance(limit, int) else limits.LIMIT_MAX
     has_groups = any(isinstance(stage, GroupBy) for stage in recall.stages)
     return max_results * _GRAINS_PER_GROUP if has_groups else max_results
-
-
-def _let_workload(name: str, recall: Recall, now: int) -> _Workload:
-    """Return the workload of a LET."""
-    return _recall_workload(recall, _Context(now, {}), is_inner=True, source=f"${name}")
 
 
 # --- the other statements --------------------------------------------------------------------------------

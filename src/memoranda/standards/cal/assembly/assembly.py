@@ -19,7 +19,6 @@ import msgspec
 from memoranda.errors import InvalidInput, QueryError
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import budget
-from memoranda.standards.cal.assembly.dedup import remove_duplicates
 from memoranda.standards.cal.assembly.packing import (
     Meter,
     Packer,
@@ -27,6 +26,7 @@ from memoranda.standards.cal.assembly.packing import (
     Printer,
     SourceSelection,
 )
+from memoranda.standards.cal.assembly.pipeline import remove_duplicates
 from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language import suggest
 from memoranda.standards.cal.language.syntax import (

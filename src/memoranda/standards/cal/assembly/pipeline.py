@@ -5,7 +5,7 @@ Pure functions from lists to lists. The same input always gives the same order; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 import msgspec
@@ -24,6 +24,7 @@ from memoranda.standards.cal.language.syntax import (
     Select,
     Stage,
 )
+from memoranda.standards.cal.printing.values import compact_json
 from memoranda.standards.oms.mapping import is_text
 
 Entry = TypeVar("Entry")
@@ -138,17 +139,17 @@ def _apply_stage(stage: Stage | Slice, outcome: Outcome) -> Outcome:
         return _apply_reduce(stage, outcome)
     if isinstance(stage, Select):
         assert isinstance(outcome, GrainList)
-        return RowList([_select_fields(item, stage.fields) for item in outcome.items])
+        return RowList(
+            [
+                ProjectedRow({name: value_of(item, name) for name in stage.fields}, item)
+                for item in outcome.items
+            ]
+        )
     if isinstance(stage, GroupBy):
         assert isinstance(outcome, GrainList)
         return _group_by(stage.field, outcome.items)
     assert isinstance(stage, Project)
     return outcome
-
-
-def _select_fields(item: ResultItem, names: Sequence[str]) -> ProjectedRow:
-    """Return the selected fields of a grain as a row."""
-    return ProjectedRow({name: value_of(item, name) for name in names}, item)
 
 
 def _apply_slice(outcome: Outcome, offset: int, limit: int | None) -> Outcome:
@@ -271,6 +272,36 @@ def deduplicate(items: Sequence[ResultItem], field: str) -> list[ResultItem]:
             seen.add(key)
             unique.append(item)
     return unique
+
+
+def remove_duplicates(
+    by_rank: Sequence[Sequence[ResultItem]], field: str
+) -> list[Sequence[ResultItem]]:
+    """Remove duplicates between sources; the source with the highest priority keeps its own (cal.md, *duplicates*)."""
+    # Key of a grain → rank of the first source that returned it.
+    owners: dict[Hashable, int] = {}
+    unique: list[Sequence[ResultItem]] = []
+    for rank, items in enumerate(by_rank):
+        own = [
+            item for item in items if owners.setdefault(_duplicate_key(item, field), rank) == rank
+        ]
+        unique.append(own)
+    return unique
+
+
+def _duplicate_key(item: ResultItem, field: str) -> Hashable:
+    """Return a key that is equal for duplicates: grains of one type with the same value of the field.
+
+    Grains without a value are duplicates only if they are the same grain.
+    """
+    try:
+        value = value_of(item, field)
+    except (LookupError, TypeError, ValueError, OverflowError):
+        # Malformed times and similar values count as missing.
+        value = None
+    if value is None:
+        return item.address
+    return item.grain_type, value if type(value) is str else (compact_json(value),)
 
 
 Similarity: TypeAlias = Callable[[ResultItem, ResultItem], float]

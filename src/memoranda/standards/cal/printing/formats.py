@@ -11,15 +11,15 @@ from typing import Final
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal.language.words import FORMATS
-from memoranda.standards.cal.printing import prose, structured, toon, yaml_text
+from memoranda.standards.cal.printing import prose, structured, toon
 from memoranda.standards.cal.printing.elements import (
     ContextFrame,
     Element,
     cached_on_element,
     group_elements,
 )
-from memoranda.standards.cal.printing.plain import dump_json, plain_value
 from memoranda.standards.cal.printing.projection import project, to_text
+from memoranda.standards.cal.printing.values import dump_json, plain_value, yaml_text
 from memoranda.standards.sml import render as sml
 
 __all__ = [
@@ -97,7 +97,7 @@ def values_text(format: str, value: object) -> str:  # noqa: A002
     if name == "json":
         return dump_json(value)
     if name == "yaml":
-        return yaml_text.yaml_text(value)
+        return yaml_text(value)
     if name == "toon":
         return _values_table(value)
     return "\n".join(_format_line(name, line) for line in _value_lines(value))

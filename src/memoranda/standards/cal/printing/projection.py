@@ -20,7 +20,7 @@ from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.cal.item import ResultItem, context_label, event_text, value_of
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.language.words import EXTENSION_PREFIX
-from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact_json
+from memoranda.standards.cal.printing.values import MAX_INTEGER_BITS, compact_json
 from memoranda.standards.oms.mapping import is_text
 from memoranda.standards.sml.render import format_number
 

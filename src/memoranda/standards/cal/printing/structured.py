@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from memoranda.encoding.untrusted import neutralize_tags
-from memoranda.standards.cal.printing import yaml_text
 from memoranda.standards.cal.printing.elements import ContextFrame, Element, cached_on_element
-from memoranda.standards.cal.printing.plain import dump_json, plain_value
 from memoranda.standards.cal.printing.projection import humanize, project
+from memoranda.standards.cal.printing.values import dump_json, plain_value, yaml_lines, yaml_text
 
 # The member `type` is the grain type, so an attribute of that name gets the name of its field.
 _MEMBER_NAMES: Final = {("reasoning", "type"): "reasoning_type"}
@@ -62,12 +61,12 @@ def framed_document(
 def yaml_list(elements: Sequence[Element], now: int, iso_times: bool) -> str:
     """Return the grains as a YAML list."""
     items = ["\n".join(_yaml_lines(element, now, iso_times)) for element in elements]
-    return "\n".join(items) or yaml_text.yaml_text([])
+    return "\n".join(items) or yaml_text([])
 
 
 def yaml_framed(elements: Sequence[Element], frame: ContextFrame, now: int, iso_times: bool) -> str:
     """Return an assembled context as YAML."""
-    head = yaml_text.yaml_text(framed_document((), frame, now, iso_times))
+    head = yaml_text(framed_document((), frame, now, iso_times))
     if not elements:
         return head
     items = "".join([yaml_item(element, now, iso_times) for element in elements])
@@ -82,4 +81,4 @@ def yaml_item(element: Element, now: int, iso_times: bool) -> str:
 @cached_on_element
 def _yaml_lines(element: Element, now: int, iso_times: bool) -> list[str]:
     """Return one grain as the lines of a YAML list item."""
-    return yaml_text.yaml_lines([grain_members(element, now, iso_times)])
+    return yaml_lines([grain_members(element, now, iso_times)])
