@@ -61,7 +61,7 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 CONFIDENCE: Final = 0.8
 OBSERVER_TYPE: Final = "llm"
 BELIEF_BYTE: Final = 0x01
-# Grains that the prefix of a hash is looked up among.
+# Grains among which the prefix of a hash is looked up.
 _PREFIX_NAMES: Final = 100
 # Fields that a new grain does not copy from the earlier one: its signature, its times and its release.
 _NOT_INHERITED: Final = frozenset(
@@ -313,7 +313,7 @@ def _added_fields(session: CalSession, statement: Add) -> dict[str, object]:
     values = {assignment.field: _oms_value(assignment) for assignment in statement.assignments}
     fields: dict[str, object] = {
         "type": statement.grain_type,
-        # Section 8.8: both come from the token.
+        # Section 8.8: namespace and user come from the session, never from the query.
         "namespace": session.namespace,
         "user_id": session.user_id,
         "source_type": session.source_type,

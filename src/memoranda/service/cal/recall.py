@@ -110,7 +110,7 @@ _LEAST_SCORE: Final = 0.001
 _UNREPORTED_FIELDS: Final = frozenset(
     ("type", "namespace", "user_id", "session_id", "author_did", "source_type", "role")
 )
-# Grains that the prefix of a hash is looked up among.
+# Grains among which the prefix of a hash is looked up.
 _PREFIX_CANDIDATES: Final = 50
 _TYPE_NAMES: Final = {byte: kind.name for byte, kind in BY_BYTE.items()}
 _NO_BREAKDOWN: Final[Mapping[str, float]] = {}
