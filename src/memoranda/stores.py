@@ -108,7 +108,7 @@ def copy_to_file(
     assert settings.address is not None
     with closing(open_cipher(settings)) as cipher:
         # Adds master keys made on other machines to our file.
-        cipher.follow()
+        cipher.reload()
     with closing(_postgres_tables(settings.address, is_moment=True)) as origin:
         master, ring = database.with_name(MASTER_KEY_FILE), database.with_name(KEY_RING_FILE)
         if (settings.home / MASTER_KEY_FILE).exists():

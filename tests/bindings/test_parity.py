@@ -99,7 +99,7 @@ def held(home: Path) -> list[Any]:
 
 def all_ids(m: Memoranda) -> list[str]:
     context = m.service._context
-    with context.engine.read(OWNER) as snapshot:
+    with context.engine.open_snapshot(OWNER) as snapshot:
         return [version.document.name for version in everything(snapshot)]
 
 

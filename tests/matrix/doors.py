@@ -47,7 +47,7 @@ class House(World):
 
     def head(self, text: str) -> Version:
         """The only version that is current and says this."""
-        with self.engine.read(self.tenant) as snapshot:
+        with self.engine.open_snapshot(self.tenant) as snapshot:
             found = [each.version_id for each in snapshot.load_page(Selection(), limit=500, now=self.now)]
             versions = [each for each in snapshot.load_versions(found) if text.encode() in each.document.native]
         assert len(versions) == 1, (text, len(versions))
@@ -55,7 +55,7 @@ class House(World):
 
     def names(self, version: Version) -> Mapping[str, str]:
         """What every standard calls a version, or its memory."""
-        with self.engine.read(self.tenant) as snapshot:
+        with self.engine.open_snapshot(self.tenant) as snapshot:
             names = snapshot.load_names(version.version_id)
             entry = id_of(snapshot, version)
         address = to_stored_grain(self.context, version).address

@@ -281,7 +281,7 @@ LARGE: Mapping[str, tuple[Callable[[House], object], str]] = {
 
 
 def everything(house: House) -> list[tuple[int, bytes, str]]:
-    with house.engine.read(house.tenant) as snapshot:
+    with house.engine.open_snapshot(house.tenant) as snapshot:
         (memory_id,) = {version.memory_id for version in [only(house)]}
         return [
             (each.version_id, each.document.native, repr(each.state)) for each in snapshot.iterate_history(memory_id)

@@ -83,7 +83,7 @@ def state(world: World) -> tuple[Any, ...]:
     """Everything a statement could leave behind."""
     listed = [(each.address, each.index) for each in world.grains(current=False)]
     events = [event for event in log(world) if event["op"].startswith("cal.")]
-    with world.engine.read(world.owner.default_tenant) as snapshot:
+    with world.engine.open_snapshot(world.owner.default_tenant) as snapshot:
         return listed, events, snapshot.find_last_change()
 
 

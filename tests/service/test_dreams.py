@@ -221,7 +221,7 @@ def test_a_pass_that_finds_nothing_writes_nothing(world: World) -> None:
 def written(dreams: Dreams) -> tuple[object, ...]:
     """All that a write leaves behind, but for the audit."""
     world = dreams.world
-    with world.engine.read(dreams.access.default_tenant) as snapshot:
+    with world.engine.open_snapshot(dreams.access.default_tenant) as snapshot:
         return (
             snapshot.find_last_change(),
             snapshot.measure_usage(),
@@ -246,7 +246,7 @@ def test_a_dry_run_shows_what_a_pass_writes_and_writes_nothing(dreams: Dreams, s
 
 def audit_head(dreams: Dreams) -> int:
     dreams.world.engine.flush()
-    with dreams.world.engine.read(dreams.access.default_tenant) as snapshot:
+    with dreams.world.engine.open_snapshot(dreams.access.default_tenant) as snapshot:
         return snapshot.read_audit_head()[0]
 
 

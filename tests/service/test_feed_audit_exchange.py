@@ -195,7 +195,7 @@ def test_the_audit_log_is_kept_as_long_as_the_setting_says() -> None:
         assert apply_retention(world.context) == 0
         assert apply_retention(context) == 8
         assert apply_retention(context) == 0
-        with world.engine.read(OPERATOR.did) as snapshot:
+        with world.engine.open_snapshot(OPERATOR.did) as snapshot:
             kept = snapshot.list_audit_after(0, 100)
         # Two days, and that the others were pruned.
         assert len(kept) == 5
@@ -216,7 +216,7 @@ def test_a_durable_audit_of_reads_is_there_at_once() -> None:
     try:
         world.remember("apple")
         world.recall("apple")
-        with world.engine.read(OPERATOR.did) as snapshot:
+        with world.engine.open_snapshot(OPERATOR.did) as snapshot:
             assert snapshot.read_audit_head()[0] == 2
     finally:
         world.service.close()

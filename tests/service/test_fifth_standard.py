@@ -100,7 +100,7 @@ def wop() -> Iterator[Wop]:
 
 
 def ump_name(world: World, version: Version) -> str:
-    with world.engine.read(version.tenant) as snapshot:
+    with world.engine.open_snapshot(version.tenant) as snapshot:
         return snapshot.load_names(version.version_id)["ump"]
 
 
@@ -146,7 +146,7 @@ def test_it_is_revised_through_another_standard_and_its_own(wop: Wop) -> None:
     name = wop.revise(ump_name(wop, first), body={"text": "the ferry leaves at ten, whatever the tide"})
     assert wop.texts("ferry tide") == ["the ferry leaves at ten, whatever the tide"]
     wop.advance(1_000)
-    with wop.engine.read(first.tenant) as snapshot:
+    with wop.engine.open_snapshot(first.tenant) as snapshot:
         head = snapshot.load_newest(first.memory_id)
     last = write(wop, note("n2", "the ferry to Juist sails with the tide again"), head)
     assert last.memory_id == first.memory_id
@@ -197,5 +197,5 @@ def test_one_that_is_not_what_it_is_named_after_arrives_as_what_its_view_says(wo
     other.service.import_items(other.owner, list(number_items("ump", [record])), report=report)
     assert report.refusals == []
     assert other.texts("ferry tide") == ["the ferry never sails"]
-    with other.engine.read(other.owner.default_tenant) as snapshot:
+    with other.engine.open_snapshot(other.owner.default_tenant) as snapshot:
         assert snapshot.find_by_name("note", "n1") is None

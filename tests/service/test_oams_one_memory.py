@@ -170,7 +170,7 @@ class Model:
 
     def check_natives(self) -> None:
         """Documents are only ever added."""
-        with self.world.engine.read(self.world.owner.default_tenant) as snapshot:
+        with self.world.engine.open_snapshot(self.world.owner.default_tenant) as snapshot:
             kept = {each.version_id: each for each in everything(snapshot)}
         for version_id, native in self.natives.items():
             version = kept.get(version_id)
@@ -223,7 +223,7 @@ def test_every_standard_tells_the_same_after_every_step(steps: list[tuple[str, i
             texts = Counter(told.text for told in model.there if told.space == space)
             assert len(asked["results"]) == texts.total()
         assert world.service.verify(world.owner).ok
-        with world.engine.read(world.owner.default_tenant) as snapshot:
+        with world.engine.open_snapshot(world.owner.default_tenant) as snapshot:
             assert snapshot.measure_usage()[0] == len(model.there)
 
 

@@ -234,7 +234,7 @@ def _places(server: Running) -> list[int]:
 
 
 def _last(server: Running) -> int:
-    with server.service.context.engine.read(OWNER) as snapshot:
+    with server.service.context.engine.open_snapshot(OWNER) as snapshot:
         return snapshot.find_last_run_event()
 
 

@@ -280,7 +280,7 @@ def count_matches_elsewhere(
     if namespace is not None or answer.get("results") != [] or "project" in access.limits:
         return {}
     current = access.default_project or DEFAULT_NAMESPACE
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         namespaces = [space or DEFAULT_NAMESPACE for space in snapshot.list_spaces()]
     counts: dict[str, int] = {}
     for other in [name for name in namespaces if name != current][:NAMESPACES_LIMIT]:
@@ -374,7 +374,7 @@ def check_ops(session: CalSession, query: ParsedQuery) -> None:
 @contextmanager
 def _open_reader(context: Context, session: CalSession, statement: object) -> Iterator[GrainReader]:
     """Open a snapshot, and a reader with the time limit of the statement."""
-    with context.engine.read(session.tenant) as snapshot:
+    with context.engine.open_snapshot(session.tenant) as snapshot:
         yield _create_reader(context, session, snapshot, isinstance(statement, Assemble))
 
 

@@ -257,7 +257,7 @@ def _spend_quota(unit: Unit, session: CalSession, statement: Evolving) -> None:
 def _prepare_change(context: Context, session: CalSession, statement: Evolving) -> _PreparedChange:
     """Build the change of a statement with its grain, and check policies. Raises MemorandaError."""
     visible, now = _find_visible(context, session, statement), session.now
-    with context.engine.read(session.tenant) as snapshot:
+    with context.engine.open_snapshot(session.tenant) as snapshot:
         change = _build_change(context, session, snapshot, statement, visible)
         reason = screen_text(context, change.reason, "reason")
         fields = attribute_grain(session.access, screen_fields(context, change.fields))
@@ -490,7 +490,7 @@ def _find_visible(context: Context, session: CalSession, statement: Evolving) ->
     """
     if isinstance(statement, Add):
         return frozenset()
-    with context.engine.read(session.tenant) as snapshot:
+    with context.engine.open_snapshot(session.tenant) as snapshot:
         candidates = snapshot.load_versions(
             [version_id for _, version_id in _find_candidates(snapshot, statement)]
         )

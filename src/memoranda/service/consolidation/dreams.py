@@ -315,7 +315,7 @@ def _run(context: Context, request: _Request) -> DreamRun:
     now, tenant = context.clock(), request.location.tenant
     contents = _read_namespace(context, request, now)
     findings = _find_results(context, request, contents, now)
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         plan = _plan(context, snapshot, findings, now)
         is_written = not request.is_dry and any(change.result in _CHANGING for change in plan)
         if is_written:
@@ -337,7 +337,7 @@ def _read_namespace(context: Context, request: _Request, now: Instant) -> _Conte
     inputs: dict[str, Input] = {}
     results: dict[str, Memory] = {}
     chars = stayed = 0
-    with context.engine.read(location.tenant) as snapshot:
+    with context.engine.open_snapshot(location.tenant) as snapshot:
         if not snapshot.has_space(location.space):
             raise NamespaceNotFound(f"nothing was ever stored in {location.namespace}")
         for version in _visible_versions(context, request.access, snapshot, location, now):

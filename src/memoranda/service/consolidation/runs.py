@@ -108,7 +108,7 @@ def _is_same_kind(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def runs(context: Context, access: Access) -> list[dict[str, Any]]:
     """Return the runs that can be undone, or wait for a later one, in the namespaces of the caller; latest first."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         recorded = [
             {**run, "changes": _load_changes(snapshot, number)}
             for number, run in _load_runs(snapshot).items()
@@ -191,7 +191,7 @@ def undo(context: Context, access: Access, run_id: str) -> Undone:
 
 def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Instant) -> Undone:
     """Plan the undo in a snapshot and carry it out. Raises Conflict if a result changes in between."""
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         recorded, seq = _load_runs(snapshot), snapshot.find_last_change()
         number = _find_last(access, recorded, run_id)
         run = recorded.pop(number)

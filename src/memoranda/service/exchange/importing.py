@@ -326,7 +326,7 @@ class _Import:
     def _prepare_batch(self, batch: _Batch) -> tuple[_Batch, BatchLookup]:
         """Return a batch with all that can be computed before the writer's turn, and the lookup it is based on."""
         context = self._context
-        with context.engine.read(batch[0][1].tenant) as snapshot:
+        with context.engine.open_snapshot(batch[0][1].tenant) as snapshot:
             before = BatchLookup.look_up(context, snapshot, [ready for _, ready in batch])
             now, prepared = context.clock(), []
             for item, ready in batch:

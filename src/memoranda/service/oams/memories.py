@@ -156,7 +156,7 @@ def store(
     result = context.engine.write(location.tenant, write_if_new)
     if result is None:
         # The next version is compared and built before the writer is needed.
-        with context.engine.read(location.tenant) as snapshot:
+        with context.engine.open_snapshot(location.tenant) as snapshot:
             prior = find_head(context, snapshot, location, key, or_retracted=True)
             prepared = prepare_next(context, snapshot, accepted, prior, now)
         result = context.engine.write(
@@ -187,7 +187,7 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
         except InvalidInput as error:
             raise type(error)(f"memories[{number}]: {error.message}") from None
 
-    with context.engine.read(accepted[0].location.tenant) as snapshot:
+    with context.engine.open_snapshot(accepted[0].location.tenant) as snapshot:
         unchanged, seq = _find_unchanged(context, snapshot, accepted), snapshot.find_last_change()
 
     def work(unit: Unit) -> list[StoreResult]:
@@ -663,7 +663,7 @@ def _is_original_known(context: Context, unit: Unit, accepted: AcceptedMemory) -
 def get(context: Context, access: Access, namespace: Namespace, key: str) -> TaggedMemory:
     """Return the memory under a key. Raises MemoryNotFound, NamespaceNotFound and StoreCorrupt."""
     now, location = context.clock(), locate_namespace(access, namespace)
-    with context.engine.read(location.tenant) as snapshot:
+    with context.engine.open_snapshot(location.tenant) as snapshot:
         require_namespace(snapshot, location)
         version = find_head(context, snapshot, location, key)
         if version is None or not may_see(context, access, snapshot, version):

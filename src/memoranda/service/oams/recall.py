@@ -69,7 +69,7 @@ def list_memories(context: Context, access: Access, request: ListRequest) -> Mem
     )
     size, is_more = 0, False
     requested = Selection(space=location.space, tags=request.tags, since=request.since)
-    with context.engine.read(location.tenant) as snapshot:
+    with context.engine.open_snapshot(location.tenant) as snapshot:
         selection = restrict_selection(context, access, snapshot, requested)
         require_namespace(snapshot, location)
         for version, position in iterate_selected(
@@ -173,7 +173,7 @@ def _find_consents(
 
 def _has_space(context: Context, location: Location) -> bool:
     """Return True if anything was ever stored at a location."""
-    with context.engine.read(location.tenant) as snapshot:
+    with context.engine.open_snapshot(location.tenant) as snapshot:
         return snapshot.has_space(location.space)
 
 
@@ -190,7 +190,7 @@ def _recall_namespace(
         in_force=True,
     )
     retrievers = prepare_queries(context, KeywordQuery(text=request.query))
-    with context.engine.read(location.tenant) as snapshot:
+    with context.engine.open_snapshot(location.tenant) as snapshot:
         selection = restrict_selection(context, access, snapshot, requested)
         require_namespace(snapshot, location)
 

@@ -427,7 +427,7 @@ def _erase_versions(
     """Erase the versions of a user page by page, and return the numbers of erased and of held ones."""
     erased = on_hold = after = 0
     while True:
-        with context.engine.read(tenant) as snapshot:
+        with context.engine.open_snapshot(tenant) as snapshot:
             everything = Selection(status_filter="unerased", user=user)
             page = read_page(snapshot, everything, after=after, limit=BATCH_LIMIT, now=now)
             derived_ids = lineage.find_derived_memories(

@@ -141,7 +141,7 @@ def listing(
     position = last = after
     size, is_more = 0, True
     while is_more:
-        with context.engine.read(tenant) as snapshot:
+        with context.engine.open_snapshot(tenant) as snapshot:
             page = read_page(snapshot, visible, after=position, limit=limit + 1, now=now)
             listable = {
                 version.version_id
@@ -195,7 +195,7 @@ def _search(
     visible = replace(visible, at=now)
     retrievers = prepare_queries(context, KeywordQuery(text=text))
 
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
 
         def shows(version: Version) -> Version | None:
             return (
@@ -235,7 +235,7 @@ def _restrict(
         selection = replace(selection, tests=(*selection.tests, form))
     if sees_everything(access, tenant):
         return tenant, selection, now
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         return tenant, restrict_selection(context, access, snapshot, selection), now
 
 

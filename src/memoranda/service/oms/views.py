@@ -194,7 +194,7 @@ def _successor_address(context: Context, version: Version) -> str | None:
     names = version.state.successor_names
     if not version.state.superseded_by or oms.STANDARD in names:
         return names.get(oms.STANDARD)
-    with context.engine.read(version.tenant) as snapshot:
+    with context.engine.open_snapshot(version.tenant) as snapshot:
         # Some standards keep the name of a revised memory, so the successor's UMP id is tried first.
         named_successor = (
             snapshot.find_by_name(ump.STANDARD, names[ump.STANDARD])

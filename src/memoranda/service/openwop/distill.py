@@ -179,7 +179,7 @@ def _load_replaceable(
     context: Context, tenant: str, space: str, now: Instant
 ) -> list[EntryVersion]:
     """Return the entries that a run may replace and that have no expiry, oldest first."""
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         return [
             (version, entry)
             for version, entry in select_replaceable(load_entries(snapshot, space, now))
@@ -285,7 +285,7 @@ def prepare_scheduled(
 def prepare(context: Context, access: Access, request: DistillRequest) -> Distillation:
     """Read the sources and distil them. Raises TokenBudgetExceededError."""
     tenant, now = access.default_tenant, context.clock()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         seq = snapshot.find_last_change()
         entries_by_id = _load_candidates(context, snapshot, request, now)
         run = None if request.run_id is None else runs.load(snapshot, request.run_id)
@@ -296,7 +296,7 @@ def prepare(context: Context, access: Access, request: DistillRequest) -> Distil
     key = None if run is None else run.key
     chosen, content, tokens_used = _distill_notes(context, notes, request, key)
     checksum = hashlib.sha256(content.encode()).hexdigest()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         sources = []
         if request.given is None:
             sources = [get_source_name(snapshot, entries_by_id[note.name][0]) for note in chosen]

@@ -186,7 +186,7 @@ def runs(
     """Return the runs of the caller's tenant, latest start first, that began before an instant or a listed run."""
     # Many runs may begin in one millisecond, so the next page starts after a run (RunPosition), not after an instant.
     position = (before, "") if isinstance(before, int) else before
-    with context.engine.read(access.default_tenant) as reading:
+    with context.engine.open_snapshot(access.default_tenant) as reading:
         stored_runs = reading.list_runs(before=position, limit=min(limit, MAX_RUNS))
         return [run_log.decode_run(stored) for stored in stored_runs]
 
@@ -196,7 +196,7 @@ def register_secret(
 ) -> bool:
     """Register a secret that a run must never store. Return False if it is too short to be recognised in a text."""
     tenant = access.default_tenant
-    with context.engine.read(tenant) as reading:
+    with context.engine.open_snapshot(tenant) as reading:
         run_log.load_open(reading, run_id)
     digest = context.engine.fingerprint(tenant, f"secret of a run\x00{value.strip()}")
     is_registered = context.secrets.register((tenant, run_id), secret_id, value, digest)
@@ -209,7 +209,7 @@ def register_secret(
 
 def resolve_secret(context: Context, access: Access, run_id: str, secret_id: str) -> str:
     """Return a secret for an open run, from the host's resolvers, and register it unless the platform owns it."""
-    with context.engine.read(access.default_tenant) as reading:
+    with context.engine.open_snapshot(access.default_tenant) as reading:
         # A run that has ended forgot its secrets, and would never forget this one.
         run_log.load_open(reading, run_id)
     secret = context.secrets.resolve(secret_id)
@@ -317,7 +317,7 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
         return 0
     # Entries that a consolidation run replaced are included: the entry that replaced them repeats them.
     selection = Selection(status_filter="unforgotten", space=space, tags=(tag.lower(),))
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         matches = [
             version
             for version, _ in iterate_selected(

@@ -53,7 +53,7 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
     from memoranda.consolidation.habits.habits import draft_habits
 
     tenant, now = access.default_tenant, context.clock()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         items, traces = snapshot.load_items(KIND), _load_traces(snapshot)
     existing = [json_text.parse(data) for data in items.values()]
     fingerprints = {_fingerprint(proposal) for proposal in existing}
@@ -138,7 +138,7 @@ class _ManualDraft(NamedTuple):
 def _propose_by_hand(context: Context, access: Access, draft: _ManualDraft) -> Proposal:
     """Propose once. Raises Conflict if other proposals change before the new one is written."""
     tenant, now = access.default_tenant, context.clock()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         items = snapshot.load_items(KIND)
     fingerprint = _fingerprint_artifact(draft.kind, draft.artifact)
     existing = (json_text.parse(data) for data in items.values())
@@ -173,7 +173,7 @@ def listing(
     context: Context, access: Access, *, state: str | None = None, kind: str | None = None
 ) -> list[Proposal]:
     """Return the proposals with a state and a kind, if they are given, oldest first."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         items = snapshot.load_items(KIND)
     matches = [
         proposal
@@ -185,7 +185,7 @@ def listing(
 
 def get(context: Context, access: Access, proposal_id: str) -> Proposal:
     """Return one proposal. Raises NotFound."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return _load(snapshot, proposal_id)
 
 
@@ -287,7 +287,7 @@ def apply(
 
 def installed(context: Context, access: Access) -> dict[str, Any]:
     """Return the artifacts that were applied, by reference, for a host to load."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return {ref: json_text.parse(data) for ref, data in snapshot.load_items(INSTALLED).items()}
 
 

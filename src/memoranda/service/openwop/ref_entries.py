@@ -160,7 +160,7 @@ def undo(context: Context, access: Access, run_id: str) -> int:
     Return the number of restored entries. Raises NotFound if there is nothing to undo under that run.
     """
     now, tenant = context.clock(), access.default_tenant
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         stored = snapshot.load_item(UNDO_RECORDS, run_id)
         record = {"taken": []} if stored is None else json_text.parse(stored)
         names = {step[key] for step in record["taken"] for key in ("id", "by")}

@@ -293,7 +293,7 @@ def add_secret(unit: Unit, run_id: str, digest: str) -> None:
 
 def get(context: Context, access: Access, run_id: str) -> Run:
     """Return one run of the caller's tenant. Raises NotFound."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return load(snapshot, run_id)
 
 
@@ -301,7 +301,7 @@ def read_events(
     context: Context, access: Access, run_id: str, *, after: int = -1
 ) -> tuple[list[Event], bool]:
     """Return a page of a run's events after a sequence number, and True if these are its last events."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         run = load(snapshot, run_id)
         page = [
             json_text.parse(event)
@@ -317,7 +317,7 @@ def read_all_events(
 
     Without `after` the page is empty: the caller follows the log from now on.
     """
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         end = snapshot.find_last_run_event()
         page = snapshot.list_run_events_after(end if after is None else after, EVENTS_LIMIT)
     return [(position, json_text.parse(event)) for position, event in page], end
@@ -342,7 +342,7 @@ def _expired_runs(
     context: Context, tenant: str, cursor: RunPosition, before: Instant
 ) -> list[RunPosition]:
     """Return the next page of runs that began before an instant."""
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         return snapshot.list_runs_after(cursor, before=before, limit=PURGE_LIMIT)
 
 
@@ -359,7 +359,7 @@ def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: 
     A replay repeats the log and can write nothing new. A branch is a running run that sees the store as it is now.
     """
     now = context.clock()
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         source = load(snapshot, run_id)
         _check_forkable(snapshot, source, mode, from_seq)
         run = replace(source, run_id=new_run_id(), source_run_id=run_id, is_replay=mode == "replay")

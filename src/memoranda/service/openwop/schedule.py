@@ -92,7 +92,7 @@ def unschedule(context: Context, access: Access, ref: str) -> bool:
 
 def schedules(context: Context, access: Access) -> list[dict[str, Any]]:
     """Return the schedules of the caller's tenant, each with the instant at which it is due next."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return [_describe(json_text.parse(data)) for data in snapshot.load_items(KIND).values()]
 
 
@@ -143,7 +143,7 @@ def tick(context: Context) -> int:
 
 def _read_watched(context: Context, tenant: str) -> None:
     """Infer commitments from the changes of watched refs; from all memories of a ref when it is read first."""
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         seq, watched = snapshot.find_last_change(), snapshot.load_items(WATCHED)
     behind = {ref: int(position) for ref, position in watched.items() if int(position) < seq}
     for ref, position in behind.items():
@@ -170,7 +170,7 @@ def _system_access(tenant: str) -> Access:
 def _distil_due(context: Context, tenant: str) -> int:
     """Carry out the schedules of a tenant that are due. Return the number of distillations."""
     now, count = context.clock(), 0
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         items: list[ScheduleItem] = [
             json_text.parse(data) for data in snapshot.load_items(KIND).values()
         ]

@@ -169,7 +169,7 @@ def register(
 def registered(context: Context, access: Access, webhook_id: str) -> dict[str, Any]:
     """Return the answer to a registration, to the request itself or to its idempotent repetition. Raises NotFound."""
     _require_owner(access)
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         if snapshot.load_item(KIND, webhook_id) is None:
             raise NotFound("no such webhook")
     secret = _derive_secret(context, access.default_tenant, webhook_id)
@@ -197,7 +197,7 @@ def unregister(context: Context, access: Access, webhook_id: str) -> bool:
 
 def subscriptions(context: Context, access: Access) -> list[Subscription]:
     """Return all subscriptions of the caller's tenant, without their secrets."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return [_decode(data) for data in snapshot.load_items(KIND).values()]
 
 
@@ -221,7 +221,7 @@ def next_delivery(
     for tenant in context.engine.system.list_tenants_with_items((KIND,)):
         if tenant in passing_over:
             continue
-        with context.engine.read(tenant) as snapshot:
+        with context.engine.open_snapshot(tenant) as snapshot:
             tenant_subscriptions = [_decode(data) for data in snapshot.load_items(KIND).values()]
         for subscription in tenant_subscriptions:
             now = context.clock()
@@ -241,7 +241,7 @@ def _claim_next(
     context: Context, tenant: str, subscription: Subscription, holder: str
 ) -> Delivery | None:
     """Put a subscription on lease and return its next event; None if there is none, or another process was faster."""
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         end = snapshot.find_last_run_event()
         position, event = _find_next(snapshot, subscription, end)
     if position == subscription.place:

@@ -179,7 +179,7 @@ def file(
     run_id: str | None = None,
 ) -> WorkspaceFile:
     """Return a workspace file as it is, in a given version, or as a run sees it. Raises NotFound."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
         result = read_version(snapshot, path, version, run=run)
     if result is None:
@@ -191,7 +191,7 @@ def files(
     context: Context, access: Access, prefix: str = "", *, run_id: str | None = None
 ) -> list[WorkspaceFile]:
     """Return the heads of all workspace files under a prefix, as they are or as a run sees them."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
         return list_heads(snapshot, prefix, run=run)
 
