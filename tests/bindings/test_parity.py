@@ -328,7 +328,7 @@ def asked(m: Memoranda, text: str) -> dict[str, Any]:
     try:
         answer = m.cal(text, namespace="kitchen")
     except QueryError as error:
-        return error_envelope(error)
+        return dict(error_envelope(error))
     del answer["_cal"]["duration_ms"]
     return answer
 
