@@ -13,8 +13,7 @@ from memoranda.encoding.bases import base64_decode
 from memoranda.encoding.shapes import parse_value
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import Version
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.exchange.importing import Item, number_items

@@ -16,8 +16,8 @@ from memoranda.service.core.audit import apply_retention
 from memoranda.service.exchange.importing import BATCH_LIMIT, number_items
 from memoranda.service.exchange.report import Report
 from memoranda.standards.ump import signature
-from memoranda.standards.ump.audit import verify_chain
 from memoranda.standards.ump.shapes import Record
+from memoranda.standards.ump.signature import verify_chain
 from tests.service.world import OPERATOR, PEER, World
 from tests.waiting import HANG_SECONDS
 

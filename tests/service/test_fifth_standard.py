@@ -14,8 +14,7 @@ import pytest
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, NamespaceNotFound
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Projection, Scope, Version
-from memoranda.model.native import unwrap
+from memoranda.model.memory import Document, Projection, Scope, Version, unwrap_document
 from memoranda.service.core.indexing import prepare
 from memoranda.service.core.lifecycle import append_next
 from memoranda.service.core.views import project_document
@@ -188,7 +187,7 @@ def test_it_leaves_in_every_file_form_and_arrives_byte_for_byte(wop: Wop, other:
 def test_one_that_is_not_what_it_is_named_after_arrives_as_what_its_view_says(wop: Wop, other: Wop) -> None:
     write(wop, note("n1", TEXT))
     record: dict[str, Any] = dict(next(iter(wop.service.export(wop.owner))))
-    inner = unwrap(record["body"]["structured"])
+    inner = unwrap_document(record["body"]["structured"])
     assert inner is not None
     record["body"] = {**record["body"], "text": "the ferry never sails"}
     record.pop("integrity")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import Conflict, GrainError, MemoryNotFound
 from memoranda.model.instant import format_instant
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY
 from memoranda.service.exchange.importing import number_items
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms

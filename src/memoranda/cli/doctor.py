@@ -23,7 +23,7 @@ from memoranda.storage.sqlite.heads import losses_path
 if TYPE_CHECKING:
     from memoranda.service.service import Service
     from memoranda.service.verify import VerifyReport
-    from memoranda.standards.ump.audit import ChainReport
+    from memoranda.standards.ump.signature import ChainReport
 
 # Bytes free on the disk: with less, SQLite could not write its log back into the database.
 _FREE_BYTES_NEEDED = 64 * 1_048_576

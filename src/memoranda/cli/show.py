@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from memoranda.app import Memoranda
     from memoranda.service.exchange.report import Report
-    from memoranda.standards.ump.audit import ChainReport
+    from memoranda.standards.ump.signature import ChainReport
 
 _SPACES = re.compile(r"\s+")
 _LINE_BREAKS = frozenset("\r\n\u2028\u2029")

@@ -136,7 +136,7 @@ class RemoteImport:
         done.report.refusals = [_renumbered(refusal, batch) for refusal in refusals]
         self._report.add(done.report)
         if self._progress is not None:
-            self._progress(self._report.taken + self._report.refused)
+            self._progress(self._report.imported_count + self._report.refused)
 
 
 def _renumbered(refusal: Refusal, batch: list[Item | Refused]) -> Refusal:

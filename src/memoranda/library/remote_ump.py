@@ -20,7 +20,6 @@ from memoranda.service.ump.browse import Stats
 from memoranda.service.ump.review import BesidePage, Suspect, SuspectBeside, SuspectPage
 from memoranda.service.ump.revise import Revised
 from memoranda.service.verify import VerifyReport
-from memoranda.standards.ump.audit import ChainReport
 from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.rehydrate import RehydratedBlock, frame_records
 from memoranda.standards.ump.requests import (
@@ -31,6 +30,7 @@ from memoranda.standards.ump.requests import (
 )
 from memoranda.standards.ump.rules import drop_original
 from memoranda.standards.ump.shapes import Record
+from memoranda.standards.ump.signature import ChainReport
 
 if TYPE_CHECKING:
     from memoranda.service.exchange.importing import ImportPart, Item

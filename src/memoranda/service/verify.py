@@ -22,7 +22,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import derive_facts
 from memoranda.service.core.views import project, run_unless_damaged, verify_document
 from memoranda.service.retrieve import read_page
-from memoranda.standards.ump.audit import ChainReport
+from memoranda.standards.ump.signature import ChainReport
 from memoranda.storage.engine.database import Loss
 
 # Versions read at a time.

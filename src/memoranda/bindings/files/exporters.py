@@ -30,9 +30,8 @@ from memoranda.bindings.files.importers.mem0 import memory_draft
 from memoranda.bindings.files.importers.server_memory import OUR_PROJECT, OUR_USER
 from memoranda.encoding import json_text
 from memoranda.errors import MemorandaError
-from memoranda.model import native
 from memoranda.model.instant import DAY_MS, Instant
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, unwrap_document
 from memoranda.standards.oams.mapping import USER_KEY
 from memoranda.standards.oams.memory import (
     ACTOR_KEY,
@@ -120,7 +119,7 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def source(self) -> str:
         """The source; empty for the view of a document, whose source is that document."""
-        inner, source = native.unwrap(self.metadata), self.memory.get("source_id") or ""
+        inner, source = unwrap_document(self.metadata), self.memory.get("source_id") or ""
         return "" if inner is not None and source == inner.name else source
 
     @property

@@ -24,7 +24,7 @@ from memoranda.encoding.json_text import dump, parse
 from memoranda.encoding.shapes import NAME
 from memoranda.encoding.shapes import TEXT as STRING
 from memoranda.errors import InvalidInput, MalformedJson, MemorandaError, QueryError, TooLarge
-from memoranda.service.cal.cal import Given
+from memoranda.service.cal.execution import QueryInput
 from memoranda.service.service import Service
 from memoranda.standards.cal.answers import ANSWERS
 from memoranda.standards.cal.grammar import prompt_card
@@ -103,7 +103,7 @@ CAL: Final = Standard(
 class CalRequest:
     """A query, and the options that came with it."""
 
-    query: Given
+    query: QueryInput
     params: dict[str, object] | None
     cursor: str | None
     strict: bool

@@ -296,9 +296,7 @@ def reject_proposal(service: Service, call: HttpCall, request: RejectRequest) ->
     )
 
 
-def register_webhook(
-    service: Service, call: HttpCall, request: RegisterWebhookRequest
-) -> dict[str, object]:
+def register_webhook(service: Service, call: HttpCall, request: RegisterWebhookRequest) -> object:
     """Register a webhook whose address is allowed."""
     check_url(request.url, is_private_allowed=service.context.webhooks_anywhere)
     return service.openwop.register_webhook(call.access, request.url, request.events, request.tags)

@@ -25,8 +25,8 @@ from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.memory import AuditEntry
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.standards.ump.audit import ChainReport, seal_event, verify_chain
 from memoranda.standards.ump.requests import AuditRequest
+from memoranda.standards.ump.signature import ChainReport, seal_event, verify_chain
 from memoranda.storage.engine.contract import Seal, Snapshot, Unit
 
 _log = logging.getLogger(__name__)

@@ -20,6 +20,7 @@ from memoranda.errors import ForbiddenScope, MemorandaError
 from memoranda.model.bounds import apply_bounds
 from memoranda.model.instant import Instant
 from memoranda.model.memory import (
+    NATIVE_KEY,
     OMS,
     UMP,
     Bounds,
@@ -30,7 +31,6 @@ from memoranda.model.memory import (
     Scope,
     Version,
 )
-from memoranda.model.native import NATIVE_KEY
 from memoranda.retrieval.entry import NO_TEXT, IndexedText
 from memoranda.service.core.context import Context
 from memoranda.service.core.limits import Quotas, tighten_quotas

@@ -20,11 +20,9 @@ from msgspec.structs import replace
 
 from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
-from memoranda.model import native
 from memoranda.model.bounds import encode, is_binding
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Version, is_over
-from memoranda.model.native import NATIVE_KEY, STATE_KEY
+from memoranda.model.memory import NATIVE_KEY, STATE_KEY, Document, Version, is_over, wrap_document
 from memoranda.model.selection import Selection
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
@@ -365,7 +363,7 @@ def _create_exported_record(export: _Export, version: Version, *, carry: bool) -
     if not extra and (is_itself or ump.unwrap(record) == stored):
         return record
     # The record was closed or judged since, or is the view of a carried document: the stored document is added.
-    members: dict[str, object] = {NATIVE_KEY: native.wrap(stored)}
+    members: dict[str, object] = {NATIVE_KEY: wrap_document(stored)}
     if extra:
         members[STATE_KEY] = extra
     return _with_structured(context, record, members)

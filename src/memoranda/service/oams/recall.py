@@ -119,15 +119,12 @@ def recall(
                 context.audit_read(chain, entry)
     best_lexical = max((lexical for lexical, _, _ in hits), default=0.0) or 1.0
     ranked = [
-        (score_of(lexical / best_lexical, version.state.updated, now), found_memory, version)
-        for lexical, version, found_memory in hits
+        (score_of(lexical / best_lexical, version.state.updated, now), content, version)
+        for lexical, version, content in hits
     ]
     ranked.sort(key=lambda hit: (-hit[0], hit[1]["key"], hit[1]["namespace"]))
     ordered = place_below_sources(ranked, lambda hit: hit[2].document)
-    return [
-        memory.to_response(found_memory, score=score)
-        for score, found_memory, _ in ordered[: request.k]
-    ]
+    return [memory.to_response(content, score=score) for score, content, _ in ordered[: request.k]]
 
 
 def _reachable_namespaces(

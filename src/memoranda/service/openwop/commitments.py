@@ -350,7 +350,7 @@ def _fire_one(
     claim = f"commitment {commitment.commitment_id} {commitment.condition} {instant}"
     if not unit.claim_once(claim, now=now):
         return None
-    payload: dict[str, Any] = {
+    payload: dict[str, object] = {
         "commitmentId": commitment.commitment_id,
         "memoryRef": commitment.ref,
         "condition": commitment.condition,
@@ -560,7 +560,7 @@ def _store(unit: Unit, commitment: Commitment, *, is_fresh: bool = False) -> Non
 
 
 def _change(
-    context: Context, access: Access, commitment_id: str, op: str, **changes: Any
+    context: Context, access: Access, commitment_id: str, op: str, **changes: object
 ) -> Commitment:
     """Change fields of a commitment, among them its state. Raises InvalidInput unless it is open or has fired."""
     now = context.clock()

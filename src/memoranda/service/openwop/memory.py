@@ -16,7 +16,7 @@ import heapq
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -339,7 +339,7 @@ def _log_write(
     agent_id: str | None,
 ) -> None:
     """Append the event of a write to the log of its run."""
-    payload: dict[str, Any] = {"memoryRef": ref, "memoryId": entry["id"]}
+    payload: dict[str, object] = {"memoryRef": ref, "memoryId": entry["id"]}
     optional = {"nodeId": node_id, "agentId": agent_id}
     payload |= {name: value for name, value in optional.items() if value is not None}
     if entry["tags"]:

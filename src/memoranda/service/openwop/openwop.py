@@ -1,7 +1,7 @@
 """openwop for bindings and hosts: discovery, runs of a host, their variables and secrets, and the table of all verbs.
 
 The variables of a run hold no memory. Where a variable is to show a memory, it names it, and the memory is read
-whenever the run is read: a memory that has expired, was forgotten or belongs to somebody else does not show.
+whenever the run is read: a memory that has expired, was forgotten or belongs to another owner is not shown.
 
     {"$memory": {"memoryRef": ref, "id": id}}               the entry, or null
     {"$memory": {"memoryRef": ref, "id": id, "field": f}}   one field of it
@@ -76,9 +76,9 @@ def begin_run(
     workflow_id: str,
     *,
     run_id: str | None = None,
-    agent: Mapping[str, Any] | None = None,
+    agent: Mapping[str, object] | None = None,
     tags: tuple[str, ...] = (),
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, object] | None = None,
 ) -> Run:
     """Start a run of the host, which sees the store as it is now. Raises Conflict if the id is in use."""
     now = context.clock()
@@ -111,7 +111,7 @@ def emit(
     access: Access,
     run_id: str,
     type: str,  # noqa: A002
-    payload: dict[str, Any],
+    payload: Mapping[str, object],
     *,
     node_id: str | None = None,
 ) -> Event:
@@ -141,8 +141,8 @@ def finish_run(
     run_id: str,
     *,
     status: str = "completed",
-    variables: Mapping[str, Any] | None = None,
-    error: Mapping[str, Any] | None = None,
+    variables: Mapping[str, object] | None = None,
+    error: Mapping[str, object] | None = None,
 ) -> Run:
     """End a run with a terminal status, store its final variables or error, and forget its secrets."""
     if status not in run_log.TERMINAL:
@@ -218,7 +218,7 @@ def resolve_secret(context: Context, access: Access, run_id: str, secret_id: str
     return secret.value
 
 
-def _resolve_variable(context: Context, access: Access, run: Run, value: Any) -> Any:
+def _resolve_variable(context: Context, access: Access, run: Run, value: object) -> Any:
     """Return the value of a variable; for `{"$memory": {…}}`, the memory that it names as the run sees it."""
     target = value.get(MEMORY_KEY) if isinstance(value, Mapping) and len(value) == 1 else None
     if not isinstance(target, Mapping):

@@ -140,7 +140,7 @@ def select_replaceable(entries: Sequence[EntryVersion]) -> list[EntryVersion]:
 
 
 def build_provenance_tags(run_id: str, ids: Sequence[str]) -> list[str]:
-    """Return the tags of a run's result: one for the run (RFC 0012 §C), and one for each source as far as they fit."""
+    """Return the tags of a run's result: one for the run (RFC 0012 §C), and one for each source up to a limit."""
     tags = [f"{mapping.DERIVED_PREFIX}{name}" for name in ids[:_MAX_PROVENANCE_TAGS]]
     return [
         f"{mapping.COMPACTED_PREFIX}{run_id}",

@@ -153,9 +153,9 @@ def begin(
     workflow_id: str,
     now: Instant,
     run_id: str | None = None,
-    agent: Mapping[str, Any] | None = None,
+    agent: Mapping[str, object] | None = None,
     tags: tuple[str, ...] = (),
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, object] | None = None,
 ) -> Run:
     """Start a run in a unit of work; its view is the store as it is now. Raises Conflict if the id is in use."""
     if run_id is not None and unit.load_run(run_id) is not None:
@@ -178,7 +178,7 @@ def emit(
     unit: Unit,
     run_id: str,
     type: str,  # noqa: A002
-    payload: dict[str, Any],
+    payload: Mapping[str, object],
     *,
     now: Instant,
     node_id: str | None = None,
@@ -197,8 +197,8 @@ def finish(
     *,
     now: Instant,
     status: str = "completed",
-    variables: Mapping[str, Any] | None = None,
-    error: Mapping[str, Any] | None = None,
+    variables: Mapping[str, object] | None = None,
+    error: Mapping[str, object] | None = None,
 ) -> Run:
     """End a run in a unit of work: log its status, store its variables and error, and forget its digests."""
     ended = replace(
@@ -223,7 +223,7 @@ def host_run(
     unit: Unit,
     act: str,
     now: Instant,
-    *facts: tuple[str, dict[str, Any]],
+    *facts: tuple[str, Mapping[str, object]],
     run_id: str | None = None,
 ) -> tuple[Run, list[Event]]:
     """Write a complete run of our own: its start, the given facts, and its end. Return it with the events of the facts.
@@ -232,7 +232,11 @@ def host_run(
     """
     workflow_id = HOST_WORKFLOW + act
     run = _build_run(unit, run_id or new_run_id(), workflow_id, now, status="completed")
-    entries = [("run.started", {"workflowId": workflow_id}), *facts, ("run.completed", {})]
+    entries: list[tuple[str, Mapping[str, object]]] = [
+        ("run.started", {"workflowId": workflow_id}),
+        *facts,
+        ("run.completed", {}),
+    ]
     logged = [
         events.build_event(event_type, payload, run.run_id, sequence, now)
         for sequence, (event_type, payload) in enumerate(entries)

@@ -17,6 +17,7 @@ from memoranda.encoding.short_cache import short_cache
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import Projection
 from memoranda.retrieval.analysis import (
+    LANGUAGE_NUMBERS,
     WORD_CHARS_LIMIT,
     WORDS_LIMIT,
     analyse,
@@ -27,7 +28,6 @@ from memoranda.retrieval.analysis import (
     tokenize,
 )
 from memoranda.retrieval.entry import IndexedText
-from memoranda.retrieval.languages import LANGUAGE_NUMBERS
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.engine.database import Connection, Database
 

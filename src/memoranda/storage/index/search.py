@@ -36,6 +36,7 @@ from memoranda.model.selection import (
     VectorQuery,
 )
 from memoranda.retrieval.analysis import (
+    STEMMED_LANGUAGES,
     ExactTerms,
     QueryWord,
     exact_terms,
@@ -47,7 +48,6 @@ from memoranda.retrieval.analysis import (
     searchable_text,
 )
 from memoranda.retrieval.entry import LASTING_BIT, VISIBILITY_BITS
-from memoranda.retrieval.languages import STEMMED_LANGUAGES
 from memoranda.retrieval.ranking import Ranking, RetrievalQuery, SegmentScope, rank
 from memoranda.retrieval.retrievers import SearchedSegment
 from memoranda.retrieval.segment import (
