@@ -245,7 +245,7 @@ def test_cal_keeps_the_time_of_what_is_over_or_to_come(house: House, days: tuple
 def test_cal_does_not_replace_what_says_more_than_a_grain_can(house: House, part: str, said: dict[str, Any]) -> None:
     name = house.remember("zanzibar", scope={"project": SPACE}, **said)
     before = everything(house)
-    with pytest.raises(QueryError, match=f"{part} that a grain cannot carry"):
+    with pytest.raises(QueryError, match=f"{part} that a grain cannot express"):
         house.cal(SUPERSEDE, old=f"sha256:{house.names(house.named('ump', name))['oms']}")
     assert everything(house) == before
 
