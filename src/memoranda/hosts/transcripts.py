@@ -50,7 +50,7 @@ _GEMINI_FILE: Final = re.compile(r"session-.+-([0-9a-f]{8})\.jsonl")
 _SPACE: Final = re.compile(r"\s*")
 _TAG: Final = re.compile(r"<([A-Za-z][\w:.-]*)(?:\s[^<>]*)?>")
 # Tags of hosts: those with a separator in their name, unlike HTML tags, and the exceptions listed here.
-_HOST_TAG: Final = re.compile(r"INSTRUCTIONS|task|feedback|\w*[_:-][\w:.-]*")
+_HOST_TAG: Final = re.compile(r"INSTRUCTIONS|task|feedback|[^\W_]*[_:-][\w:.-]*")
 # Tags of blocks that belong to the host even if the closing tag is missing.
 _SURE_TAG: Final = re.compile(
     r"(?:command|local-command|bash)-[\w-]+|system-reminder|(?:session|hook|environment|loaded|project)_context"
