@@ -29,7 +29,7 @@ from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.assemble import label_of
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.check import Warning as CalWarning
-from memoranda.standards.cal.language.check import find_warnings
+from memoranda.standards.cal.language.check import find_warnings, walk_recalls
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import (
     Assemble,
@@ -42,7 +42,6 @@ from memoranda.standards.cal.language.syntax import (
     Hash,
     History,
     Let,
-    NamespaceFilter,
     Option,
     Param,
     ParsedQuery,
@@ -278,8 +277,11 @@ class Runner(msgspec.Struct):
             yield from feed(
                 *stream.source_ended(gathered[-1], self._demand(statement, gathered[-1]))
             )
+        query_warnings = [warning._asdict() for warning in dict.fromkeys(self.warnings)]
         for event in stream.outcome_events(
-            self.assembled_from(statement, gathered), stream.chunk_size_of(statement.stream)
+            self.assembled_from(statement, gathered),
+            stream.chunk_size_of(statement.stream),
+            query_warnings,
         ):
             yield from feed(event)
 
@@ -422,12 +424,14 @@ def idle(query: ParsedQuery, namespace: str) -> Iterator[CalWarning]:
         if recall.format is None:
             for name in sorted(names & {"progressive_disclosure", "iso_timestamps"}):
                 yield CalWarning("CAL-W004", f"{name} has no effect without AS.")
+    for recall in walk_recalls(query):
         yield from _idle_options(recall.options)
-        yield from _idle_namespace(recall.namespace, namespace)
+        yield from _idle_namespaces(recall, namespace)
     if isinstance(statement, Assemble):
         yield from _idle_options(statement.options)
-    if isinstance(statement, History):
-        yield from _idle_namespace(statement.namespace, namespace)
+    for history in _histories(statement):
+        if history.namespace is not None:
+            yield from _idle_namespace("IN", history.namespace.name, namespace)
 
 
 def _formatted_parts(statement: Statement) -> Iterator[Recall]:
@@ -452,9 +456,30 @@ def _idle_options(options: tuple[Option, ...]) -> Iterator[CalWarning]:
             yield CalWarning("CAL-W004", f"{option.name} has no effect: {reasons[option.name]}.")
 
 
-def _idle_namespace(asked: NamespaceFilter | None, namespace: str) -> Iterator[CalWarning]:
-    if asked is not None and asked.name != namespace:
-        yield CalWarning("CAL-W004", f"IN has no effect: the session's namespace is {namespace}.")
+def _histories(statement: Statement) -> Iterator[History]:
+    """Yield every HISTORY of a statement."""
+    if isinstance(statement, History):
+        yield statement
+    elif isinstance(statement, BatchQuery):
+        for entry in statement.entries:
+            yield from _histories(entry.query)
+
+
+def _idle_namespaces(recall: Recall, namespace: str) -> Iterator[CalWarning]:
+    """Yield a warning for each namespace of a RECALL, by IN or by a condition, other than the session's."""
+    if recall.namespace is not None:
+        yield from _idle_namespace("IN", recall.namespace.name, namespace)
+    for condition in recall.where:
+        if condition.field == "namespace":
+            yield from _idle_namespace("The condition on namespace", condition.value, namespace)
+
+
+def _idle_namespace(clause: str, requested: object, namespace: str) -> Iterator[CalWarning]:
+    # Section 18.3: the namespace is always the session's; one in the query has no effect.
+    if requested != namespace:
+        yield CalWarning(
+            "CAL-W004", f"{clause} has no effect: the session's namespace is {namespace}."
+        )
 
 
 def _with_options(recall: Recall, options: tuple[Option, ...]) -> Recall:
