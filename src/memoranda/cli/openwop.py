@@ -262,12 +262,14 @@ def list_commitments(
     documents = [commitment.document() for commitment in commitments]
     columns = ("commitmentId", "state", "condition", "dueAt", "memoryId")
     rows = [tuple(document[name] or "" for name in columns) for document in documents]
-    run.answer(
-        {"commitments": documents},
-        lambda: table(
-            ("id", "state", "waits for", "due", "memory"), rows, when_empty="no commitments"
-        ),
-    )
+
+    def show() -> None:
+        table(("id", "state", "waits for", "due", "memory"), rows, when_empty="no commitments")
+        ids = [item.commitment_id for item in commitments if item.is_zone_unknown]
+        if ids:
+            line(f"The memory names an unknown time zone, so the time is in UTC: {', '.join(ids)}")
+
+    run.answer({"commitments": documents}, show)
 
 
 def cancel(commitment_id: CommitmentId, /, *, run: GivenRun) -> None:
