@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,14 @@ from memoranda.errors import MemorandaError
 ROOT = Path(__file__).parents[1]
 # A link to a file outside of docs/ becomes plain text, because the site has no copy of the repository.
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)(#[^)]*)?\)")
+
+# Modules of the TypeScript client, with the headings of their parts.
+TYPESCRIPT = {
+    "index": "Memoranda",
+    "grains": "Memoranda.grains",
+    "oams": "Memoranda.oams",
+    "server": "Options",
+}
 
 
 def build(folder: Path) -> None:
@@ -151,11 +159,53 @@ def error_codes() -> str:
     return "\n".join([*lines, "```text", *(line[4:] for line in drawing.splitlines()), "```", "", rest, ""])
 
 
+def typescript() -> str:
+    """Return the reference of the TypeScript client, from its sources."""
+    lines = [
+        "# The TypeScript client",
+        "",
+        '`npm install memoranda-client`, then `import { Memoranda } from "memoranda-client"`; `require()` works, too.',
+        "Methods return promises, except those that yield (`*`). The package has the types of requests and answers.",
+    ]
+    for name, title in TYPESCRIPT.items():
+        lines += ["", f"## {title}"]
+        source = (ROOT / "clients" / "typescript" / "src" / f"{name}.ts").read_text(encoding="utf-8")
+        for heading, comment, shown in _declarations(source):
+            lines += ["", f"### {heading}", "", *([comment, ""] if comment else []), "```ts", shown, "```"]
+    lines += ["", "## Errors", "", "| error | meaning |", "|---|---|"]
+    source = (ROOT / "clients" / "typescript" / "src" / "errors.ts").read_text(encoding="utf-8")
+    for comment, name in re.findall(r"^/\*\* (.*?) \*/\nexport class (\w+)", source, flags=re.MULTILINE):
+        lines.append(f"| `{name}` | {comment} |")
+    return "\n".join(lines) + "\n"
+
+
+def _declarations(source: str) -> Iterator[tuple[str, str, str]]:
+    """Yield heading, comment and text of each exported interface, and of each public method with a comment."""
+    comment = ""
+    lines = iter(source.splitlines())
+    for line in lines:
+        if found := re.fullmatch(r" *(?:/\*\*|\*) ?(.*?)(?: ?\*/)?", line):
+            comment = f"{comment} {found[1]}".strip()
+            continue
+        shown = [line]
+        if found := re.match(r"export interface (\w+)", line):
+            while shown[-1] != "}":
+                shown.append(next(lines))
+            yield found[1], comment, "\n".join(shown)
+        elif comment and (found := re.match(r"  (?:async )?(\*?\w+)(?:<.*>?)?\(", line)) and found[1] != "constructor":
+            while not shown[-1].endswith("{"):
+                shown.append(next(lines))
+            text = "\n".join(part.removeprefix("  ") for part in shown)
+            yield found[1], comment, text.removeprefix("async ").removesuffix(" {")
+        comment = ""
+
+
 MADE: dict[str, Callable[[], str]] = {
     "python": python,
     "http-operations": http_operations,
     "mcp-tools": mcp_tools,
     "errors": error_codes,
+    "typescript": typescript,
 }
 
 

@@ -15,12 +15,15 @@ from typing import Any, Final
 
 from memoranda.bindings.http.app import all_operations
 from memoranda.bindings.http.openapi import build_document
+from memoranda.bindings.http.operation import Operation
 
 SOURCE: Final = Path(__file__).parent / "src"
 # The standards that the client speaks; hosts of openwop have clients of their own.
 STANDARDS: Final = frozenset({"ump", "oms", "oams", "cal"})
 # Operations of the server itself: pages, health, documents, and calls in one request.
 LEFT_OUT: Final = frozenset({"welcome", "alive", "ready", "openapi", "metrics", "oams_rpc", "cal_card"})
+# Operations with a body that change nothing, so that a failed call may be repeated.
+POSTED_READS: Final = frozenset({"recall", "rehydrate", "grain_search", "cal_check", "cal_stream", "oams_recall"})
 HEAD: Final = """\
 // Written by generate.py from the server's table of operations; change that instead.
 """
@@ -36,7 +39,7 @@ def generate() -> dict[str, str]:
     openapi = build_document(chosen, server_version="0")
     described = {each.name: openapi["paths"][each.path][each.method.lower()] for each in chosen}
     used: list[str] = []
-    rows = [_row(each.method, each.path, described[each.name], used) for each in chosen]
+    rows = [_row(each, described[each.name], used) for each in chosen]
     schemas = openapi["components"]["schemas"]
     return {"types.ts": _types(schemas, list(used)), "operations.ts": _operations(rows, used)}
 
@@ -53,7 +56,7 @@ def _types(schemas: dict[str, Any], wanted: list[str]) -> str:
     )
 
 
-def _row(method: str, path: str, described: dict[str, Any], used: list[str]) -> tuple[str, str, str]:
+def _row(operation: Operation, described: dict[str, Any], used: list[str]) -> tuple[str, str, str]:
     """Return an operation's name, its entry in the interface, and its entry in the table of routes."""
     name = described["operationId"]
     body = described.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
@@ -72,8 +75,10 @@ def _row(method: str, path: str, described: dict[str, Any], used: list[str]) -> 
         or "{ [name: string]: never }"
     )
     entry = f"{comment}  {name}: {{\n    fields: {fields};\n    answer: {answer};\n  }};\n"
+    method = operation.method
     place = "body" if has_body else "query" if method in ("GET", "DELETE") else "path"
-    return name, entry, f"  {name}: {json.dumps([method, path, place])},\n"
+    route = [method, operation.path, place, method == "GET" or operation.name in POSTED_READS]
+    return name, entry, f"  {name}: {json.dumps(route)},\n"
 
 
 def _answer(response: dict[str, Any], used: list[str]) -> str:
@@ -88,8 +93,9 @@ def _operations(rows: list[tuple[str, str, str]], used: list[str]) -> str:
         f'{HEAD}import type {{\n{imports}}} from "./types.js";\n\n'
         "/** The fields and the answer of each operation, by its name in the OpenAPI document. */\n"
         "export interface Operations {\n" + "".join(entry for _, entry, _ in rows) + "}\n\n"
-        'export type Route = readonly [method: string, path: string, rest: "body" | "query" | "path"];\n\n'
-        "/** Method, path, and the part of the request that holds the fields which are not in the path. */\n"
+        'export type Place = "body" | "query" | "path";\n'
+        "export type Route = readonly [method: string, path: string, rest: Place, isRead: boolean];\n\n"
+        "/** Method, path, the part of the request that holds the other fields, and true if nothing is changed. */\n"
         "export const ROUTES: { [Name in keyof Operations]: Route } = {\n"
         + "".join(route for _, _, route in rows)
         + "};\n"

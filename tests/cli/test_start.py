@@ -28,7 +28,7 @@ FOREIGN = (
     "starlette",
     "subprocess",
     "uvicorn",
-    "zstandard",
+    "backports.zstd",
 )
 CONSOLIDATION = ("memoranda.consolidation", "memoranda.service.consolidation")
 OAMS = ("memoranda.standards.oams", "memoranda.service.oams")

@@ -1,7 +1,8 @@
-"""Build the TypeScript client with strict types, and run its tests: python -m tests.clients.typescript FOLDER.
+"""Build and pack the TypeScript client, and run its tests: python -m tests.clients.typescript FOLDER.
 
-In Node, Deno, Bun and, if it is here, Chromium, each against a memory of its own. The folder has compiler, Deno and Bun
-already. This is `make test-typescript`, because it needs Node and npm.
+The tests run in Node, Deno, Bun and, if it is installed, Chromium, each with a memory of its own. The folder has the
+compiler, the linters of packages, Deno and Bun (`make bring-typescript`). This is `make test-typescript`, because it
+needs Node and npm.
 """
 
 from __future__ import annotations
@@ -20,25 +21,23 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlencode
 
+from tools.npm_package import build, pack
+
 from tests.bindings.http.running import Running, running
 
-CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
 SECONDS = 300
-TESTS = "test/client.test.mjs"
+TESTS = ("test/client.test.mjs", "test/calls.test.mjs", "test/required.test.cjs")
 RUNTIMES = {
-    "node": ["node", "--test", "--test-reporter=dot", TESTS],
-    "deno": ["deno", "test", "--allow-net", "--allow-env", "--no-check", "--quiet", TESTS],
-    "bun": ["bun", "test", f"./{TESTS}"],
+    "node": ["node", "--test", "--test-reporter=dot", *TESTS],
+    "deno": ["deno", "test", "--allow-net", "--allow-env", "--allow-read", "--no-check", "--quiet", *TESTS],
+    "bun": ["bun", "test", *(f"./{name}" for name in TESTS)],
 }
 
 
 def main(folder: Path) -> int:
     """Return 0 if all is well, else how the worst of the tests ended."""
-    for name in ("src", "test"):
-        shutil.copytree(CLIENT / name, folder / name, dirs_exist_ok=True)
-    for name in ("package.json", "tsconfig.json"):
-        shutil.copy(CLIENT / name, folder)
-    subprocess.run(["npx", "tsc", "-p", "."], cwd=folder, check=True, timeout=SECONDS)
+    build(folder)
+    print(f"packed {pack(folder).name}")
     with (
         _pages(folder) as origin,
         tempfile.TemporaryDirectory() as home,

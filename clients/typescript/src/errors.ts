@@ -26,6 +26,12 @@ export class ConsentViolation extends MemorandaError {}
 export class Unsupported extends MemorandaError {}
 /** The store is unavailable, or the server does not answer. */
 export class StoreUnavailable extends MemorandaError {}
+/** The answer took longer than `timeoutMs`. A write may have been carried out. */
+export class TimedOut extends StoreUnavailable {
+  constructor(message: string) {
+    super("timeout", message, 0);
+  }
+}
 /** A refused CAL query; `suggestion` has a correction. */
 export class QueryError extends MemorandaError {
   constructor(
@@ -78,19 +84,19 @@ const QUOTA_EXCEEDED = -32004;
 
 /** Return the error of an answer. */
 export function errorOf(status: number, document: unknown, retryAfter: string | null): MemorandaError {
-  const said = isObject(document) && isObject(document["error"]) ? document["error"] : null;
-  if (said === null) {
+  const stated = isObject(document) && isObject(document["error"]) ? document["error"] : null;
+  if (stated === null) {
     return new StoreUnavailable("unavailable", `this is not how a Memoranda server answers: status ${status}`, status);
   }
-  const code = String(said["code"]);
-  const message = String(said["message"]).replace(`${code}: `, "");
-  const [kind, meaning] = BY_NUMBER[Number(said["code"])] ?? [];
+  const code = String(stated["code"]);
+  const message = String(stated["message"]).replace(`${code}: `, "");
+  const [kind, meaning] = BY_NUMBER[Number(stated["code"])] ?? [];
   if (kind !== undefined) return new kind(code, message.replace(`${meaning}: `, ""), status);
-  if (code === "rate_limited" || said["code"] === QUOTA_EXCEEDED) {
+  if (code === "rate_limited" || stated["code"] === QUOTA_EXCEEDED) {
     return new RateLimited(code, message, status, Number(retryAfter ?? 1));
   }
   if (code.startsWith("CAL-")) {
-    const suggestion = said["suggestion"];
+    const suggestion = stated["suggestion"];
     return new QueryError(code, message, status, typeof suggestion === "string" ? suggestion : null);
   }
   return new (BY_CODE[code] ?? MemorandaError)(code, message, status);

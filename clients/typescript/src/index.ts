@@ -6,7 +6,7 @@
 import { Grains } from "./grains.js";
 import { Oams } from "./oams.js";
 import type { Operations } from "./operations.js";
-import { dropUnset, type Fields, lines, type Options, type Sent, Server } from "./server.js";
+import { type CallOptions, dropUnset, type Fields, lines, type Options, type Sent, Server } from "./server.js";
 import type {
   CalAnswer,
   CalCheckAnswer,
@@ -41,7 +41,7 @@ export * from "./errors.js";
 export type { Grains } from "./grains.js";
 export type { Oams, OamsFields } from "./oams.js";
 export type { Operations } from "./operations.js";
-export type { Options, Sent } from "./server.js";
+export type { CallOptions, Options, Sent } from "./server.js";
 export type * from "./types.js";
 
 export type Kind = NewMemory["kind"];
@@ -50,7 +50,7 @@ export type Visibility = "private" | "shared" | "team" | "public";
 export type When = Date | string;
 
 /** The fields of a memory other than its text. */
-export interface Beside {
+export interface Remembered extends CallOptions {
   kind?: Kind;
   project?: string;
   /** The person it is about. */
@@ -74,7 +74,7 @@ export interface Beside {
 }
 
 /** The filters of a query, and hints for ranking. */
-export interface Where {
+export interface Where extends CallOptions {
   owner?: string;
   project?: string;
   user?: string;
@@ -100,7 +100,7 @@ export interface PromptOptions extends Where {
 }
 
 /** The filters of a listing; every given field must match exactly. */
-export interface Listed {
+export interface Listed extends CallOptions {
   project?: string;
   user?: string;
   kind?: Kind | readonly Kind[];
@@ -109,7 +109,7 @@ export interface Listed {
   limit?: number;
 }
 
-export interface Change {
+export interface Change extends CallOptions {
   text?: string;
   structured?: { [name: string]: unknown };
   validFrom?: When;
@@ -119,8 +119,12 @@ export interface Change {
   salience?: number;
 }
 
-export interface CalOptions {
+export interface CalOptions extends CallOptions {
+  /** The values of the query's parameters. */
+  params?: Fields;
+  /** The project in which the query starts. */
   namespace?: string;
+  /** The cursor of the next page of an earlier answer. */
   cursor?: string;
 }
 
@@ -139,8 +143,12 @@ export interface ChangeEvent {
   place: number;
 }
 
-export type Hit = RecallAnswer["results"][number];
-export type Version = HistoryAnswer["versions"][number];
+/** A record with its text at hand; `JSON.stringify` writes the record alone. */
+export type Memory = MemoryRecord & { readonly text: string };
+/** A memory that matches a query, with its score. */
+export type Hit = RecallAnswer["results"][number] & { readonly id: string; readonly text: string };
+/** One version of a memory. */
+export type Version = HistoryAnswer["versions"][number] & { readonly id: string; readonly text: string };
 
 /** A tag is a relation to something with this name. */
 const TAG_PREFIX = "tag:";
@@ -172,46 +180,48 @@ export class Memoranda {
   call<Name extends keyof Operations>(
     name: Name,
     fields: Sent<Operations[Name]["fields"]> = {},
+    options: CallOptions = {},
   ): Promise<Operations[Name]["answer"]> {
-    return this.#server.call(name, fields);
+    return this.#server.call(name, fields, options);
   }
 
   /** Remember a text; an equal memory is merged with it. */
-  remember(text: string, beside: Beside = {}): Promise<RememberAnswer> {
-    const { kind = "semantic", structured, source } = beside;
-    const targets = [...(beside.about ?? []), ...(beside.tags ?? []).map((tag) => TAG_PREFIX + tag)];
+  remember(text: string, fields: Remembered = {}): Promise<RememberAnswer> {
+    const { kind = "semantic", structured, source } = fields;
+    const targets = [...(fields.about ?? []), ...(fields.tags ?? []).map((tag) => TAG_PREFIX + tag)];
     const draft = {
       kind,
       body: dropUnset({ text, structured }),
-      scope: pick(beside, "project", "user", "agent", "session", "visibility"),
+      scope: pick(fields, "project", "user", "agent", "session", "visibility"),
       time: dropUnset({
-        created: instantText(beside.created),
-        observed: instantText(beside.observed),
-        valid_from: instantText(beside.validFrom),
-        valid_to: instantText(beside.validTo),
+        created: instantText(fields.created),
+        observed: instantText(fields.observed),
+        valid_from: instantText(fields.validFrom),
+        valid_to: instantText(fields.validTo),
       }),
-      lifecycle: pick(beside, "confidence", "salience"),
-      consent: pick(beside, "retention"),
+      lifecycle: pick(fields, "confidence", "salience"),
+      consent: pick(fields, "retention"),
       relations: targets.map((target) => ({ type: "about", target })),
       provenance: dropUnset({ method: "library", source: source === undefined ? undefined : { ref: source } }),
     };
-    return this.#server.call("remember", dropEmpty(draft));
+    return this.#server.call("remember", dropEmpty(draft), callOptions(fields));
   }
 
   /** Return the best memories for a query, best first, or none if none is relevant. */
   async recall(query: string, where: Where = {}): Promise<Hit[]> {
-    return (await this.#server.call("recall", question(query, where))).results;
+    const { results } = await this.#server.call("recall", question(query, where), callOptions(where));
+    return results.map(withText);
   }
 
   /** Return memories as one framed, neutralised block for a model's context. */
   forPrompt(query: string, options: PromptOptions = {}): Promise<RehydrateAnswer> {
     const { maxChars: max_chars, budgetChars: budget_chars, ids } = options;
-    return this.#server.call("rehydrate", { ...question(query, options), max_chars, budget_chars, ids });
+    return this.#server.call("rehydrate", { ...question(query, options), max_chars, budget_chars, ids }, callOptions(options));
   }
 
   /** Return a page of memories, last updated first. */
-  async list(where: Listed = {}): Promise<MemoryRecord[]> {
-    const found: MemoryRecord[] = [];
+  async list(where: Listed = {}): Promise<Memory[]> {
+    const found: Memory[] = [];
     const { limit = PAGE } = where;
     for await (const record of this.all({ ...where, limit: Math.min(limit, PAGE) })) {
       if (found.length >= limit) break;
@@ -221,33 +231,34 @@ export class Memoranda {
   }
 
   /** Yield all memories, last updated first. */
-  async *all(where: Listed = {}): AsyncGenerator<MemoryRecord> {
+  async *all(where: Listed = {}): AsyncGenerator<Memory> {
     let cursor: string | null = null;
+    const filters = pick(where, "project", "user", "kind", "tags", "limit");
     do {
-      const fields = { limit: PAGE, ...(where as Fields), since: instantText(where.since), cursor };
-      const page: ListAnswer = await this.#server.call("list_memories", fields);
-      yield* page.records;
+      const fields = { limit: PAGE, ...filters, since: instantText(where.since), cursor };
+      const page: ListAnswer = await this.#server.call("list_memories", fields, callOptions(where));
+      yield* page.records.map(asMemory);
       cursor = page.next_cursor;
     } while (cursor !== null);
   }
 
   /** Return the owner and the counts of the memories. */
-  stats(): Promise<StatsAnswer> {
-    return this.#server.call("stats");
+  stats(options: CallOptions = {}): Promise<StatsAnswer> {
+    return this.#server.call("stats", {}, options);
   }
 
   /** Return one memory by its id, or by a unique prefix of it. */
-  async get(id: string): Promise<MemoryRecord> {
-    return (await this.#server.call("get", { id })).record;
+  async get(id: string, options: CallOptions = {}): Promise<Memory> {
+    return asMemory((await this.#server.call("get", { id }, options)).record);
   }
 
   /** Return all versions of a memory, oldest first. */
-  async history(id: string): Promise<Version[]> {
+  async history(id: string, options: CallOptions = {}): Promise<Version[]> {
     const found: Version[] = [];
     let cursor: string | undefined;
     do {
-      const page: HistoryAnswer = await this.#server.call("history", { id, cursor });
-      found.push(...page.versions);
+      const page: HistoryAnswer = await this.#server.call("history", { id, cursor }, options);
+      found.push(...page.versions.map(withText));
       cursor = page.next_cursor;
     } while (cursor !== undefined);
     return found;
@@ -257,6 +268,7 @@ export class Memoranda {
   async revise(id: string, change: string | Change): Promise<ReviseAnswer> {
     const { text, structured, validFrom, validTo, confidence, salience }: Change =
       typeof change === "string" ? { text: change } : change;
+    const options = typeof change === "string" ? {} : callOptions(change);
     const ends = validTo === "never" ? { valid_to: null } : dropUnset({ valid_to: instantText(validTo) });
     const patch: { [name: string]: unknown } = {
       time: { ...dropUnset({ valid_from: instantText(validFrom) }), ...ends },
@@ -264,80 +276,78 @@ export class Memoranda {
     };
     if (text !== undefined || structured !== undefined) {
       // UMP replaces the complete body, so a new text alone would lose the structured data.
-      const body = (await this.get(id)).body;
+      const body = (await this.get(id, options)).body;
       const { [NATIVE]: _, [CUT]: __, ...kept } = body.structured ?? {};
       patch["body"] = dropEmpty({ text: body.text, structured: kept, ...dropUnset({ text, structured }) });
     }
-    return this.#server.call("revise", { id, patch: dropEmpty(patch) });
+    return this.#server.call("revise", { id, patch: dropEmpty(patch) }, options);
   }
 
   /** Forget a memory, or erase it permanently. */
-  async forget(id: string, options: { reason?: string; hard?: boolean } = {}): Promise<ForgetAnswer["result"]> {
+  async forget(
+    id: string,
+    options: CallOptions & { reason?: string; hard?: boolean } = {},
+  ): Promise<ForgetAnswer["result"]> {
     const { reason = "", hard = false } = options;
-    return (await this.#server.call("forget", { id, reason, hard })).result;
+    return (await this.#server.call("forget", { id, reason, hard }, callOptions(options))).result;
   }
 
   /** Report how a recalled memory was used. */
   async feedback(
     id: string,
     outcome: "followed" | "overridden" | "ignored" | "contradicted",
-    session?: string,
+    options: CallOptions & { session?: string } = {},
   ): Promise<void> {
-    await this.#server.call("feedback", { id, outcome, session });
+    await this.#server.call("feedback", { id, outcome, session: options.session }, callOptions(options));
   }
 
   /** Run a query in CAL. */
-  cal(query: string | Fields, params?: Fields, options: CalOptions = {}): Promise<CalAnswer> {
-    return this.#server.call("cal", { query, params, ...options });
+  cal(query: string | Fields, options: CalOptions = {}): Promise<CalAnswer> {
+    return this.#server.call("cal", calFields(query, options), callOptions(options));
   }
 
   /** Check a query, and return its first error. */
-  calCheck(query: string | Fields, params?: Fields): Promise<CalCheckAnswer> {
-    return this.#server.call("cal_check", { query, params });
+  calCheck(query: string | Fields, options: CallOptions & { params?: Fields } = {}): Promise<CalCheckAnswer> {
+    return this.#server.call("cal_check", { query, params: options.params }, callOptions(options));
   }
 
   /** Prepare a query and describe its effects; the token executes it once. */
-  calPrepare(query: string | Fields, params?: Fields, options: CalOptions = {}): Promise<CalPrepareAnswer> {
-    return this.#server.call("cal_prepare", { query, params, ...options });
+  calPrepare(query: string | Fields, options: CalOptions = {}): Promise<CalPrepareAnswer> {
+    return this.#server.call("cal_prepare", calFields(query, options), callOptions(options));
   }
 
   /** Execute a prepared query. */
-  calExecute(token: string): Promise<CalAnswer> {
-    return this.#server.call("cal_execute", { token });
+  calExecute(token: string, options: CallOptions = {}): Promise<CalAnswer> {
+    return this.#server.call("cal_execute", { token }, options);
   }
 
   /** Yield the events of an ASSEMBLE, until the signal ends it. */
-  async *calStream(
-    query: string | Fields,
-    params?: Fields,
-    options: CalOptions = {},
-    signal?: AbortSignal,
-  ): AsyncGenerator<CalEvent> {
-    const headers = { accept: "application/x-ndjson" };
-    const answer = await this.#server.open("cal_stream", { query, params, ...options }, { headers, signal });
+  async *calStream(query: string | Fields, options: CalOptions = {}): AsyncGenerator<CalEvent> {
+    const call = { ...callOptions(options), headers: { accept: "application/x-ndjson" } };
+    const answer = await this.#server.open("cal_stream", calFields(query, options), call);
     for await (const line of lines(answer)) if (line) yield JSON.parse(line) as CalEvent;
   }
 
   /** List memories with likely secrets, which the texts omit. */
-  suspects(): Promise<SuspectsAnswer["suspects"]> {
-    return this.#suspected("suspects");
+  suspects(options: CallOptions = {}): Promise<SuspectsAnswer["suspects"]> {
+    return this.#allSuspects("suspects", options);
   }
 
   /** List memories that look like prompt injection. */
-  orders(): Promise<SuspectsAnswer["suspects"]> {
-    return this.#suspected("orders");
+  orders(options: CallOptions = {}): Promise<SuspectsAnswer["suspects"]> {
+    return this.#allSuspects("orders", options);
   }
 
   /** Mark a memory as a false alarm; it is not listed again until its text changes. */
-  async allowOrders(id: string): Promise<void> {
-    await this.#server.call("allow_orders", { id });
+  async allowOrders(id: string, options: CallOptions = {}): Promise<void> {
+    await this.#server.call("allow_orders", { id }, options);
   }
 
-  async #suspected(name: "suspects" | "orders"): Promise<SuspectsAnswer["suspects"]> {
+  async #allSuspects(name: "suspects" | "orders", options: CallOptions): Promise<SuspectsAnswer["suspects"]> {
     const found: SuspectsAnswer["suspects"] = [];
     let cursor: string | null = null;
     do {
-      const page: SuspectsAnswer = await this.#server.call(name, { cursor });
+      const page: SuspectsAnswer = await this.#server.call(name, { cursor }, options);
       found.push(...page.suspects);
       cursor = page.next_cursor;
     } while (cursor !== null);
@@ -345,53 +355,53 @@ export class Memoranda {
   }
 
   /** Return one memory as a document of each standard. */
-  async seenAs(id: string): Promise<StandardsAnswer["standards"]> {
-    return (await this.#server.call("seen_as", { id })).standards;
+  async seenAs(id: string, options: CallOptions = {}): Promise<StandardsAnswer["standards"]> {
+    return (await this.#server.call("seen_as", { id }, options)).standards;
   }
 
   /** Return the sources of a memory, the memories derived from it, and how many would be erased with it. */
-  origins(id: string): Promise<OriginsAnswer> {
-    return this.#server.call("origins", { id });
+  origins(id: string, options: CallOptions = {}): Promise<OriginsAnswer> {
+    return this.#server.call("origins", { id }, options);
   }
 
   /** List the projects that have or had memories. */
-  async projects(): Promise<string[]> {
-    return (await this.#server.call("projects")).projects;
+  async projects(options: CallOptions = {}): Promise<string[]> {
+    return (await this.#server.call("projects", {}, options)).projects;
   }
 
   /** Undo the last change. */
-  undoLast(): Promise<UndoAnswer> {
-    return this.#server.call("undo_last");
+  undoLast(options: CallOptions = {}): Promise<UndoAnswer> {
+    return this.#server.call("undo_last", {}, options);
   }
 
   /** Return the rules set by the owner. */
-  rules(): Promise<RulesAnswer> {
-    return this.#server.call("rules");
+  rules(options: CallOptions = {}): Promise<RulesAnswer> {
+    return this.#server.call("rules", {}, options);
   }
 
   /** Set the rules of the owner. */
-  setRules(rules: Partial<RulesAnswer>): Promise<RulesAnswer> {
-    return this.#server.call("set_rules", rules as Fields);
+  setRules(rules: Partial<RulesAnswer>, options: CallOptions = {}): Promise<RulesAnswer> {
+    return this.#server.call("set_rules", rules as Fields, options);
   }
 
-  /** Return a page of the change feed after a position. */
-  changes(after = 0, where: { project?: string } = {}): Promise<ChangesAnswer> {
-    return this.#server.call("changes", { ...where, after });
+  /** Return a page of the change feed, from its beginning or after a position. */
+  changes(where: CallOptions & { after?: number; project?: string } = {}): Promise<ChangesAnswer> {
+    return this.#server.call("changes", { project: where.project, after: where.after ?? 0 }, callOptions(where));
   }
 
   /** Remove likely secrets from a memory permanently, and return its new id. */
-  async redact(id: string): Promise<string> {
-    return (await this.#server.call("redact", { id })).id;
+  async redact(id: string, options: CallOptions = {}): Promise<string> {
+    return (await this.#server.call("redact", { id }, options)).id;
   }
 
   /** Yield every record that may be exported, in the order of writing; `onReport` gets a report for each page. */
   async *export(
-    options: { project?: string; history?: boolean; onReport?: (report: Report) => void } = {},
+    options: CallOptions & { project?: string; history?: boolean; onReport?: (report: Report) => void } = {},
   ): AsyncGenerator<MemoryRecord> {
     const { project, history, onReport } = options;
     let cursor: string | null = null;
     do {
-      const page: ExportAnswer = await this.#server.call("export", { project, history, cursor });
+      const page: ExportAnswer = await this.#server.call("export", { project, history, cursor }, callOptions(options));
       onReport?.(page.report);
       yield* page.records as MemoryRecord[];
       cursor = page.next_cursor;
@@ -401,13 +411,14 @@ export class Memoranda {
   /** Import records of `export`; known records change nothing. Returns a report for each part. */
   async importRecords(
     records: Iterable<object> | AsyncIterable<object>,
-    options: { restore?: boolean } = {},
+    options: CallOptions & { restore?: boolean } = {},
   ): Promise<Report[]> {
     const reports: Report[] = [];
     let batch: object[] = [];
     let first = 1;
     const flush = async () => {
-      if (batch.length) reports.push(await this.#server.call("import_records", { records: batch, first, ...options }));
+      const fields = { records: batch, first, restore: options.restore };
+      if (batch.length) reports.push(await this.#server.call("import_records", fields, callOptions(options)));
       first += batch.length;
       batch = [];
     };
@@ -420,42 +431,40 @@ export class Memoranda {
   }
 
   /** List the imports that can be undone, newest first. */
-  async imports(): Promise<ImportsAnswer["imports"]> {
-    return (await this.#server.call("imports")).imports;
+  async imports(options: CallOptions = {}): Promise<ImportsAnswer["imports"]> {
+    return (await this.#server.call("imports", {}, options)).imports;
   }
 
   /** Undo an import, by default the last. */
-  undoImport(id?: string): Promise<UndoImportAnswer> {
-    return this.#server.call("undo_import", { id });
+  undoImport(options: CallOptions & { id?: string } = {}): Promise<UndoImportAnswer> {
+    return this.#server.call("undo_import", { id: options.id }, callOptions(options));
   }
 
   /** Check every signature, the audit chain and the database. */
-  verify(): Promise<VerifyAnswer> {
-    return this.#server.call("verify");
+  verify(options: CallOptions = {}): Promise<VerifyAnswer> {
+    return this.#server.call("verify", {}, options);
   }
 
   /** Consolidate a namespace with a strategy: preview, or write with `dryRun: false`. */
   async consolidate(
     strategy: OamsDream["strategy"],
-    options: { namespace?: string; dryRun?: boolean; limit?: number; budget?: number } = {},
+    options: CallOptions & { namespace?: string; dryRun?: boolean; limit?: number; budget?: number } = {},
   ): Promise<OamsDream> {
     const { namespace, dryRun = true, limit, budget } = options;
-    const fields = { strategy, namespace: await this.oams.namespace(namespace), dry_run: dryRun, limit, budget };
-    return this.#server.call("oams_consolidate", fields as Fields);
+    const fields = { strategy, namespace: await this.oams.namespace(namespace, callOptions(options)), dry_run: dryRun, limit, budget };
+    return this.#server.call("oams_consolidate", fields as Fields, callOptions(options));
   }
 
   /** Undo a run of `consolidate`. */
-  undo(runId: string): Promise<OamsUndone> {
-    return this.#server.call("oams_undo_dream", { run_id: runId });
+  undo(runId: string, options: CallOptions = {}): Promise<OamsUndone> {
+    return this.#server.call("oams_undo_dream", { run_id: runId }, options);
   }
 
   /** Yield changes until the signal ends it; `after` continues after a position of the feed. */
-  async *subscribe(
-    where: { project?: string; after?: number } = {},
-    signal?: AbortSignal,
-  ): AsyncGenerator<ChangeEvent> {
-    const headers = { accept: "text/event-stream" };
-    const answer = await this.#server.open("subscribe", where, { headers, signal });
+  async *subscribe(where: CallOptions & { project?: string; after?: number } = {}): AsyncGenerator<ChangeEvent> {
+    const { project, after, signal } = where;
+    const call = { ...callOptions(where), headers: { accept: "text/event-stream" } };
+    const answer = await this.#server.open("subscribe", { project, after }, call);
     let block: { [name: string]: string } = {};
     try {
       for await (const line of lines(answer)) {
@@ -469,6 +478,30 @@ export class Memoranda {
       if (signal?.aborted !== true) throw error;
     }
   }
+}
+
+/** Return the options of a call, without the fields of its request. */
+function callOptions({ signal, timeoutMs, retries }: CallOptions): CallOptions {
+  return { signal, timeoutMs, retries };
+}
+
+function calFields(query: string | Fields, { params, namespace, cursor }: CalOptions): Fields {
+  return { query, params, namespace, cursor };
+}
+
+/** Add the id and the text of its record to an entry. They are not enumerable, so that copies hold the record alone. */
+function withText<Entry extends { record: MemoryRecord }>(
+  entry: Entry,
+): Entry & { readonly id: string; readonly text: string } {
+  const { id, body } = entry.record;
+  return Object.defineProperties(entry, { id: { value: id }, text: { value: body.text } }) as Entry & {
+    readonly id: string;
+    readonly text: string;
+  };
+}
+
+function asMemory(record: MemoryRecord): Memory {
+  return Object.defineProperty(record, "text", { value: record.body.text }) as Memory;
 }
 
 function question(query: string, where: Where): RecallRequest {

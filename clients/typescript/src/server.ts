@@ -1,11 +1,25 @@
-import { errorOf, StoreUnavailable } from "./errors.js";
+import { errorOf, MemorandaError, RateLimited, StoreUnavailable, TimedOut } from "./errors.js";
 import { type Operations, ROUTES } from "./operations.js";
+
+/** How one call is made. Every method takes these among its options. */
+export interface CallOptions {
+  /** Ends the call: its promise is rejected with the reason of the signal. */
+  signal?: AbortSignal | undefined;
+  /** Milliseconds until the answer must be complete, or a stream must have begun; the default is 60,000. */
+  timeoutMs?: number | undefined;
+  /** Further attempts after a failure that may pass; the default is 2. */
+  retries?: number | undefined;
+}
 
 export interface Options {
   /** An API key (`mk_…`) or a capability token (`umpcap.…`). */
   key?: string;
   /** A replacement for the platform's `fetch`. */
   fetch?: typeof fetch;
+  /** Milliseconds for each attempt of a call, unless the call says otherwise. */
+  timeoutMs?: number;
+  /** Further attempts of each call, unless the call says otherwise. */
+  retries?: number;
 }
 
 export type Fields = { [name: string]: unknown };
@@ -13,68 +27,161 @@ export type Fields = { [name: string]: unknown };
 /** The fields of a request; undefined and null ones are not sent. */
 export type Sent<Known> = { [Name in keyof Known]?: Known[Name] | undefined | null };
 
+/** The parts of a request other than its fields. */
+interface Request extends CallOptions {
+  headers?: { [name: string]: string };
+  /** The operation changes nothing, so it may be sent again whatever happened to it. */
+  isRead?: boolean;
+  /** The answer is read as it comes, so the time limit ends with its first byte. */
+  isStream?: boolean;
+}
+
+/** A server queues a request for at most 30 seconds and answers within as many again. */
+const TIMEOUT_MS = 60_000;
+const RETRIES = 2;
+/** The wait before the second attempt; it doubles for each further one. */
+const FIRST_WAIT_MS = 250;
+/** A server that asks for a longer wait gets its error thrown instead. */
+const LONGEST_WAIT_MS = 30_000;
+const UNAVAILABLE = 503;
+
 /** A server, and the key for it. */
 export class Server {
   readonly url: string;
   readonly #headers: { [name: string]: string };
   readonly #fetch: typeof fetch;
+  readonly #defaults: { readonly timeoutMs: number; readonly retries: number };
 
   constructor(url: string, options: Options) {
     this.url = url.replace(/\/$/, "");
     this.#fetch = options.fetch ?? ((...parameters) => fetch(...parameters));
     this.#headers = { accept: "application/json" };
+    this.#defaults = { timeoutMs: options.timeoutMs ?? TIMEOUT_MS, retries: options.retries ?? RETRIES };
     if (options.key !== undefined) this.#headers["authorization"] = `Bearer ${options.key}`;
   }
 
-  /** Call an operation with its fields, and return its answer. Throws the server's error. */
+  // Call an operation with its fields, and return its answer. Throws the server's error.
   async call<Name extends keyof Operations>(
     name: Name,
     fields: Sent<Operations[Name]["fields"]> = {},
-    headers: { [name: string]: string } = {},
+    options: CallOptions & { headers?: { [name: string]: string } } = {},
   ): Promise<Operations[Name]["answer"]> {
-    const answer = await this.open(name, fields, { headers });
-    return (answer.status === 204 ? undefined : await answer.json()) as Operations[Name]["answer"];
+    const { response, text } = await this.#send(name, fields, options);
+    if (response.status === 204) return undefined as Operations[Name]["answer"];
+    const document = parsed(text);
+    if (document === undefined) throw errorOf(response.status, null, null);
+    return document as Operations[Name]["answer"];
   }
 
-  /** Call an operation with a streamed answer. */
-  open<Name extends keyof Operations>(
+  // Call an operation with a streamed answer.
+  async open<Name extends keyof Operations>(
     name: Name,
     fields: Sent<Operations[Name]["fields"]>,
-    more: { headers?: { [name: string]: string }; signal?: AbortSignal | undefined } = {},
+    options: CallOptions & { headers?: { [name: string]: string } } = {},
   ): Promise<Response> {
-    const [method, template, rest] = ROUTES[name];
+    return (await this.#send(name, fields, { ...options, isStream: true })).response;
+  }
+
+  async #send<Name extends keyof Operations>(
+    name: Name,
+    fields: Sent<Operations[Name]["fields"]>,
+    options: Request,
+  ): Promise<{ response: Response; text: string }> {
+    const [method, template, rest, isRead] = ROUTES[name];
     const remaining = dropUnset(fields as Fields);
     const path = template.replace(/\{(\w+)\}/g, (_, part: string) => {
       const value = String(remaining[part]);
       delete remaining[part];
       return encodeURIComponent(value);
     });
-    const query = rest === "query" ? encoded(remaining) : "";
-    return this.send(method, path + query, rest === "body" ? remaining : undefined, more);
+    const query = rest === "query" ? queryString(remaining) : "";
+    const headers: { [name: string]: string } = { ...this.#headers, ...options.headers };
+    const request: RequestInit = { method, headers };
+    if (rest === "body") {
+      headers["content-type"] = "application/json";
+      request.body = JSON.stringify(remaining);
+    }
+    return this.#attempt(this.url + path + query, request, { ...options, isRead });
   }
 
-  async send(
-    method: string,
-    path: string,
-    body: unknown,
-    more: { headers?: { [name: string]: string }; signal?: AbortSignal | undefined } = {},
-  ): Promise<Response> {
-    const headers: { [name: string]: string } = { ...this.#headers, ...more.headers };
-    const sent: RequestInit = { method, headers, signal: more.signal ?? null };
-    if (body !== undefined) {
-      headers["content-type"] = "application/json";
-      sent.body = JSON.stringify(body);
+  // Send a request until it succeeds, fails for good, or has been tried often enough.
+  async #attempt(url: string, request: RequestInit, options: Request): Promise<{ response: Response; text: string }> {
+    const retries = options.retries ?? this.#defaults.retries;
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await this.#once(url, request, options);
+      } catch (error) {
+        const waitMs = retryWaitMs(error, attempt, options.isRead === true);
+        if (attempt >= retries || waitMs === null || options.signal?.aborted === true) throw error;
+        await wait(waitMs, options.signal);
+      }
     }
-    let answer: Response;
+  }
+
+  async #once(url: string, request: RequestInit, options: Request): Promise<{ response: Response; text: string }> {
+    const { signal, isStream = false, timeoutMs = this.#defaults.timeoutMs } = options;
+    const control = new AbortController();
+    const end = () => control.abort(signal?.reason);
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      control.abort();
+    }, timeoutMs);
+    if (signal?.aborted === true) end();
+    signal?.addEventListener("abort", end, { once: true });
+    let isOpen = false;
     try {
-      answer = await this.#fetch(this.url + path, sent);
+      const response = await this.#fetch(url, { ...request, signal: control.signal });
+      isOpen = isStream && response.ok;
+      const text = isOpen ? "" : await response.text();
+      if (response.ok) return { response, text };
+      throw errorOf(response.status, parsed(text), response.headers.get("retry-after"));
     } catch (error) {
-      if (more.signal?.aborted === true) throw error;
+      if (signal?.aborted === true) throw signal.reason ?? error;
+      if (isLate) throw new TimedOut(`${this.url} did not answer within ${timeoutMs} ms`);
+      if (error instanceof MemorandaError) throw error;
       throw new StoreUnavailable("unavailable", `${this.url} does not answer: ${String(error)}`, 0);
+    } finally {
+      clearTimeout(timer);
+      // A stream is ended by the signal for as long as it is read.
+      if (!isOpen) signal?.removeEventListener("abort", end);
     }
-    if (answer.ok) return answer;
-    const document: unknown = await answer.json().catch(() => null);
-    throw errorOf(answer.status, document, answer.headers.get("retry-after"));
+  }
+}
+
+/** Return the milliseconds to wait before the next attempt, or null if none would help. */
+function retryWaitMs(error: unknown, attempt: number, isRead: boolean): number | null {
+  // A request over a rate limit was not carried out. One that failed otherwise may have been.
+  if (error instanceof RateLimited) {
+    const askedMs = error.retryAfterSeconds * 1000;
+    return error.code === "rate_limited" && askedMs <= LONGEST_WAIT_MS ? askedMs : null;
+  }
+  const mayPass =
+    error instanceof StoreUnavailable && !(error instanceof TimedOut) && [0, UNAVAILABLE].includes(error.status);
+  if (!isRead || !mayPass) return null;
+  // Half of it at random, so that clients that failed together do not come back together.
+  return FIRST_WAIT_MS * 2 ** attempt * (0.5 + Math.random() / 2);
+}
+
+function wait(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", end);
+      resolve();
+    }, milliseconds);
+    signal?.addEventListener("abort", end, { once: true });
+  });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
 }
 
@@ -82,9 +189,9 @@ export class Server {
 export async function* lines(answer: Response): AsyncGenerator<string> {
   let rest = "";
   for await (const text of texts(answer)) {
-    const found = (rest + text).split(/\r?\n/);
-    rest = found.pop() ?? "";
-    yield* found;
+    const complete = (rest + text).split(/\r?\n/);
+    rest = complete.pop() ?? "";
+    yield* complete;
   }
   if (rest) yield rest;
 }
@@ -110,7 +217,7 @@ export function dropUnset(fields: Fields): Fields {
 }
 
 /** Return the fields as the query of a URL. */
-export function encoded(fields: Fields): string {
+function queryString(fields: Fields): string {
   const pairs = Object.entries(dropUnset(fields)).flatMap(([name, value]) =>
     (Array.isArray(value) ? value : [value]).map((each) => [name, String(each)]),
   );

@@ -1,7 +1,7 @@
 // Against a real server: MEMORANDA_URL and MEMORANDA_KEY say which (python -m tests.clients.typescript starts one).
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as api from "../dist/index.js";
+import * as api from "../dist/esm/index.js";
 
 const url = process.env.MEMORANDA_URL;
 const key = process.env.MEMORANDA_KEY;
@@ -25,19 +25,21 @@ test("a memory is remembered, recalled, revised and forgotten", async () => {
   assert.deepEqual(record.relations.map((each) => each.target), ["pnpm", "tag:js"]);
   const [hit] = await m.recall("which package manager, pnpm?", { project: "shop", limit: 3, strict: true });
   assert.equal(hit.record.id, done.id);
+  assert.equal(hit.id, done.id);
+  assert.equal(hit.text, "use pnpm, never npm");
   assert.ok(hit.score > 0);
   assert.match((await m.forPrompt("pnpm", { project: "shop", ids: true })).text, /use pnpm, never npm/);
   const later = await m.revise(done.id, "use bun");
   assert.deepEqual((await m.get(later.id)).body, { text: "use bun", structured: { why: "speed" } });
-  assert.equal((await m.history(later.id)).length, 2);
-  await m.feedback(later.id, "followed", "s1");
+  assert.deepEqual((await m.history(later.id)).map((each) => each.text), ["use pnpm, never npm", "use bun"]);
+  await m.feedback(later.id, "followed", { session: "s1" });
   assert.equal(await m.forget(later.id, { reason: "no longer true" }), "tombstoned");
   assert.deepEqual(await m.recall("bun", { project: "shop" }), []);
 });
 
 test("what there is is listed, counted and walked through", async () => {
   for (let number = 0; number < 60; number++) await m.remember(`fact ${number}`, { project: "many", tags: ["fact"] });
-  assert.deepEqual((await m.list({ project: "many", limit: 2 })).map((each) => each.body.text), ["fact 59", "fact 58"]);
+  assert.deepEqual((await m.list({ project: "many", limit: 2 })).map((each) => each.text), ["fact 59", "fact 58"]);
   assert.equal((await m.list({ project: "many", limit: 55 })).length, 55);
   let count = 0;
   for await (const record of m.all({ tags: ["fact"], kind: ["semantic", "episodic"] })) count += record ? 1 : 0;
@@ -50,7 +52,7 @@ test("changes are told as they happen", async () => {
   const stop = new AbortController();
   const seen = [];
   const listening = (async () => {
-    for await (const event of m.subscribe({ project: "feed", after: 0 }, stop.signal)) {
+    for await (const event of m.subscribe({ project: "feed", after: 0, signal: stop.signal })) {
       seen.push(event);
       if (seen.length === 2) stop.abort();
     }
@@ -64,7 +66,7 @@ test("changes are told as they happen", async () => {
 
 test("a query of CAL is answered, and a wrong one says what is wrong", async () => {
   await m.remember("tea is green", { project: "cal" });
-  const answer = await m.cal('RECALL LIKE $what AS text', { what: "tea" }, { namespace: "cal" });
+  const answer = await m.cal('RECALL LIKE $what AS text', { params: { what: "tea" }, namespace: "cal" });
   assert.match(JSON.stringify(answer), /tea is green/);
   await assert.rejects(m.cal("RECAL beliefs"), (error) => error instanceof api.QueryError && error.code.startsWith("CAL-E"));
 });
@@ -106,7 +108,7 @@ test("what a model might obey is listed until somebody says that it may stand th
   assert.equal((await m.seenAs(id)).UMP.id, id);
   assert.deepEqual(await m.origins(id), { sources: [], made: [], going: 0 });
   assert.ok((await m.projects()).includes("orders"));
-  const page = await m.changes(0, { project: "orders" });
+  const page = await m.changes({ project: "orders" });
   assert.equal(page.events.at(-1).id, id);
   assert.deepEqual(await m.rules(), await m.setRules({}));
   assert.equal((await m.undoLast()).change, "created");
@@ -121,9 +123,9 @@ test("grains are put, found, replaced and erased", async () => {
   const page = await m.grains.find({ subject: "grace", type: "belief" });
   assert.deepEqual(page.results.map((each) => each.content_address), [address]);
   assert.equal(await m.grains.setVerification(address, "verified", { reason: "asked" }), "verified");
-  assert.equal(await m.grains.setHold(address, true, "matter 7"), true);
-  assert.equal(await m.grains.setHold(address, false, "over"), false);
-  const later = await m.grains.supersede(address, { ...grain, object: "coffee", created_at: 1768471200001 }, "new");
+  assert.equal(await m.grains.setHold(address, true, { reason: "matter 7" }), true);
+  assert.equal(await m.grains.setHold(address, false, { reason: "over" }), false);
+  const later = await m.grains.supersede(address, { ...grain, object: "coffee", created_at: 1768471200001 }, { justification: "new" });
   assert.equal((await m.grains.get(address)).index.superseded_by, later.address);
   await m.grains.erase(later.address, "asked");
   assert.equal(await m.grains.consent("did:example:a", "did:example:b"), null);
@@ -133,7 +135,7 @@ test("grains are put, found, replaced and erased", async () => {
 test("memories of OAMS are stored, consolidated, and that is undone", async () => {
   for (let day = 0; day < 6; day++) await m.oams.store(`k/${day}`, `The build of the shop broke on day ${day}`, { namespace: "log", tags: ["ci"] });
   await assert.rejects(m.oams.store("k/0", "x", { namespace: "log", ifAbsent: true }), api.Conflict);
-  assert.match((await m.oams.get("k/1", "log")).value, /day 1/);
+  assert.match((await m.oams.get("k/1", { namespace: "log" })).value, /day 1/);
   assert.equal((await m.oams.list({ namespace: "log", limit: 4 })).memories.length, 4);
   assert.match((await m.oams.recall("build", { namespace: "log" }))[0].value, /build/);
   assert.ok((await m.oams.namespaces()).includes(await m.oams.namespace("log")));
@@ -141,8 +143,8 @@ test("memories of OAMS are stored, consolidated, and that is undone", async () =
   assert.equal(shown.dry_run, true);
   const written = await m.consolidate("reflect", { namespace: "log", dryRun: false });
   assert.equal((await m.undo(written.run_id)).taken_back.length, written.written);
-  await m.oams.forget("k/1", "log");
-  await assert.rejects(m.oams.get("k/1", "log"), api.NotFound);
+  await m.oams.forget("k/1", { namespace: "log" });
+  await assert.rejects(m.oams.get("k/1", { namespace: "log" }), api.NotFound);
 });
 
 test("a query of CAL is checked, prepared, executed and streamed", async () => {

@@ -1,27 +1,36 @@
-"""The compressed grain region of an `.mg` file: one zstd frame (OMS section 11.3), whose stated size is not trusted."""
+"""The compressed grain region of an `.mg` file: one zstd frame (OMS section 11.3), whose stated size is not trusted.
+
+The codec is that of Python 3.14, or its backport before. It is loaded with the first compressed file.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
-from typing import Final
+from types import ModuleType
+from typing import Any, Final
 
 from memoranda.errors import GrainError, TooLarge
 
 # Section 11.3: zstd, level 3 by default.
 LEVEL: Final = 3
-# Bytes of memory that a decompressor may use. The strongest ordinary level (19) needs 8 MiB.
-MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
-# Bytes of input per step. A block of 128 KiB can be encoded in four bytes; this limits the output of a step to 16 MiB.
-_INPUT_BYTES = 512
+# The base-2 logarithm of the bytes of memory that a decompressor may use, 128 MiB. Level 19, the strongest ordinary
+# one, needs 8 MiB.
+MAX_WINDOW_LOG: Final = 27
+# Bytes of input per step, so that damage takes away little of what stands before it.
+_INPUT_BYTES: Final = 512
+# Bytes that one step may return: a few bytes of input can stand for many mebibytes.
+_STEP_BYTES: Final = 1_048_576
 
 
 def compress(chunks: Iterable[bytes], total_bytes: int) -> Iterator[bytes]:
     """Yield one frame that contains the chunks and states their size, `total_bytes`."""
-    import zstandard
-
-    compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compressobj(
-        size=total_bytes
+    codec = _load_codec()
+    option = codec.CompressionParameter
+    compressor = codec.ZstdCompressor(
+        options={option.compression_level: LEVEL, option.checksum_flag: 1}
     )
+    compressor.set_pledged_input_size(total_bytes)
     for chunk in chunks:
         piece = compressor.compress(chunk)
         if piece:
@@ -41,29 +50,44 @@ class FrameDecompressor:
         self.size_bytes = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        import zstandard
-
-        decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj()
+        codec = _load_codec()
+        limit = {codec.DecompressionParameter.window_log_max: MAX_WINDOW_LOG}
+        decompressor = codec.ZstdDecompressor(options=limit)
         produced = 0
+        try:
+            for piece in self._decompress(decompressor):
+                produced += len(piece)
+                if produced > self._max_bytes:
+                    raise TooLarge(
+                        f"the decompressed grains have more than {self._max_bytes} bytes"
+                    )
+                if piece:
+                    yield piece
+        except codec.ZstdError:
+            raise GrainError("the compressed grains are damaged", oms_code="ERR_CORRUPT") from None
+        if not decompressor.eof:
+            raise GrainError("the compressed grains end early", oms_code="ERR_CORRUPT")
+
+    def _decompress(self, decompressor: Any) -> Iterator[bytes]:
+        """Yield the result of each step until the frame or the input ends."""
         for part in self._split_input():
-            try:
-                piece = decompressor.decompress(part)
-            except zstandard.ZstdError:
-                raise GrainError(
-                    "the compressed grains are damaged", oms_code="ERR_CORRUPT"
-                ) from None
-            self.size_bytes += len(part) - len(decompressor.unused_data)
-            produced += len(piece)
-            if produced > self._max_bytes:
-                raise TooLarge(f"the decompressed grains have more than {self._max_bytes} bytes")
-            if piece:
-                yield piece
+            self.size_bytes += len(part)
+            yield decompressor.decompress(part, max_length=_STEP_BYTES)
+            while not (decompressor.needs_input or decompressor.eof):
+                yield decompressor.decompress(b"", max_length=_STEP_BYTES)
             if decompressor.eof:
+                self.size_bytes -= len(decompressor.unused_data)
                 return
-        raise GrainError("the compressed grains end early", oms_code="ERR_CORRUPT")
 
     def _split_input(self) -> Iterator[bytes]:
-        """Yield the chunks in small parts, which limit the output of a step."""
         for chunk in self._chunks:
             for start in range(0, len(chunk), _INPUT_BYTES):
                 yield chunk[start : start + _INPUT_BYTES]
+
+
+def _load_codec() -> ModuleType:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
