@@ -1,7 +1,7 @@
 """From the tokens of a command line to the command that runs.
 
-The options of every command (`--data`, `--store`, `--owner`, `--json`) may stand before or after its name. The
-catalogue names the module of each command, so that only the module of the command that runs is imported.
+The options of every command (`--data`, `--store`, `--owner`, `--new-owner`, `--json`) may stand before or after its name.
+The catalogue names the module of each command, so that only the module of the command that runs is imported.
 """
 
 from __future__ import annotations
@@ -99,11 +99,13 @@ def _read_shared_options(
     """
     values: dict[str, str] = {}
     words: list[str] = []
-    is_json, remaining = False, iter(tokens)
+    is_json, is_new_owner, remaining = False, False, iter(tokens)
     for word in remaining:
         name, equals, text = word.partition("=")
         if word == "--json":
             is_json = True
+        elif word == "--new-owner":
+            is_new_owner = True
         elif name in _WITH_VALUE:
             value = text if equals else next(remaining, None)
             if value is None or (is_option(value) and not equals):
@@ -115,6 +117,11 @@ def _read_shared_options(
             words.append(word)
     data = values.get("--data")
     home = None if data is None else Path(data)
-    return GlobalOptions(
-        data=home, store=values.get("--store"), owner=values.get("--owner"), json=is_json
-    ), words
+    run = GlobalOptions(
+        data=home,
+        store=values.get("--store"),
+        owner=values.get("--owner"),
+        is_new_owner=is_new_owner,
+        json=is_json,
+    )
+    return run, words

@@ -55,6 +55,8 @@ class GlobalOptions(msgspec.Struct, frozen=True, kw_only=True):
     data: Path | None = None
     store: str | None = None
     owner: str | None = None
+    # True: the owner may be new in a store that has others.
+    is_new_owner: bool = False
     json: bool = False
 
     def settings(self, **overrides: Any) -> Settings:
@@ -72,6 +74,11 @@ class GlobalOptions(msgspec.Struct, frozen=True, kw_only=True):
         settings = self.settings()
         service = open_service(settings, patience_seconds=PATIENCE_SECONDS)
         with Memoranda(service, service.gate.local(settings.owner or None)) as memoranda:
+            if self.owner and not self.is_new_owner:
+                # Imported here: few runs name an owner.
+                from memoranda.cli.owners import check_owner_exists
+
+                check_owner_exists(service, self.owner)
             service.purge()
             yield memoranda
 
