@@ -1,7 +1,7 @@
 """From the tokens of a command line to the command that runs.
 
-The options of every command (`--data`, `--store`, `--owner`, `--new-owner`, `--json`) may stand before or after its name.
-The catalogue names the module of each command, so that only the module of the command that runs is imported.
+The options of every command (`--data`, `--store`, `--owner`, `--new-owner`, `--json`) may stand before or after its
+name. The catalogue names the module of each command, so that only the module of the command that runs is imported.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Final
 
 from memoranda import __version__
 from memoranda.cli.catalogue import SECTIONS, CommandEntry, overview
-from memoranda.cli.parser import is_option, parse_call, unknown
+from memoranda.cli.parser import is_option, parse_call, read_slots, unknown
 from memoranda.cli.run import Function, GlobalOptions, WrongUsage
 from memoranda.cli.show import note
+from memoranda.errors import InvalidInput
 
 _WITH_VALUE: Final = frozenset(("--data", "--store", "--owner"))
 _HELP: Final = frozenset(("--help", "-h"))
@@ -49,11 +50,19 @@ def run_command(tokens: Sequence[str]) -> object:
         from memoranda.cli.logs import set_up_early
 
         set_up_early()
+    function = load_command(entry)
     try:
-        call = parse_call(load_command(entry), arguments, run)
+        call = parse_call(function, arguments, run)
     except WrongUsage as error:
         raise WrongUsage(str(error), " ".join(path)) from None
-    return _run(call)
+    try:
+        return _run(call)
+    except InvalidInput as error:
+        # Imported here: only errors need it.
+        from memoranda.cli.fields import name_option
+
+        error.message = name_option(error.message, read_slots(function))
+        raise
 
 
 def _run(call: Callable[[], object]) -> object:

@@ -10,12 +10,16 @@ from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, one_line, table
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.standards.openwop.entry import Draft, ListOptions
+from memoranda.standards.openwop.entry import MAX_LIMIT, Draft, ListOptions
 from memoranda.standards.openwop.refs import ref_of
 
 Ref = Annotated[
     str | None,
-    Parameter(name="REF", help="The memoryRef, such as mem://support/agent-1; not with --project."),
+    Parameter(
+        name="REF",
+        help="The memoryRef, such as mem://support/agent-1; not with --project.",
+        fields=("memoryRef",),
+    ),
 ]
 Project = Annotated[str | None, Parameter(help="The project of the entries, instead of REF.")]
 EntryId = Annotated[str | None, Parameter(name="ID", help="The entry's id.")]
@@ -59,7 +63,9 @@ def put(
     *,
     project: Project = None,
     tag: Annotated[tuple[str, ...], Parameter(name="--tag", help="A tag; can be repeated.")] = (),
-    expires: Annotated[str | None, Parameter(help="When it expires: a date, or RFC 3339.")] = None,
+    expires: Annotated[
+        str | None, Parameter(help="When it expires: a date, or RFC 3339.", fields=("expiresAt",))
+    ] = None,
     entry_id: Annotated[
         str | None,
         Parameter(name="--id", help="An id of your choice; an entry with this id is replaced."),
@@ -81,7 +87,9 @@ def list_entries(
     /,
     *,
     project: Project = None,
-    limit: Annotated[int, Parameter(help="Results at most (default 100).")] = 100,
+    limit: Annotated[
+        int, Parameter(help="Results at most (default 100).", least=1, most=MAX_LIMIT)
+    ] = 100,
     tag: Annotated[str | None, Parameter(help="Only with this tag.")] = None,
     query: Annotated[
         str | None,
@@ -152,7 +160,9 @@ def distill(
     project: Project = None,
     budget: Annotated[
         int | None,
-        Parameter(help="Tokens to read and write together (default: the most that is allowed)."),
+        Parameter(
+            help="Tokens to read and write together (default: the most that is allowed).", least=1
+        ),
     ] = None,
     every: Annotated[
         str | None,
