@@ -18,8 +18,8 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump
 from memoranda.model.instant import format_instant
 from memoranda.standards.ump import signature
-from memoranda.standards.ump.canonical import encode_random_id
 from memoranda.standards.ump.record import fill_defaults
+from memoranda.standards.ump.signature import encode_random_id
 
 _CREATED_MS = 1_777_291_200_000
 _KIB = 1_024

@@ -29,13 +29,13 @@ from bench.pgvector import measure_pgvector
 from bench.served import Served
 from bench.store import Store, add_weight
 from bench.writers import Door, draft, writers
+from memoranda.backup import move_store
 from memoranda.opening import open_service
 from memoranda.service.exchange.importing import number_items
 from memoranda.service.exchange.report import Form
 from memoranda.service.service import Service
 from memoranda.settings import load_settings
 from memoranda.standards.oms.grains import encode
-from memoranda.stores import move_store
 
 TENANTS: Final = 1_000
 ASKED: Final = 20

@@ -171,7 +171,7 @@ class Asked:
 
     def consolidate(self) -> int:
         """Run every strategy; how many memories that made."""
-        return sum(self.service.oams.consolidate(self.access, self.index, each).written for each in STRATEGIES)
+        return sum(self.service.oams.consolidate(self.access, self.index, each).written_count for each in STRATEGIES)
 
     def first_by_ump(self, question: str) -> str:
         request = RecallRequest.parse({"query": question, "limit": 1})

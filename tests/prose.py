@@ -37,8 +37,8 @@ BARE: Final = frozenset(
 )
 # Public names that users rely on, by class or function: fields of results, and keywords.
 PUBLIC: Final = frozenset(
-    "Report.kept Report.taken UndoneImport.what UndoneImport.left Undone.left DreamRun.written Distilled.taken"
-    " UserErasure.held set_hold.held distill.given".split()
+    "Report.kept UndoneImport.what UndoneImport.left Undone.left Consolidated.taken"
+    " ConversionResult.written UserErasure.held set_hold.held distill.given".split()
 )
 # Verbs with which the docstring of a function may open. A verb that is missing may be added.
 VERBS: Final = frozenset(

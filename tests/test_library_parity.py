@@ -198,7 +198,7 @@ def consolidates(m: Memoranda) -> Iterator[object]:
     shown = m.consolidate("reflect", namespace=place)
     yield shown.is_dry, shown.inputs, [(each.result, each.memory["value"]) for each in shown.outputs]
     written = m.consolidate("reflect", namespace=place, dry_run=False, limit=3)
-    yield written.written, [each.result for each in written.outputs]
+    yield written.written_count, [each.result for each in written.outputs]
     own = m.oams.verbs
     yield (
         [run["can_be_undone"] for run in own.dream_runs()],
@@ -211,7 +211,7 @@ def consolidates(m: Memoranda) -> Iterator[object]:
     key = own.consolidate(m.oams.namespace("log"), "compress", is_dry=True).outputs[0].memory["key"]
     yield linked.is_dry, own.refuse(m.oams.namespace("log"), "compress", [key]).outputs[0].result
     undone = m.undo(written.run_id)
-    yield len(undone.taken_back) == written.written, undone.left, undone.brought_again
+    yield len(undone.taken_back) == written.written_count, undone.left, undone.brought_again
 
 
 def asks(m: Memoranda) -> Iterator[object]:

@@ -109,7 +109,7 @@ def test_no_owner_and_nothing_stored_or_asked_is_in_a_span(server: Running, kept
 
 
 def test_what_nobody_asked_for_begins_no_trace(kept: InMemorySpanExporter, server: Running) -> None:
-    with server.service.context.engine.read("did:example:nobody"):
+    with server.service.context.engine.open_snapshot("did:example:nobody"):
         pass
     with span("a part of nothing"):
         pass

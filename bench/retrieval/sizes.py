@@ -164,7 +164,7 @@ class Measured:
         """The times of what the store finds, and how long it took."""
         context = self._m.service.context
         watch = Watch()
-        with context.engine.read(self._m.owner) as snapshot:
+        with context.engine.open_snapshot(self._m.owner) as snapshot:
             legs = (KeywordQuery(text=question),)
             matches = snapshot.match(selection, legs, limit=LIMIT, now=context.clock(), count_if_cheap=False)
             taken = watch.stop()

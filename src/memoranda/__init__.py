@@ -72,7 +72,7 @@ __all__ = [
     "__version__",
     "convert",
 ]
-# Where what is not an error lives. Loaded when asked for: `memoranda --version` need not open a database library.
+# The modules of the other names, imported at first use: `memoranda --version` need not load a database library.
 _HOMES = {
     "AsyncMemoranda": "aio",
     "Memoranda": "app",

@@ -6,6 +6,6 @@ import sys
 
 from memoranda.cli import main
 
-# What the parser's help calls the program.
+# Commands that print how to start Memoranda read the name of the program here; by default it is this file's path.
 sys.argv[0] = "memoranda"
 sys.exit(main())

@@ -257,13 +257,13 @@ class Memoranda:
         salience: float | None = None,
         source: str | None = None,
         provenance: Provenance | None = None,
-        structured: Mapping[str, Any] | None = None,
+        structured: Mapping[str, object] | None = None,
         redact: Sequence[str] = (),
         exportable: bool | None = None,
         scope: Mapping[str, str] | None = None,
         time: Mapping[str, str] | None = None,
-        lifecycle: Mapping[str, Any] | None = None,
-        consent: Mapping[str, Any] | None = None,
+        lifecycle: Mapping[str, object] | None = None,
+        consent: Mapping[str, object] | None = None,
     ) -> Remembered:
         """Remember a text. A fact that is known already is merged; a complete record goes to `ump.remember`.
 
@@ -336,7 +336,7 @@ class Memoranda:
         """
         _check_keywords(where, Where)
         recall = PlainQuestion(query=query, limit=limit, **_request_fields(where)).to_recall()
-        options: dict[str, Any] = {
+        options: dict[str, object] = {
             "max_chars": max_chars,
             "max_visibility": max_visibility,
             "ids": ids,
@@ -398,7 +398,7 @@ class Memoranda:
         name: str,
         text: str | None = None,
         *,
-        structured: Mapping[str, Any] | None = None,
+        structured: Mapping[str, object] | None = None,
         relations: Sequence[Relation] | None = None,
         valid_from: When | None = None,
         valid_to: When | None = None,
@@ -412,7 +412,7 @@ class Memoranda:
         if not isinstance(structured, Mapping | None):
             raise InvalidInput("structured must be an object")
         time = _request_fields({"valid_from": valid_from, "valid_to": valid_to})
-        patch: dict[str, Any] = {
+        patch: dict[str, object] = {
             "time": {**time, "valid_to": None} if valid_to == NEVER else time,
             "lifecycle": _request_fields({"confidence": confidence, "salience": salience}),
         }

@@ -1,4 +1,4 @@
-"""Backup and restore of a whole store, with its keys, in one file.
+"""Backup and restore of a whole store, with its keys, in one file; and its move to another database.
 
 A backup copies the databases, packs the copies and the small files into an archive, and reads the archive back before
 it gets its name. A restore unpacks into temporary files next to their targets, and renames them when all are checked;
@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import tomllib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
@@ -26,13 +26,21 @@ from memoranda.bindings.files import archive
 from memoranda.bindings.files.folder import atomic_writer, create
 from memoranda.bindings.files.sync import STATES_FOLDER
 from memoranda.errors import InvalidInput, NotFound, StoreCorrupt, StoreUnavailable, words_of
-from memoranda.keys import OPERATOR_KEY_FILE, make_private_folder, operator_key, sync_folder
+from memoranda.keys import (
+    OPERATOR_KEY_FILE,
+    MasterKeyFile,
+    make_private_folder,
+    operator_key,
+    sync_folder,
+)
 from memoranda.model.instant import format_instant
 from memoranda.opening import DID_FOLDER, OWNER_CREDENTIAL_FILE, system_clock
-from memoranda.settings import SETTINGS_FILE, Settings
-from memoranda.storage.sqlite.copying import copy_database, settle, writers_kept_out
+from memoranda.settings import SETTINGS_FILE, Settings, is_postgres, sqlite_path
+from memoranda.storage.engine.moving import TableStore, move
+from memoranda.storage.sqlite.copying import SqliteTables, copy_database, settle, writers_kept_out
 from memoranda.storage.sqlite.heads import heads_path, losses_path, write_heads_of
-from memoranda.stores import KEY_RING_FILE, MASTER_KEY_FILE, copy_to_file, move_store
+from memoranda.storage.sqlite.keys import SqliteKeyRing
+from memoranda.stores import KEY_RING_FILE, MASTER_KEY_FILE, open_cipher
 
 Progress = Callable[[int], None]
 
@@ -124,7 +132,7 @@ def _collect_members(
         _copy_files(settings, folder, copying)
     else:
         # Copied to SQLite, so that a backup of either database can be restored into either.
-        copy_to_file(settings, folder / _DATABASE, copied=copying, compared=copying)
+        _copy_to_file(settings, folder / _DATABASE, copied=copying, compared=copying)
     copies = [folder / name for name in _FILES]
     members = [archive.Member(path.name, path) for path in copies if path.exists()]
     for name in _SINGLE:
@@ -397,3 +405,59 @@ def _translate_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreUnavailable(words_of(error), path=error.filename or path) from error
+
+
+# --- copies of the tables ---------------------------------------------------------------------------------------
+
+
+def move_store(
+    source: str,
+    target: str,
+    *,
+    copied: Progress | None = None,
+    compared: Progress | None = None,
+) -> int:
+    """Copy a store to an empty database and compare all rows; return their number."""
+    with closing(_tables(source)) as origin, closing(_tables(target, is_target=True)) as copy:
+        return move(origin, copy, copied=copied, compared=compared)
+
+
+def _copy_to_file(
+    settings: Settings,
+    database: Path,
+    *,
+    copied: Progress | None = None,
+    compared: Progress | None = None,
+) -> None:
+    """Copy a snapshot of a store on PostgreSQL to an SQLite file, with the key ring and the master key next to it."""
+    assert settings.address is not None
+    with closing(open_cipher(settings)) as cipher:
+        # Adds master keys made on other machines to our file.
+        cipher.reload()
+    with closing(_postgres_tables(settings.address, is_moment=True)) as origin:
+        master, ring = database.with_name(MASTER_KEY_FILE), database.with_name(KEY_RING_FILE)
+        if (settings.home / MASTER_KEY_FILE).exists():
+            shutil.copy2(settings.home / MASTER_KEY_FILE, master)
+        with closing(_tables(f"sqlite:///{database}", is_target=True)) as copy:
+            move(origin, copy, copied=copied, compared=compared)
+    with closing(SqliteKeyRing(ring)) as keys:
+        used = keys.master_versions()
+    if used is not None and not all(MasterKeyFile(master).has(version) for version in used):
+        raise StoreUnavailable("the master key was rotated during the backup; start it again")
+
+
+def _tables(url: str, *, is_target: bool = False) -> TableStore:
+    """Open the tables of a store for copying."""
+    if is_postgres(url):
+        return _postgres_tables(url)
+    path = sqlite_path(url)
+    if path is None:
+        raise InvalidInput("a store in memory cannot be copied")
+    return SqliteTables(path, path.with_name(KEY_RING_FILE), is_target=is_target)
+
+
+def _postgres_tables(address: str, *, is_moment: bool = False) -> TableStore:
+    """Open the tables of a store on PostgreSQL; `is_moment`: all reads see one moment."""
+    from memoranda.storage.postgres.moving import PostgresTables
+
+    return PostgresTables(address, is_moment=is_moment)

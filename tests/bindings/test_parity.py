@@ -29,7 +29,7 @@ from tests.waiting import HANG_SECONDS
 
 from memoranda import Memoranda
 from memoranda.errors import MemorandaError, QueryError
-from memoranda.model.native import CLAIMED_KEY
+from memoranda.model.memory import CLAIMED_KEY
 from memoranda.standards.cal.problem import error_envelope
 from memoranda.standards.ump import requests
 from memoranda.standards.ump.markdown import parse
@@ -99,7 +99,7 @@ def held(home: Path) -> list[Any]:
 
 def all_ids(m: Memoranda) -> list[str]:
     context = m.service._context
-    with context.engine.read(OWNER) as snapshot:
+    with context.engine.open_snapshot(OWNER) as snapshot:
         return [version.document.name for version in everything(snapshot)]
 
 
@@ -328,7 +328,7 @@ def asked(m: Memoranda, text: str) -> dict[str, Any]:
     try:
         answer = m.cal(text, namespace="kitchen")
     except QueryError as error:
-        return error_envelope(error)
+        return dict(error_envelope(error))
     del answer["_cal"]["duration_ms"]
     return answer
 

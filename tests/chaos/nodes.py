@@ -295,7 +295,7 @@ class Nodes:
 
     def _look(self) -> None:
         """Read on in the audit log and in the log of events."""
-        with self.observer.context.engine.read(OWNER) as snapshot:
+        with self.observer.context.engine.open_snapshot(OWNER) as snapshot:
             while page := snapshot.list_audit_after(self._seen[0], 500):
                 self._seen[0] = page[-1][0]
                 for entry in (parse(data) for _, data in page):
@@ -317,7 +317,7 @@ class Nodes:
         return min(self._nights) >= self._days
 
     def _feed_end(self) -> int:
-        with self.observer.context.engine.read(OWNER) as snapshot:
+        with self.observer.context.engine.open_snapshot(OWNER) as snapshot:
             return snapshot.find_last_change()
 
     def check(self) -> Outcome:

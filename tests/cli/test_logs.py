@@ -158,7 +158,7 @@ def test_a_failure_inside_is_logged_under_the_id_of_its_request(
 
     log("info", form="json")
     with running(tmp_path) as server, server.client() as client:
-        monkeypatch.setattr(type(server.service.context.engine), "read", broken)
+        monkeypatch.setattr(type(server.service.context.engine), "open_snapshot", broken)
         answer = client.get("/ump/memory/urn:ump:zebra", headers={"X-Request-Id": "r-2"})
         assert answer.status_code == 500
         monkeypatch.undo()

@@ -168,7 +168,7 @@ class _Room:
         """Of what a name stood for when it was erased whole, with nothing after it, nobody is told any more."""
         version = self._house.named("oms", memory.names["oms"])
         act()
-        with self._house.engine.read(self._house.tenant) as snapshot:
+        with self._house.engine.open_snapshot(self._house.tenant) as snapshot:
             is_gone = all(each.state.erased for each in snapshot.iterate_history(version.memory_id))
         memory.is_erased = is_gone and not memory.is_twice
 

@@ -13,8 +13,7 @@ from memoranda.encoding.bases import base64_decode
 from memoranda.encoding.shapes import parse_value
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import Version
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
 from memoranda.service.exchange.importing import Item, number_items
@@ -47,7 +46,7 @@ class House(World):
 
     def head(self, text: str) -> Version:
         """The only version that is current and says this."""
-        with self.engine.read(self.tenant) as snapshot:
+        with self.engine.open_snapshot(self.tenant) as snapshot:
             found = [each.version_id for each in snapshot.load_page(Selection(), limit=500, now=self.now)]
             versions = [each for each in snapshot.load_versions(found) if text.encode() in each.document.native]
         assert len(versions) == 1, (text, len(versions))
@@ -55,7 +54,7 @@ class House(World):
 
     def names(self, version: Version) -> Mapping[str, str]:
         """What every standard calls a version, or its memory."""
-        with self.engine.read(self.tenant) as snapshot:
+        with self.engine.open_snapshot(self.tenant) as snapshot:
             names = snapshot.load_names(version.version_id)
             entry = id_of(snapshot, version)
         address = to_stored_grain(self.context, version).address

@@ -8,7 +8,7 @@ import pytest
 
 from memoranda.errors import ForbiddenScope
 from memoranda.model.instant import format_instant
-from memoranda.model.native import CLAIMED_KEY
+from memoranda.model.memory import CLAIMED_KEY
 from memoranda.service.core.access import Access
 from memoranda.service.exchange.importing import Item, number_items
 from memoranda.service.exchange.report import Report

@@ -114,7 +114,7 @@ def test_a_dream_goes_with_what_it_was_made_from(house: House, way: str, strateg
 
 def forget(house: House, way: str, key: str) -> None:
     place = locate_namespace(house.owner, parse_namespace(house.oams.namespace))
-    with house.engine.read(house.tenant) as snapshot:
+    with house.engine.open_snapshot(house.tenant) as snapshot:
         version = find_head(house.context, snapshot, place, key)
     if way == "oams" or version is None:
         # One of several about a subject is gone with the first.

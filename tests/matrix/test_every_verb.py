@@ -230,7 +230,7 @@ def full(house: House) -> House:
 
 
 def _names(house: House) -> list[Names]:
-    with house.engine.read(house.tenant) as snapshot:
+    with house.engine.open_snapshot(house.tenant) as snapshot:
         found = [each.version_id for each in snapshot.load_page(Selection(), limit=500, now=house.now)]
         versions = snapshot.load_versions(found)
     return [house.names(version) for version in versions]
@@ -238,7 +238,7 @@ def _names(house: House) -> list[Names]:
 
 def _memories(house: House) -> list[tuple[int, str]]:
     """All that the owner has, and what is known about each."""
-    with house.engine.read(house.tenant) as snapshot:
+    with house.engine.open_snapshot(house.tenant) as snapshot:
         found = [
             each.version_id for each in snapshot.load_page(Selection(status_filter="all"), limit=500, now=house.now)
         ]

@@ -22,7 +22,7 @@ def test_nothing_is_written_under_the_own_namespace_of_another_tenant(
     # A file is refused by name in its report; everything else at once.
     with pytest.raises((MemorandaError, AssertionError), match="owner hash of another"):
         WRITES[way](house, "zanzibar")
-    with house.engine.read(house.tenant) as snapshot:
+    with house.engine.open_snapshot(house.tenant) as snapshot:
         assert snapshot.find_last_version() == 0
     # A name that only looks a little like it is a project like others.
     house.remember("zanzibar", scope={"project": "o-rings: 12 mm"})

@@ -91,7 +91,7 @@ BESIDE: Final[Mapping[str, Callable[[House, str, str], object]]] = {
 
 
 def _used(house: House) -> int:
-    with house.engine.read(house.tenant) as snapshot:
+    with house.engine.open_snapshot(house.tenant) as snapshot:
         return snapshot.measure_usage()[1]
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from memoranda.errors import InvalidInput, MemorandaError, QueryError
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import KINDS, VISIBILITIES, Projection, Version
-from memoranda.model.native import CUT_KEY, NATIVE_KEY
+from memoranda.model.memory import CUT_KEY, KINDS, NATIVE_KEY, VISIBILITIES, Projection, Version
 from memoranda.service.core.views import project
 from memoranda.service.exchange.importing import number_items
 from memoranda.standards.openwop.entry import Draft
@@ -281,7 +280,7 @@ LARGE: Mapping[str, tuple[Callable[[House], object], str]] = {
 
 
 def everything(house: House) -> list[tuple[int, bytes, str]]:
-    with house.engine.read(house.tenant) as snapshot:
+    with house.engine.open_snapshot(house.tenant) as snapshot:
         (memory_id,) = {version.memory_id for version in [only(house)]}
         return [
             (each.version_id, each.document.native, repr(each.state)) for each in snapshot.iterate_history(memory_id)

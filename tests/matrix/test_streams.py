@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from memoranda.bindings.http.app import create_app
-from memoranda.bindings.http.server import create_server
+from memoranda.bindings.http.server import create_server, listen
 from tests.bindings.http.running import NO_AUTHORITIES
 from tests.matrix.doors import SPACE, WRITES, House, texts
 from tests.matrix.test_bounds import REDACTS
@@ -26,7 +26,7 @@ MARK: Final = "the last of it"
 def served(house: House) -> Iterator[str]:
     """The store of a house behind a real server."""
     ready = threading.Event()
-    server = create_server(create_app(house.service), "127.0.0.1", 0, on_ready=lambda _: ready.set())
+    server = create_server(create_app(house.service), listen("127.0.0.1", 0), on_ready=lambda _: ready.set())
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

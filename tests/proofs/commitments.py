@@ -166,7 +166,7 @@ def _fired(store: Store, tenant: str) -> Counter[str]:
     """How often each commitment fired, by the logs; each with a run of its own, and each event as the rules say."""
     fired: Counter[str] = Counter()
     enqueued: list[str] = []
-    with store.engine.read(tenant) as snapshot:
+    with store.engine.open_snapshot(tenant) as snapshot:
         runs = [openwop_runs.decode_run(kept) for kept in snapshot.list_runs(before=None, limit=1_000)]
         for run in runs:
             for event in map(json_text.parse, snapshot.list_run_events(run.run_id, after=-1, limit=100)):

@@ -96,14 +96,14 @@ def _check_feed(store: Store, tenant: str) -> None:
         page_after = page.next
         if page.is_last:
             break
-    with store.engine.read(tenant) as snapshot:
+    with store.engine.open_snapshot(tenant) as snapshot:
         assert snapshot.find_last_change() >= seen
 
 
 def _audited(store: Store, tenant: str) -> Iterator[tuple[str, str]]:
     after = 0
     while True:
-        with store.engine.read(tenant) as snapshot:
+        with store.engine.open_snapshot(tenant) as snapshot:
             page = snapshot.list_audit_after(after, 1000)
         if not page:
             return

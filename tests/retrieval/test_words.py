@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.retrieval.analysis import AnalysedText, analyse, keywords, query_terms, query_words
-from memoranda.retrieval.languages import STEMMED_LANGUAGES, stem
+from memoranda.retrieval.analysis import (
+    STEMMED_LANGUAGES,
+    AnalysedText,
+    analyse,
+    keywords,
+    query_terms,
+    query_words,
+    stem,
+)
 
 
 @pytest.mark.parametrize(

@@ -296,7 +296,7 @@ def test_the_log_and_the_feed_are_the_same(both: Both) -> None:
 
     def told(world: World) -> Any:
         world.engine.flush()
-        with world.engine.read(tenant) as snapshot:
+        with world.engine.open_snapshot(tenant) as snapshot:
             entries = [json.loads(entry) for _, entry in snapshot.list_audit_after(0, 5_000)]
             # Without what is made with a key of the store's own, and the hashes of that.
             log = [[entry.get(name) for name in ("seq", "ts", "op", "actor", "result")] for entry in entries]

@@ -15,8 +15,8 @@ from memoranda.encoding.bases import base64url_decode
 from memoranda.errors import ConsentViolation, ForbiddenScope, QueryError
 from memoranda.model.instant import parse_instant
 from memoranda.service.cal import evolve, prepare
-from memoranda.service.cal.audit import actor_id, entry_for
-from memoranda.service.cal.session import CalSession, Switches, WriteQuotas, check_op, narrowed, require_enabled
+from memoranda.service.cal.execution import Outcome, actor_id, create_entry
+from memoranda.service.cal.session import CalSession, Switches, WriteQuotas, check_op, narrow_session, require_enabled
 from memoranda.service.core.access import Access
 from memoranda.standards.cal.language.binding import bind
 from memoranda.standards.cal.language.canonical import canonical, query_hash
@@ -50,7 +50,7 @@ def bound(text: str, params: dict[str, object] | None = None) -> ParsedQuery:
 
 def run(world: World, text: str, params: dict[str, object] | None = None, **members: Any) -> dict[str, Any]:
     query = bound(text, params)
-    return evolve.run(world.context, session(world, **members), query, query_hash(query))
+    return dict(evolve.run(world.context, session(world, **members), query, query_hash(query)))
 
 
 def add(world: World, **members: Any) -> str:
@@ -83,7 +83,7 @@ def state(world: World) -> tuple[Any, ...]:
     """Everything a statement could leave behind."""
     listed = [(each.address, each.index) for each in world.grains(current=False)]
     events = [event for event in log(world) if event["op"].startswith("cal.")]
-    with world.engine.read(world.owner.default_tenant) as snapshot:
+    with world.engine.open_snapshot(world.owner.default_tenant) as snapshot:
         return listed, events, snapshot.find_last_change()
 
 
@@ -426,7 +426,7 @@ def test_nothing_is_written_while_tier_1_is_off(world: World) -> None:
         assert code(world, text, tier1=False) == "CAL-E044"
         # What it would do can still be asked, and is not done.
     before = state(world)
-    assert evolve.side_effects(world.context, session(world, tier1=False), bound(ADD))
+    assert evolve.preview_effects(world.context, session(world, tier1=False), bound(ADD))
     assert state(world) == before
 
 
@@ -460,7 +460,7 @@ def test_a_capability_token_sets_namespace_user_quota_and_uses(world: World) -> 
         max_uses=2,
         write_quota_remaining=5,
     )
-    limited = narrowed(session(world), token)
+    limited = narrow_session(session(world), token)
     query = bound(ADD)
     for _ in range(2):
         done = evolve.run(world.context, limited, query, query_hash(query))
@@ -471,7 +471,7 @@ def test_a_capability_token_sets_namespace_user_quota_and_uses(world: World) -> 
     with pytest.raises(QueryError) as caught:
         evolve.run(world.context, limited, query, query_hash(query))
     assert (caught.value.cal_code, caught.value.reason) == ("CAL-E044", "replayed")
-    assert not narrowed(session(world), replace(token, tier=0, allowed_ops=READ_OPS)).tier1
+    assert not narrow_session(session(world), replace(token, tier=0, allowed_ops=READ_OPS)).tier1
 
 
 def test_another_owners_grain_is_not_found_and_a_reader_cannot_write(world: World) -> None:
@@ -575,7 +575,7 @@ def test_presets_hold_for_what_a_query_writes(gdpr: World) -> None:
     with pytest.raises(ConsentViolation):
         run(gdpr, ADD)
     with pytest.raises(ConsentViolation):
-        evolve.side_effects(gdpr.context, session(gdpr), bound(ADD))
+        evolve.preview_effects(gdpr.context, session(gdpr), bound(ADD))
     assert state(gdpr) == before
     based = gdpr.put(user_id="ada", processing_basis="contract")
     assert fields(gdpr, supersede(gdpr, f"sha256:{based}"))["processing_basis"] == "contract"
@@ -601,7 +601,7 @@ def execute(world: World, token: str, **members: Any) -> dict[str, Any]:
     opened = prepare.open_prepared(world.context, session(world, auto_approve=False, **members), token)
     query = bound(opened.text, opened.params)
     assert query_hash(query) == opened.query_hash
-    return evolve.run(world.context, opened.session, query, opened.query_hash)
+    return dict(evolve.run(world.context, opened.session, query, opened.query_hash))
 
 
 def rejection(world: World, token: str, **members: Any) -> tuple[str, str | None]:
@@ -791,11 +791,12 @@ def test_a_preview_shows_the_change_and_its_target(world: World) -> None:
         (f'REVERT {second} REASON "r"', "revert", "oat milk"),
     ):
         before = state(world)
-        (effect,) = evolve.side_effects(world.context, session(world), bound(text))
+        (effect,) = evolve.preview_effects(world.context, session(world), bound(text))
         assert state(world) == before
         assert (effect["operation"], effect["target_hash"], effect["reason"]) == (operation, second, "r")
-        assert effect["grain"]["object"] == value
-        assert "created_at" not in effect["grain"]
+        grain: Any = effect["grain"]
+        assert grain["object"] == value
+        assert "created_at" not in grain
 
 
 # --- audit -----------------------------------------------------------------------------------------------
@@ -851,7 +852,7 @@ def test_the_entry_of_a_read_and_of_a_failure(world: World) -> None:
     asked: dict[str, Any] = {"query_hash": "sha256:00", "duration_ms": 3}
     alice = actor_id(world.context, "alice")
     who = session(world, namespace="work", prepared_id="p-1")
-    read = entry_for(world.context, who, statement_type="recall", tier=0, result_count=4, **asked)
+    read = create_entry(world.context, who, Outcome(result_count=4), statement_type="recall", tier=0, **asked)
     common = {
         "token_id": "p-1",
         "namespace": "work",
@@ -861,15 +862,14 @@ def test_the_entry_of_a_read_and_of_a_failure(world: World) -> None:
     }
     assert (read.op, read.result, dict(read.scope)["project"]) == ("cal.recall", "4 results", "work")
     assert read.meta == {**common, "tier": 0, "result_count": 4}
-    failed = entry_for(
-        world.context, who, statement_type="add", tier=1, operation="add", error_code="CAL-E052", reason="r", **asked
-    )
+    refusal = Outcome(operation="add", error_code="CAL-E052", reason="r")
+    failed = create_entry(world.context, who, refusal, statement_type="add", tier=1, **asked)
     assert failed.result == "CAL-E052"
     assert failed.meta == {
         **common, "tier": 1, "result_count": 0, "operation": "add", "error_code": "CAL-E052", "reason": "r",
     }  # fmt: skip
     stream = {"stream_enabled": True, "events_emitted": 9, "cancelled": False, "text": "never"}
-    streamed = entry_for(world.context, who, statement_type="assemble", tier=0, stream=stream, **asked)
+    streamed = create_entry(world.context, who, Outcome(stream=stream), statement_type="assemble", tier=0, **asked)
     assert streamed.meta == {
         **common, "tier": 0, "result_count": 0, "stream_enabled": True, "events_emitted": 9, "cancelled": False,
     }  # fmt: skip

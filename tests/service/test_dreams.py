@@ -54,7 +54,7 @@ def test_every_strategy_makes_memories_that_say_where_they_come_from(dreams: Dre
     run = dreams.run(strategy)
     assert run.outputs
     assert set(outcome(run).values()) == {"created"}
-    assert (run.written, run.inputs, run.taken_back, run.left_out) == (len(run.outputs), len(KEYS), (), ())
+    assert (run.written_count, run.inputs, run.taken_back, run.left_out) == (len(run.outputs), len(KEYS), (), ())
     assert str(uuid.UUID(run.run_id)) == run.run_id
     for each in run.outputs:
         result = dreams.get(each.memory["key"])
@@ -129,7 +129,7 @@ def test_two_findings_about_the_same_memories_are_two_memories(dreams: Dreams) -
     for strategy in ("validate", "forecast"):
         run = dreams.run(strategy)
         assert len(outcome(run)) == len(run.outputs) == len(set(dreams.values()))
-        assert dreams.run(strategy).written == 0
+        assert dreams.run(strategy).written_count == 0
         dreams.undo(run)
 
 
@@ -221,7 +221,7 @@ def test_a_pass_that_finds_nothing_writes_nothing(world: World) -> None:
 def written(dreams: Dreams) -> tuple[object, ...]:
     """All that a write leaves behind, but for the audit."""
     world = dreams.world
-    with world.engine.read(dreams.access.default_tenant) as snapshot:
+    with world.engine.open_snapshot(dreams.access.default_tenant) as snapshot:
         return (
             snapshot.find_last_change(),
             snapshot.measure_usage(),
@@ -240,13 +240,13 @@ def test_a_dry_run_shows_what_a_pass_writes_and_writes_nothing(dreams: Dreams, s
     assert audit_head(dreams) == head + 1 + 1  # and the export with which we looked
     real = dreams.run(strategy)
     assert (dry.is_dry, real.is_dry) == (True, False)
-    assert (dry.run_id, outcome(dry), dry.written) == (real.run_id, outcome(real), real.written)
+    assert (dry.run_id, outcome(dry), dry.written_count) == (real.run_id, outcome(real), real.written_count)
     assert [timeless(each.memory) for each in dry.outputs] == [timeless(each.memory) for each in real.outputs]
 
 
 def audit_head(dreams: Dreams) -> int:
     dreams.world.engine.flush()
-    with dreams.world.engine.read(dreams.access.default_tenant) as snapshot:
+    with dreams.world.engine.open_snapshot(dreams.access.default_tenant) as snapshot:
         return snapshot.read_audit_head()[0]
 
 
@@ -263,7 +263,7 @@ def test_a_second_pass_over_an_unchanged_store_writes_nothing(dreams: Dreams, st
     dreams.world.advance(400 * DAY)
     again = dreams.run(strategy)
     assert set(outcome(again).values()) == {"unchanged"}
-    assert (again.run_id, again.written, again.taken_back) == (first.run_id, 0, ())
+    assert (again.run_id, again.written_count, again.taken_back) == (first.run_id, 0, ())
     assert [each.memory for each in again.outputs] == [each.memory for each in first.outputs]
     assert written(dreams) == before
 
@@ -273,7 +273,7 @@ def test_what_one_strategy_made_is_no_input_of_another(dreams: Dreams) -> None:
     alone = {strategy: dreams.run(strategy, dry=True).run_id for strategy in STRATEGIES}
     assert {strategy: dreams.run(strategy).run_id for strategy in STRATEGIES} == alone
     before = written(dreams)
-    assert [dreams.run(strategy).written for strategy in STRATEGIES] == [0] * len(STRATEGIES)
+    assert [dreams.run(strategy).written_count for strategy in STRATEGIES] == [0] * len(STRATEGIES)
     assert written(dreams) == before
 
 
@@ -324,7 +324,7 @@ def test_results_that_travelled_in_a_bundle_are_known_again(dreams: Dreams) -> N
 def test_several_who_consolidate_at_once_write_it_once(dreams: Dreams) -> None:
     with ThreadPoolExecutor(max_workers=4) as pool:
         runs = list(pool.map(lambda _: dreams.run("insight_generate"), range(8)))
-    assert sum(each.written for each in runs) == len(runs[0].outputs) == len(dreams.results())
+    assert sum(each.written_count for each in runs) == len(runs[0].outputs) == len(dreams.results())
     assert [each["run_id"] for each in dreams.runs()] == [runs[0].run_id]
     dreams.undo(runs[0])
     assert dreams.results() == {}
@@ -371,7 +371,7 @@ def test_a_result_that_says_something_else_now_is_the_next_version_of_the_same_m
 
 
 def test_everything_that_followed_goes_when_nothing_follows_any_more(dreams: Dreams) -> None:
-    assert all(dreams.run(strategy).written for strategy in STRATEGIES)
+    assert all(dreams.run(strategy).written_count for strategy in STRATEGIES)
     for key in KEYS:
         dreams.forget(key)
     assert dreams.listed() == []
@@ -384,7 +384,7 @@ def test_a_memory_from_the_future_does_not_end_the_plans_of_today(dreams: Dreams
     assert outcome(dreams.run("forecast"))[plan.memory["key"]] == "unchanged"
     before = written(dreams)
     dreams.world.advance(DAY)
-    assert dreams.run("forecast").written == 0
+    assert dreams.run("forecast").written_count == 0
     assert written(dreams) == before
 
 
@@ -412,7 +412,7 @@ def test_a_result_revised_through_another_standard_is_theirs_too(dreams: Dreams)
     run = dreams.run("reflect")
     assert outcome(run) == {made.memory["key"]: "kept"}
     assert dreams.get(made.memory["key"])["value"] == "I know better."
-    assert dreams.run("reflect").written == 0
+    assert dreams.run("reflect").written_count == 0
 
 
 def test_a_result_that_somebody_forgot_comes_again_only_if_it_still_follows(dreams: Dreams) -> None:
@@ -547,7 +547,7 @@ def test_more_memories_than_a_result_names_are_consolidated(world: World) -> Non
         assert len(run.outputs) <= 50
     assert max(len(dump(each)) for each in dreams.results().values()) < MAX_MEMORY_BYTES
     again = dreams.run("reflect")
-    assert again.written == 0
+    assert again.written_count == 0
     (about_all,) = again.outputs
     assert len(about_all.memory["metadata"]["dream_inputs"]) == CITED_LIMIT
     assert about_all.memory["metadata"][DETAILS_KEY]["inputs"] == MORE
@@ -611,7 +611,7 @@ def test_keys_and_tags_of_any_form_are_cited_as_they_are(world: World) -> None:
     assert {key for _, key in made.memory["metadata"]["dream_inputs"]} == set(keys)
     assert {target.removeprefix(f"{dreams.namespace}/") for target in derived_from(made.memory)} == set(keys)
     assert made.memory["tags"].count("dream") == 1
-    assert dreams.run().written == 0
+    assert dreams.run().written_count == 0
 
 
 def test_quotas_hold_for_results_too() -> None:
@@ -656,7 +656,7 @@ def test_any_store_is_consolidated_once_and_comes_back_as_it_was(memories: Any, 
             for strategy in STRATEGIES:
                 dreams.run(strategy)
             before = written(dreams)
-            assert [dreams.run(strategy).written for strategy in STRATEGIES] == [0] * len(STRATEGIES)
+            assert [dreams.run(strategy).written_count for strategy in STRATEGIES] == [0] * len(STRATEGIES)
             assert written(dreams) == before
         inputs = {each["key"]: each for each in dreams.listed() if each["key"] not in dreams.results()}
         while runs := dreams.runs():

@@ -188,7 +188,7 @@ def test_memories_of_different_users_are_not_mixed(world: World, strategy: str) 
         users = {world.get(key)["scope"].get("user") for key, _ in each.inputs}
         assert len(users) == 1
         assert each.memory["metadata"][DETAILS_KEY].get("user") in users
-    assert dreams.run(strategy).written == 0
+    assert dreams.run(strategy).written_count == 0
     dreams.undo(run)
     assert dreams.results() == {}
 

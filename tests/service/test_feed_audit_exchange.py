@@ -16,8 +16,8 @@ from memoranda.service.core.audit import apply_retention
 from memoranda.service.exchange.importing import BATCH_LIMIT, number_items
 from memoranda.service.exchange.report import Report
 from memoranda.standards.ump import signature
-from memoranda.standards.ump.audit import verify_chain
 from memoranda.standards.ump.shapes import Record
+from memoranda.standards.ump.signature import verify_chain
 from tests.service.world import OPERATOR, PEER, World
 from tests.waiting import HANG_SECONDS
 
@@ -195,7 +195,7 @@ def test_the_audit_log_is_kept_as_long_as_the_setting_says() -> None:
         assert apply_retention(world.context) == 0
         assert apply_retention(context) == 8
         assert apply_retention(context) == 0
-        with world.engine.read(OPERATOR.did) as snapshot:
+        with world.engine.open_snapshot(OPERATOR.did) as snapshot:
             kept = snapshot.list_audit_after(0, 100)
         # Two days, and that the others were pruned.
         assert len(kept) == 5
@@ -216,7 +216,7 @@ def test_a_durable_audit_of_reads_is_there_at_once() -> None:
     try:
         world.remember("apple")
         world.recall("apple")
-        with world.engine.read(OPERATOR.did) as snapshot:
+        with world.engine.open_snapshot(OPERATOR.did) as snapshot:
             assert snapshot.read_audit_head()[0] == 2
     finally:
         world.service.close()

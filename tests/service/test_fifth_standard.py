@@ -14,8 +14,7 @@ import pytest
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, NamespaceNotFound
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Projection, Scope, Version
-from memoranda.model.native import unwrap
+from memoranda.model.memory import Document, Projection, Scope, Version, unwrap_document
 from memoranda.service.core.indexing import prepare
 from memoranda.service.core.lifecycle import append_next
 from memoranda.service.core.views import project_document
@@ -100,7 +99,7 @@ def wop() -> Iterator[Wop]:
 
 
 def ump_name(world: World, version: Version) -> str:
-    with world.engine.read(version.tenant) as snapshot:
+    with world.engine.open_snapshot(version.tenant) as snapshot:
         return snapshot.load_names(version.version_id)["ump"]
 
 
@@ -146,7 +145,7 @@ def test_it_is_revised_through_another_standard_and_its_own(wop: Wop) -> None:
     name = wop.revise(ump_name(wop, first), body={"text": "the ferry leaves at ten, whatever the tide"})
     assert wop.texts("ferry tide") == ["the ferry leaves at ten, whatever the tide"]
     wop.advance(1_000)
-    with wop.engine.read(first.tenant) as snapshot:
+    with wop.engine.open_snapshot(first.tenant) as snapshot:
         head = snapshot.load_newest(first.memory_id)
     last = write(wop, note("n2", "the ferry to Juist sails with the tide again"), head)
     assert last.memory_id == first.memory_id
@@ -188,7 +187,7 @@ def test_it_leaves_in_every_file_form_and_arrives_byte_for_byte(wop: Wop, other:
 def test_one_that_is_not_what_it_is_named_after_arrives_as_what_its_view_says(wop: Wop, other: Wop) -> None:
     write(wop, note("n1", TEXT))
     record: dict[str, Any] = dict(next(iter(wop.service.export(wop.owner))))
-    inner = unwrap(record["body"]["structured"])
+    inner = unwrap_document(record["body"]["structured"])
     assert inner is not None
     record["body"] = {**record["body"], "text": "the ferry never sails"}
     record.pop("integrity")
@@ -197,5 +196,5 @@ def test_one_that_is_not_what_it_is_named_after_arrives_as_what_its_view_says(wo
     other.service.import_items(other.owner, list(number_items("ump", [record])), report=report)
     assert report.refusals == []
     assert other.texts("ferry tide") == ["the ferry never sails"]
-    with other.engine.read(other.owner.default_tenant) as snapshot:
+    with other.engine.open_snapshot(other.owner.default_tenant) as snapshot:
         assert snapshot.find_by_name("note", "n1") is None

@@ -13,7 +13,7 @@ from memoranda.model.memory import OpenedDocument
 from memoranda.model.selection import Selection
 from memoranda.service.retrieve import read_page
 from memoranda.standards.oms.requests import FindRequest
-from memoranda.storage.engine.document_cache import Age, DocumentCache
+from memoranda.storage.engine.caches import Age, DocumentCache
 from memoranda.storage.engine.sql_engine import SqlEngine
 from tests import forking
 
@@ -184,7 +184,7 @@ def test_two_readings_of_a_version_are_equal_and_not_unequal() -> None:
         m.grains.put({**MADE, "object": "tea"})
         versions = []
         for _ in range(2):
-            with m.service.context.engine.read(m.owner) as snapshot:
+            with m.service.context.engine.open_snapshot(m.owner) as snapshot:
                 asked = Selection(status_filter="all")
                 versions += read_page(snapshot, asked, after=0, limit=1, now=m.service.context.clock())
         first, second = versions

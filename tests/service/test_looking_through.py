@@ -103,7 +103,7 @@ def test_one_suggestion_is_written_and_another_refused(world: World, dreams: Dre
     ]
     wanted, unwanted, *others = suggested
     run = oams.consolidate(world.owner, place, "insight_generate", only=[wanted])
-    assert (run.written, run.taken_back, [each.memory["key"] for each in run.outputs]) == (1, (), [wanted])
+    assert (run.written_count, run.taken_back, [each.memory["key"] for each in run.outputs]) == (1, (), [wanted])
     oams.refuse(world.owner, place, "insight_generate", [unwanted])
     results = {
         each.memory["key"]: each.result
@@ -112,7 +112,7 @@ def test_one_suggestion_is_written_and_another_refused(world: World, dreams: Dre
     assert results == {wanted: "unchanged", unwanted: "refused"} | dict.fromkeys(others, "created")
     # By its key it is written all the same; each pass is undone by itself.
     again = oams.consolidate(world.owner, place, "insight_generate", only=[unwanted])
-    assert again.written == 1
+    assert again.written_count == 1
     assert again.run_id != run.run_id
     assert oams.undo(world.owner, again.run_id).taken_back == (unwanted,)
     assert oams.undo(world.owner, run.run_id).taken_back == (wanted,)

@@ -131,7 +131,7 @@ def test_vectors_are_made_where_the_first_session_of_a_store_goes_on_at_its_end(
     for number in range(MERGE_FAN_IN + 3):
         session = "first" if number in (0, MERGE_FAN_IN + 2) else f"s{number}"
         lettered.remember(f"word{number} of a kettle", kind="episodic", scope={"session": session})
-    with lettered.engine.read(lettered.owner.default_tenant) as snapshot:
+    with lettered.engine.open_snapshot(lettered.owner.default_tenant) as snapshot:
         index = WordIndex(snapshot._connection, snapshot._tenant_id, lettered.engine._memory.segments)  # type: ignore[attr-defined]
         assert [len(each.columns) for each in index.segments()] == [MERGE_FAN_IN + 3]
     worked_off(lettered)

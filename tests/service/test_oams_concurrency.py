@@ -55,7 +55,7 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
 
 def versions(service: Service, tenant: str) -> list[Version]:
     """Everything that was ever written, oldest first."""
-    with service._context.engine.read(tenant) as snapshot:
+    with service._context.engine.open_snapshot(tenant) as snapshot:
         return everything(snapshot)
 
 
@@ -148,7 +148,7 @@ def test_readers_and_forgetters_between_writers_see_whole_memories(world: World)
 
     at_once(THREADS, work)
     assert oams.listed_keys() in (["k", "other"], ["other"])
-    with world.engine.read(world.owner.default_tenant) as snapshot:
+    with world.engine.open_snapshot(world.owner.default_tenant) as snapshot:
         assert snapshot.measure_usage()[0] == len(oams.listed())
     assert world.service.verify(world.owner).ok
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import Conflict, GrainError, MemoryNotFound
 from memoranda.model.instant import format_instant
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY
 from memoranda.service.exchange.importing import number_items
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
@@ -170,7 +170,7 @@ class Model:
 
     def check_natives(self) -> None:
         """Documents are only ever added."""
-        with self.world.engine.read(self.world.owner.default_tenant) as snapshot:
+        with self.world.engine.open_snapshot(self.world.owner.default_tenant) as snapshot:
             kept = {each.version_id: each for each in everything(snapshot)}
         for version_id, native in self.natives.items():
             version = kept.get(version_id)
@@ -223,7 +223,7 @@ def test_every_standard_tells_the_same_after_every_step(steps: list[tuple[str, i
             texts = Counter(told.text for told in model.there if told.space == space)
             assert len(asked["results"]) == texts.total()
         assert world.service.verify(world.owner).ok
-        with world.engine.read(world.owner.default_tenant) as snapshot:
+        with world.engine.open_snapshot(world.owner.default_tenant) as snapshot:
             assert snapshot.measure_usage()[0] == len(model.there)
 
 

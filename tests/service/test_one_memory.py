@@ -14,7 +14,7 @@ from memoranda.encoding.bases import base64_encode
 from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, NotFound
 from memoranda.model.instant import format_instant
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY
 from memoranda.standards.oms import grains as codec
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms import signature as oms_signature

@@ -103,7 +103,7 @@ def test_what_is_kept_of_a_commitment_is_no_word_of_it(wop: Wop) -> None:
         wop, "Remind me to buy kumquats tomorrow at 9:00.", "When the kumquat audit is finished, send the kumquats."
     )
     assert len(found) == 2
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         kept = b"".join(snapshot.list_commitments())
     assert b"umquat" not in kept
     assert "umquat" not in str([each.document() for each in found])
@@ -360,7 +360,7 @@ def test_two_processes_that_both_saw_it_due_fire_it_once(tmp_path: Path, text: s
     one.write("The build failed. The build is green.")
     tenant, now = one.owner.default_tenant, Instant(NINE)
     one.now = two.now = now
-    with one.engine.read(tenant) as snapshot:
+    with one.engine.open_snapshot(tenant) as snapshot:
         judged = commitments._judge(one.context, snapshot, seen, now, snapshot.find_last_change())
     fires = [wop.engine.write(tenant, lambda unit: commitments.fire(unit, [judged], None)) for wop in (one, two, one)]
     assert [len(events) for events in fires] == [1, 0, 0]

@@ -52,7 +52,7 @@ def fill(wop: Wop, *texts: str, ref: str = REF) -> list[str]:
 
 def everything(wop: Wop) -> tuple[Any, ...]:
     """All that a write could have changed; reads are put on record too, so not the audit log."""
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         counters = (snapshot.measure_usage()[0], snapshot.find_last_change(), snapshot.find_last_version())
     return (*counters, wop.entries(limit=1000), wop.wop.runs(wop.owner), wop.wop.files(wop.owner))
 
@@ -318,7 +318,7 @@ def test_the_index_names_no_archive_that_is_gone(wop: Wop, how: str) -> None:
         wop.service.purge()
     else:
         goes = source if how.startswith("its") else first.entry
-        with wop.engine.read(wop.owner.default_tenant) as snapshot:
+        with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
             version = snapshot.find_by_name("openwop", goes["id"])
             assert version is not None
             name = snapshot.load_names(version.version_id)["ump"]
@@ -410,7 +410,7 @@ def test_a_claim_that_another_process_made_in_between_is_respected(tmp_path: Pat
     one.wop.schedule(one.owner, REF, NIGHTLY)
     tenant, now = one.owner.default_tenant, Instant(parse_instant(START) + DAY_MS)
     one.now = two.now = now
-    with one.engine.read(tenant) as snapshot:
+    with one.engine.open_snapshot(tenant) as snapshot:
         each = json_text.parse(snapshot.load_items(schedule.KIND)[REF])
     due = parse_instant("2026-06-05T03:00:00.000Z")
     done = [schedule._distil(wop.context, tenant, each, due, now) for wop in (one, two, one)]
@@ -502,7 +502,7 @@ def test_a_compaction_can_be_undone(wop: Wop) -> None:
 def test_what_is_on_legal_hold_is_replaced_by_no_pass(wop: Wop) -> None:
     kept = fill(wop, *NOTES, NOTES[0])
     address = wop.named("openwop", kept[0])
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         names = snapshot.load_names(address.version_id)
     wop.engine.write(wop.owner.default_tenant, lambda unit: unit.set_hold(address, on_hold=True))
     assert names
@@ -586,7 +586,7 @@ def test_what_stands_for_others_takes_them_along_when_it_is_forgotten(wop: Wop, 
         wop.wop.consolidate(wop.owner, REF)
     (kept,) = wop.entries()
     version = wop.named("openwop", kept["id"])
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         names = snapshot.load_names(version.version_id)
     if how == "openwop":
         assert wop.wop.delete_entry(wop.owner, REF, kept["id"])
@@ -597,7 +597,7 @@ def test_what_stands_for_others_takes_them_along_when_it_is_forgotten(wop: Wop, 
     assert wop.entries() == []
     assert wop.texts("Ada lives") == []
     assert list(wop.service.export(wop.owner)) == []
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         kept_still = [each for each in all_versions(snapshot) if not each.state.erased]
     natives = b"".join(each.document.native for each in kept_still)
     assert (b"Ada" in natives) == (how in ("soft", "openwop"))
@@ -651,7 +651,7 @@ def test_undoing_a_pass_brings_back_exactly_what_it_took_out(wop: Wop) -> None:
         wop.wop.undo_consolidation(wop.owner, done.run.run_id)
     again = wop.wop.consolidate(wop.owner, REF)
     forgotten = wop.named("openwop", again.taken[0]["id"])
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         name = snapshot.load_names(forgotten.version_id)["ump"]
     wop.forget(name, hard=True)
     # What was erased meanwhile does not come back.

@@ -57,7 +57,7 @@ def propose(wop: Wop, access: Access, kind: str = "automation", **words: Any) ->
 
 
 def kept(wop: Wop) -> dict[str, bytes]:
-    with wop.engine.read(ANN) as snapshot:
+    with wop.engine.open_snapshot(ANN) as snapshot:
         return snapshot.load_items(INSTALLED)
 
 

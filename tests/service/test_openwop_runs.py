@@ -408,7 +408,7 @@ def test_files_have_limits(wop: Wop) -> None:
 
 
 def _state(wop: Wop) -> tuple[int, int]:
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         return snapshot.measure_usage()[0], snapshot.find_last_change()
 
 

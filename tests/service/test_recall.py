@@ -280,7 +280,7 @@ def test_a_sealed_document_needs_no_verification_and_a_touched_seal_falls_back_t
     sealed = World(document_key=b"k" * 32)
     try:
         names = [sealed.remember(f"apple {number}") for number in range(3)]
-        with sealed.engine.read(OPERATOR.did) as snapshot:
+        with sealed.engine.open_snapshot(OPERATOR.did) as snapshot:
             assert all(version.is_sealed for version in everything(snapshot))
         tamper(sealed, "apple 1", "apple !")
         assert {r.record["id"] for r in sealed.recall("apple", limit=2)} == {names[0], names[2]}
@@ -301,7 +301,7 @@ def test_what_binds_a_memory_is_under_the_seal_of_its_document(touched: str, cov
         consent = {"exportable": False, "redact": ["body.text"]}
         name = sealed.remember("apple", scope={"visibility": "shared"}, consent=consent)
         version = sealed.named("ump", name)
-        with sealed.engine.read(OPERATOR.did) as snapshot:
+        with sealed.engine.open_snapshot(OPERATOR.did) as snapshot:
             address = snapshot.load_names(version.version_id)["oms"]
         new = sealed.supersede(address, object="apple pie")
         assert len(sealed.recall("apple")) == 1

@@ -224,7 +224,7 @@ def test_merging_loses_nothing_of_the_newcomer(world: World) -> None:
     assert [r["target"] for r in record["relations"]] == ["entity:one", "entity:two"]
     assert {e["ref"] for e in record["provenance"]["evidence"]} == {"e1", "e2", "s2"}
     assert record["lifecycle"]["salience"] == 0.9
-    with world.engine.read(OPERATOR.did) as snapshot:
+    with world.engine.open_snapshot(OPERATOR.did) as snapshot:
         version = snapshot.find_by_name("ump", name)
     assert version is not None
     assert version.cause is not None

@@ -41,7 +41,7 @@ def test_a_limit_of_ones_own_is_never_more_than_the_servers(world: World) -> Non
 def test_another_process_holds_to_them_at_once(world: World) -> None:
     """The tenant's row has them, which every unit of work begins with."""
     world.service.set_rules(world.owner, OwnRules(memories=1, presets=("hipaa",)))
-    with world.engine.read(world.owner.default_tenant) as snapshot:
+    with world.engine.open_snapshot(world.owner.default_tenant) as snapshot:
         assert world.service.context.quotas_of(snapshot).memories == 1
         assert world.service.context.presets_in(snapshot) == {"hipaa"}
     assert world.service.rules(world.owner) == OwnRules(memories=1, presets=("hipaa",))

@@ -59,7 +59,7 @@ def test_what_is_slow_only_the_first_time_is_run_again_and_not_told_of(probe: Pr
         return sum(len(unit.load_items(str(n))) for n in range(40_000 if times[0] == 1 else 1))
 
     wop.engine.write(wop.owner.default_tenant, work)
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         assert (times, snapshot.load_items("kind"), probe.slow) == ([2], {"2": b""}, [])
     wop.close()
 
@@ -77,12 +77,12 @@ def test_many_entries_are_consolidated_brought_back_and_compacted(wop: Wop) -> N
     done = wop.wop.consolidate(wop.owner, REF)
     assert len(done.taken) >= MANY // 10
     assert wop.wop.undo_consolidation(wop.owner, done.run.run_id) == len(done.taken)
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         assert snapshot.measure_usage()[0] == MANY
     wop.wop.distill(wop.owner, REF)
     made = wop.wop.compact(wop.owner, REF)
     assert made.event["payload"]["sourceCount"] == MANY
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         assert snapshot.measure_usage()[0] == 2
 
 
@@ -186,10 +186,10 @@ def test_a_file_is_read_without_the_others(wop: Wop) -> None:
     wop.wop.write_file(wop.owner, "small.md", "four")
     assert wop.wop.file(wop.owner, "small.md")["content"] == "four"
     assert len(wop.wop.files(wop.owner)) == 21
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         assert max(len(head) for head in snapshot.load_items("workspace").values()) < 1_000
     assert wop.wop.remove_file(wop.owner, "large-0.md")
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         assert snapshot.load_items("workspace versions of large-0.md") == {}
 
 
@@ -274,7 +274,7 @@ def test_a_fact_that_a_file_tells_again_and_again_is_one_memory(wop: Wop) -> Non
     draft = {"kind": "semantic", "body": {"text": "Server 1 uses port 1."}}
     report = wop.service.import_items(wop.owner, number_items("ump", [draft] * 20))
     assert (report.created, report.merged) == (1, 19)
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         assert snapshot.measure_usage()[0] == 1
 
 
@@ -285,7 +285,7 @@ def test_a_key_that_a_file_brings_twice_is_revised_twice(wop: Wop) -> None:
     wop.advance(1_000)
     later = [{**memory, "value": f"It moved {n}.", "updated_at": format_instant(wop.now + n)} for n in range(3)]
     assert wop.service.import_items(wop.owner, number_items("oams", later)).updated == 3
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         (found,) = snapshot.load_page(Selection(), limit=9, now=wop.now)
         history = list(snapshot.iterate_history(snapshot.load_versions([found.version_id])[0].memory_id))
         assert (len(history), snapshot.measure_usage()[0]) == (4, 1)
@@ -337,7 +337,7 @@ def test_a_memory_of_many_versions_is_erased_with_what_was_made_before_the_write
         wop.advance(1)
         name = wop.revise(name, body={"text": f"Server 1 uses port {number} now."})
     wop.forget(name, hard=True)
-    with wop.engine.read(wop.owner.default_tenant) as snapshot:
+    with wop.engine.open_snapshot(wop.owner.default_tenant) as snapshot:
         history = list(snapshot.iterate_history(snapshot.load_versions([1])[0].memory_id))
     assert len(history) == 251
     assert all(version.state.erased for version in history)

@@ -98,7 +98,7 @@ class World:
     def as_record(self, address: str) -> Record:
         """The UMP view of a grain, through the verbs of UMP."""
         version = self.named("oms", address)
-        with self.engine.read(version.tenant) as snapshot:
+        with self.engine.open_snapshot(version.tenant) as snapshot:
             name = snapshot.load_names(version.version_id)["ump"]
         return self.get(name)
 
@@ -107,7 +107,7 @@ class World:
         return to_stored_grain(self.context, self.named("ump", record_id))
 
     def named(self, standard: str, name: str) -> Version:
-        with self.engine.read(self.owner.default_tenant) as snapshot:
+        with self.engine.open_snapshot(self.owner.default_tenant) as snapshot:
             version = snapshot.find_by_name(standard, name)
         assert version is not None
         return version

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memoranda.model.instant import Instant
 from memoranda.model.memory import AuditEntry, Document, FieldIndex, LinkReason, Projection, Relation, Scope, Version
 from memoranda.model.selection import UPDATED, WRITTEN, KeywordQuery, Matches, PageCursor, Selected, Selection
-from memoranda.storage.engine.contract import ApiKey, Engine, Snapshot, Unit
+from memoranda.storage.engine.contract import ApiKey, Engine, Snapshot, Unit, VersionIndex
 
 Triple = tuple[str, str, str]
 
@@ -80,17 +80,17 @@ class EngineContract:
         shown = projection(text, tenant=tenant, **({"subject": subject} if subject else {}), **changes)
         fields = field_index(shown, relation, value)
         return engine.write(
-            tenant, lambda unit: unit.append(document(name or text), shown, now=NOW, field_index=fields)
+            tenant, lambda unit: unit.append(document(name or text), shown, now=NOW, index=VersionIndex(fields=fields))
         )
 
     def found(self, engine: Engine, text: str, *, tenant: str = "ada", at: Instant = NOW, **where: Any) -> list[str]:
-        with engine.read(tenant) as snapshot:
+        with engine.open_snapshot(tenant) as snapshot:
             return names(snapshot, matches(snapshot, text, Selection(at=at, **where), now=at).hits)
 
     def test_a_version_comes_back_exactly_as_it_was_written(self, engine: Engine) -> None:
         native = bytes(range(256)) * 40
         engine.write("ada", lambda unit: unit.append(document("n", native), projection("x"), now=NOW, cause=b"why"))
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             version = snapshot.find_by_name("note", "n")
         assert version is not None
         assert version.document == document("n", native)
@@ -101,7 +101,7 @@ class EngineContract:
     def test_a_tenant_sees_nothing_of_another(self, engine: Engine) -> None:
         version = self.add(engine, "secret plan", name="shared-name")
         engine.write("ada", lambda unit: unit.announce("created", version, now=NOW))
-        with engine.read("bob") as snapshot:
+        with engine.open_snapshot("bob") as snapshot:
             assert snapshot.find_by_name("note", "shared-name") is None
             assert snapshot.load_versions([version.version_id]) == []
             assert list(snapshot.iterate_history(version.memory_id)) == []
@@ -122,11 +122,11 @@ class EngineContract:
 
     def test_search_weights_do_not_depend_on_other_tenants(self, engine: Engine) -> None:
         self.add(engine, "green apple")
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             before = matches(snapshot, "green apple", Selection(at=NOW))
         for number in range(20):
             self.add(engine, f"green thing {number}", tenant="bob")
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert matches(snapshot, "green apple", Selection(at=NOW)) == before
 
     @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ class EngineContract:
 
         def work(unit: Unit) -> None:
             for each, shown in written:
-                unit.append(each, shown, now=NOW, indexed=engine.index_text("ada", shown))
+                unit.append(each, shown, now=NOW, index=VersionIndex(text=engine.index_text("ada", shown)))
 
         engine.write("ada", work)
         assert self.found(engine, "everywhere")[:2] == ["n2099", "n2098"]
@@ -174,7 +174,7 @@ class EngineContract:
         self.add(engine, "apple two", **elsewhere)
         self.add(engine, "apple three")
         assert self.found(engine, "apple", **asked) == ["apple one"]
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             for order in (WRITTEN, UPDATED):
                 page = snapshot.load_page(Selection(at=NOW, **asked), order, limit=9, now=NOW)
                 assert names(snapshot, page) == ["apple one"]
@@ -207,7 +207,7 @@ class EngineContract:
         assert self.found(engine, "lives", at=NOW) == ["lives in Rome"]
         # Before the correction was recorded, Rome was believed to hold for good.
         assert self.found(engine, "lives", at=after, known_at=NOW) == ["lives in Rome"]
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert [v.document.name for v in snapshot.iterate_history(prior.memory_id)] == ["lives in Rome", "oslo"]
             closed = snapshot.find_by_name("note", "lives in Rome")
             assert closed is not None
@@ -227,7 +227,7 @@ class EngineContract:
         engine.write("ada", lambda unit: unit.tombstone(version, valid_to=LATER, now=LATER))
         assert self.found(engine, "apple") == []
         assert engine.system.find_next_expiry() is None
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             kept = snapshot.find_by_name("note", "apple")
         assert kept is not None
         assert kept.document.native == b"{}"
@@ -237,7 +237,7 @@ class EngineContract:
         version = self.add(engine, "apple", relations=(Relation(type="about", target="entity:fruit"),))
         engine.write("ada", lambda unit: unit.erase(version, tombstone=b"tombstone_record", now=LATER))
         assert self.found(engine, "apple") == []
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             left = snapshot.find_by_name("note", "apple")
         assert left is not None
         assert (left.document.native, left.cause, left.state.erased) == (b"tombstone_record", None, True)
@@ -246,7 +246,7 @@ class EngineContract:
         version = self.add(engine, "apple", sameness="fruit")
 
         def same(tenant: str = "ada") -> str | None:
-            with engine.read(tenant) as snapshot:
+            with engine.open_snapshot(tenant) as snapshot:
                 found = snapshot.find_duplicate("fruit", NOW)
                 return found.document.name if found else None
 
@@ -263,7 +263,7 @@ class EngineContract:
             unit.retire(version, now=LATER)
 
         engine.write("ada", work)
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             current = snapshot.find_by_name("note", "n")
             assert current is not None
             assert current.document.native == b"fuller"
@@ -277,7 +277,7 @@ class EngineContract:
             unit.append(document("two"), projection("two"), now=NOW, follows=version)
 
         engine.write("ada", work)
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             head = snapshot.find_by_name("note", "one")
         assert head is not None
         assert head.document.name == "two"
@@ -291,7 +291,7 @@ class EngineContract:
         with pytest.raises(ValueError, match="no"):
             engine.write("ada", work)
         self.add(engine, "whole")
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert names(snapshot, snapshot.load_page(Selection(status_filter="all"), limit=9, now=NOW)) == ["whole"]
             assert snapshot.read_audit_head() == (0, None)
 
@@ -304,7 +304,7 @@ class EngineContract:
                 unit.record_audit(AuditEntry(at=NOW, op="remember"))
 
             engine.write(tenant, work)
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert [change.seq for change in snapshot.list_changes(0, 9)] == [1, 2]
             assert [change.seq for change in snapshot.list_changes(1, 9)] == [2]
             assert snapshot.list_audit_after(0, 9) == [(1, b'[1,"remember",null]'), (2, b'[2,"remember","remember-1"]')]
@@ -316,14 +316,14 @@ class EngineContract:
         for _ in range(5):
             engine.record_audit_later("ada", AuditEntry(at=NOW, op="get"))
         engine.flush()
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert snapshot.read_audit_head()[0] == 5
 
     def test_feedback_is_counted(self, engine: Engine) -> None:
         version = self.add(engine, "x")
         for outcome in ("followed", "followed", "contradicted"):
             engine.write("ada", lambda unit, o=outcome: unit.add_feedback(version, o, "s", now=NOW))  # type: ignore[misc]
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             state = snapshot.load_versions([version.version_id])[0].state
         assert (state.followed, state.overridden, state.ignored, state.contradicted) == (2, 0, 0, 1)
 
@@ -338,7 +338,7 @@ class EngineContract:
             thread.start()
         for thread in threads:
             thread.join()
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert [change.seq for change in snapshot.list_changes(0, 500)] == list(range(1, 201))
             assert len(set(names(snapshot, snapshot.load_page(Selection(), limit=500, now=NOW)))) == 200
 
@@ -365,7 +365,7 @@ class EngineContract:
         assert engine.fingerprint("ada", "x") != engine.fingerprint("bob", "x")
 
     def listed(self, engine: Engine, *, tenant: str = "ada", now: Instant = NOW, **asked: Any) -> list[str]:
-        with engine.read(tenant) as snapshot:
+        with engine.open_snapshot(tenant) as snapshot:
             return names(
                 snapshot, snapshot.load_page(Selection(**{"status_filter": "current", **asked}), limit=500, now=now)
             )
@@ -390,7 +390,9 @@ class EngineContract:
         def work(unit: Unit) -> None:
             for name, (subject, relation, object_), where in stored:
                 shown = projection(name, tenant=tenant, space=where, subject=subject)
-                unit.append(document(name), shown, now=NOW, field_index=field_index(shown, relation, object_))
+                unit.append(
+                    document(name), shown, now=NOW, index=VersionIndex(fields=field_index(shown, relation, object_))
+                )
 
         engine.write(tenant, work)
         expected = [
@@ -415,7 +417,9 @@ class EngineContract:
 
         def work(unit: Unit) -> None:
             shown = projection("new", subject="ada")
-            new = unit.append(document("new"), shown, now=LATER, follows=old, field_index=field_index(shown))
+            new = unit.append(
+                document("new"), shown, now=LATER, follows=old, index=VersionIndex(fields=field_index(shown))
+            )
             unit.close_version(old, successor=new, valid_to=LATER, now=LATER)
             unit.tombstone(gone, valid_to=LATER, now=LATER)
             unit.erase(away, tombstone=b"tombstone_record", now=LATER)
@@ -430,7 +434,7 @@ class EngineContract:
         written = [self.add(engine, f"n{number}", subject="ada").document.name for number in range(7)]
         found: list[str] = []
         after: PageCursor | None = None
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             while page := snapshot.load_page(Selection(subject="ada"), limit=3, now=NOW, after=after):
                 found += names(snapshot, page)
                 after = page[-1].cursor
@@ -445,7 +449,7 @@ class EngineContract:
             unit.set_verification(version, "contested", now=NOW)
 
         engine.write("ada", work)
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             (kept,) = snapshot.load_versions([version.version_id])
         assert (kept.state.has_legal_hold, kept.state.needs_review, kept.state.verification) == (
             True,
@@ -468,12 +472,12 @@ class EngineContract:
         self.add(engine, "four", user="u", tenant="bob")
         engine.write("ada", lambda unit: unit.tombstone(one, valid_to=NOW, now=NOW))
         everything = Selection(status_filter="unerased", user="u")
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             page = snapshot.load_page(everything, limit=9, now=NOW)
             assert names(snapshot, page) == ["one", "two"]
             assert names(snapshot, snapshot.load_page(everything, limit=9, now=NOW, after=page[0].cursor)) == ["two"]
         engine.write("ada", lambda unit: unit.erase(two, tombstone=b"tombstone_record", now=NOW))
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert names(snapshot, snapshot.load_page(everything, limit=9, now=NOW)) == ["one"]
 
     def test_what_names_something_is_found_from_there_until_it_is_erased(self, engine: Engine) -> None:
@@ -486,7 +490,7 @@ class EngineContract:
         named = {"source": "seed", "basis": "grant", "withdraws": "grant"}
 
         def found(after: int = 0) -> list[list[str]]:
-            with engine.read("ada") as snapshot:
+            with engine.open_snapshot("ada") as snapshot:
                 pages = [snapshot.list_linked(link, named[link], after=after, limit=9) for link in links]
             return [[version.document.name for version in page] for page in pages]
 
@@ -504,7 +508,7 @@ class EngineContract:
             unit.close_version(old, successor=new, valid_to=LATER, now=LATER)
 
         engine.write("ada", work)
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             (kept,) = snapshot.load_versions([old.version_id])
             assert kept.state.successor_names == {"note": "new", "other": "neu"}
             head = snapshot.find_by_name("other", "neu")

@@ -27,7 +27,7 @@ from memoranda.model.selection import (
     Test,
     VisibleToRun,
 )
-from memoranda.storage.engine.contract import Engine, Unit
+from memoranda.storage.engine.contract import Engine, Unit, VersionIndex
 from memoranda.storage.engine.paging import Paging, PagingLimits
 from tests.storage.contract import LATER, NOW, document, projection
 from tests.storage.contract_lists import fresh_tenant, suffer
@@ -133,7 +133,9 @@ def fill(engine: Engine, tenant: str, rows: list[dict[str, Any]]) -> list[Versio
                 numbers=() if row["size"] is None else (("size", float(row["size"])),),
             )
             is_read = row["fate"] != "unread"
-            version = unit.append(document(str(number)), shown, now=NOW, field_index=facts if is_read else None)
+            version = unit.append(
+                document(str(number)), shown, now=NOW, index=VersionIndex(fields=facts if is_read else None)
+            )
             suffer(unit, version, row["fate"])
             written.append(version)
         return written
@@ -194,7 +196,7 @@ class FactsContract:
         tenant = fresh_tenant(engine)
         fill(engine, tenant, rows)
         expected = [address(number) for number in ordered(rows, chosen(rows, selection), order)]
-        with with_limits(limits), engine.read(tenant) as snapshot:
+        with with_limits(limits), engine.open_snapshot(tenant) as snapshot:
             found: list[str] = []
             while page := snapshot.load_page(selection, order, limit=limit, offset=len(found), now=NOW):
                 found += [each.address for each in page]
@@ -218,7 +220,7 @@ class FactsContract:
         expected: dict[str, list[str]] = {}
         for number in ordered(rows, chosen(rows, selection), Order(by="address")):
             expected.setdefault(said(number), []).append(address(number))
-        with with_limits(limits), engine.read(tenant) as snapshot:
+        with with_limits(limits), engine.open_snapshot(tenant) as snapshot:
             found = snapshot.count_groups(selection, by, now=NOW)
             held = []
             for group in found:
@@ -243,7 +245,7 @@ class FactsContract:
         tenant = fresh_tenant(engine)
         fill(engine, tenant, rows)
         expected = [address(number) for number in ordered(rows, chosen(rows, selection), order)]
-        with with_limits(limits), engine.read(tenant) as snapshot:
+        with with_limits(limits), engine.open_snapshot(tenant) as snapshot:
             for offset in range(len(expected) + 2):
                 page = snapshot.load_counted_page(selection, order, limit=limit, offset=offset, now=NOW)
                 assert [each.address for each in page.hits] == expected[offset : offset + limit]
@@ -262,7 +264,7 @@ class FactsContract:
         fill(engine, tenant, rows)
         expected = {address(number) for number in chosen(rows, selection) if rows[number]["words"] & words}
         text = " ".join(sorted(words))
-        with engine.read(tenant) as snapshot:
+        with engine.open_snapshot(tenant) as snapshot:
             everything = snapshot.match(selection, (KeywordQuery(text=text),), limit=50, count_all=True, now=NOW)
             few = snapshot.match(selection, (KeywordQuery(text=text),), limit=2, count_all=True, now=NOW)
         assert {each.address for each in everything.hits} == expected
@@ -281,7 +283,7 @@ class FactsContract:
         ids = tuple(written[number].version_id for number in among if number < len(rows))
         selection = Selection(tests=(IsAmong(version_ids=ids, negated=negated),), has_fields=True)
         expected = [number for number in chosen(rows, EVERYTHING) if (number in among) != negated]
-        with engine.read(tenant) as snapshot:
+        with engine.open_snapshot(tenant) as snapshot:
             found = snapshot.load_page(selection, limit=50, now=NOW)
             assert sorted(each.address for each in found) == sorted(map(address, expected))
 
@@ -295,7 +297,7 @@ class FactsContract:
 
         def found(*tests: Test) -> list[str]:
             selection = Selection(space="", tests=tests)
-            with engine.read("ada") as snapshot:
+            with engine.open_snapshot("ada") as snapshot:
                 hits = snapshot.match(selection, (KeywordQuery(text="apple"),), limit=9, now=NOW).hits
                 return sorted(v.document.name for v in snapshot.load_versions([hit.version_id for hit in hits]))
 
@@ -309,8 +311,8 @@ class FactsContract:
     def test_what_expires_is_selected_until_then(self, engine: Engine) -> None:
         shown = projection("apple", expires=LATER)
         facts = FieldIndex(address="00", form="belief", at=NOW)
-        engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW, field_index=facts))
-        with engine.read("ada") as snapshot:
+        engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW, index=VersionIndex(fields=facts)))
+        with engine.open_snapshot("ada") as snapshot:
             for now, expected in ((NOW, 1), (LATER, 0)):
                 assert snapshot.count(EVERYTHING, now=now) == expected
                 found = snapshot.match(EVERYTHING, (KeywordQuery(text="apple"),), limit=9, count_all=True, now=now).hits
@@ -318,7 +320,7 @@ class FactsContract:
 
     def test_what_has_no_field_index_cannot_be_asked_for_by_field(self, engine: Engine) -> None:
         engine.write("ada", lambda unit: unit.append(document("x"), projection("apple"), now=NOW))
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert snapshot.count(EVERYTHING, now=NOW) == 0
             assert snapshot.count(Selection(), now=NOW) == 1
 
@@ -328,23 +330,23 @@ class FactsContract:
             for name in "abcd":
                 facts = FieldIndex(address=f"address {name}", form="belief", at=NOW)
                 made = document(name, f"native {name}".encode())
-                written.append(unit.append(made, projection(name), now=NOW, field_index=facts))
+                written.append(unit.append(made, projection(name), now=NOW, index=VersionIndex(fields=facts)))
             unit.close_version(written[0], successor=written[1], valid_to=LATER, now=LATER)
             unit.set_verification(written[1], "contested", now=NOW)
             unit.erase(written[2], tombstone=b"tombstone_record", now=NOW)
             return written
 
         a, b, c, d = (version.version_id for version in engine.write("ada", work))
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             kept = snapshot.load_documents([d, 10**9, a, c, b])
         assert [(each.document.name, each.document.native, each.address) for each in kept] == [
             (name, f"native {name}".encode(), f"address {name}") for name in "dab"
         ]
         assert [each.verification for each in kept] == ["unverified", "unverified", "contested"]
         assert [(each.is_superseded, each.closed) for each in kept] == [(False, None), (True, LATER), (False, None)]
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert snapshot.load_documents([]) == []
-        with engine.read("bob") as snapshot:
+        with engine.open_snapshot("bob") as snapshot:
             assert snapshot.load_documents([a, b]) == []
             assert snapshot.load_page(EVERYTHING, limit=9, now=NOW) == []
             assert snapshot.count(EVERYTHING, now=NOW) == 0
@@ -397,12 +399,12 @@ class FactsContract:
             unit.put_item("template", "b", b"2")
 
         engine.write("ada", work)
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert snapshot.load_items("template") == {"a": bytes(range(256)), "b": b"2"}
             assert snapshot.load_items("schedule") == {"a": b"3"}
             assert snapshot.load_items("other") == {}
         engine.write("ada", lambda unit: unit.delete_item("template", "b"))
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert list(snapshot.load_items("template")) == ["a"]
-        with engine.read("bob") as snapshot:
+        with engine.open_snapshot("bob") as snapshot:
             assert snapshot.load_items("template") == {}

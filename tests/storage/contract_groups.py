@@ -81,7 +81,7 @@ class GroupContract:
         with pytest.raises(ArithmeticError):
             failed.result()
         written = [first.result(), last.result()]
-        with engine.read(TENANT) as snapshot:
+        with engine.open_snapshot(TENANT) as snapshot:
             assert [each.seq for each in snapshot.list_changes(0, 9)] == [1, 2]
             assert snapshot.measure_usage() == (3, 3 * len(document("x").native))
             assert [each.document.name for each in snapshot.load_versions([each.version_id for each in written])] == [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version
 from memoranda.model.selection import UPDATED, PageCursor, Selection
-from memoranda.storage.engine.contract import Engine, Snapshot, Unit
+from memoranda.storage.engine.contract import Engine, Snapshot, Unit, VersionIndex
 from memoranda.storage.engine.sql_engine import SqlEngine
 from tests.storage.contract import LATER, NOW, document, names, projection
 
@@ -143,7 +143,7 @@ class ListsContract:
             and (listing.since is None or NOW + row["age"] >= listing.since)
         ]
         expected = [str(number) for _, number in sorted(fit, reverse=True)]
-        with engine.read(tenant) as snapshot:
+        with engine.open_snapshot(tenant) as snapshot:
             assert pages(snapshot, listing, limit) == expected
             assert pages(snapshot, listing, 50) == expected
 
@@ -158,14 +158,14 @@ class ListsContract:
                 for number, row in enumerate(rows)
                 if row["fate"] in ("live", "restored") and row["space"] == space and row["exportable"]
             ]
-            with engine.read(tenant) as snapshot:
+            with engine.open_snapshot(tenant) as snapshot:
                 assert leaving(snapshot, space, 2, LATER) == expected
 
     def test_what_expires_is_listed_until_then(self, engine: Engine) -> None:
         row = {"age": 0, "space": "", "visibility": "private", "tags": ("red",), "fate": "expired", "exportable": True}
         fill(engine, "ada", [row])
         for now, expected in ((Instant(LATER - 1), ["0"]), (LATER, [])):
-            with engine.read("ada") as snapshot:
+            with engine.open_snapshot("ada") as snapshot:
                 assert pages(snapshot, Selection(space=""), 9, now) == expected
                 assert pages(snapshot, Selection(space="", tags=("red",)), 9, now) == expected
                 assert leaving(snapshot, "", 9, now) == expected
@@ -182,7 +182,7 @@ class ListsContract:
         found: list[int] = []
         before: PageCursor | None = None
         while True:
-            with engine.read(tenant) as snapshot:
+            with engine.open_snapshot(tenant) as snapshot:
                 page = snapshot.load_page(Selection(space=""), UPDATED, limit=2, now=NOW, after=before)
             found += [each.version_id for each in page]
             if len(page) < 2:
@@ -208,7 +208,7 @@ class ListsContract:
                 prior = version
 
         engine.write(tenant, work)
-        with engine.read(tenant) as snapshot:
+        with engine.open_snapshot(tenant) as snapshot:
             (only,) = snapshot.load_page(Selection(space=""), UPDATED, limit=9, now=NOW)
             (head,) = snapshot.load_versions([only.version_id])
             history = [version.state.updated for version in snapshot.iterate_history(head.memory_id)]
@@ -220,12 +220,12 @@ class ListsContract:
     def test_what_was_created_after_it_was_observed_was_updated_when_it_was_created(self, engine: Engine) -> None:
         shown = projection("x", observed=Instant(NOW - 5), created=NOW)
         version = engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW))
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             (kept,) = snapshot.load_versions([version.version_id])
         assert version.state.updated == kept.state.updated == NOW
 
     def test_spaces_are_where_anything_was_ever_written(self, engine: Engine) -> None:
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert snapshot.list_spaces() == []
         row = {"age": 0, "visibility": "private", "tags": (), "fate": "live", "exportable": True}
         names = ["b", "", "a", "user:x", "ä", "b"]
@@ -237,19 +237,21 @@ class ListsContract:
                 unit.erase(version, tombstone=b"tombstone_record", now=NOW)
 
         engine.write("ada", work)
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert sorted(snapshot.list_spaces()) == sorted(set(names))
             assert [snapshot.has_space(name) for name in (*names, "c", "of bob")] == [True] * 6 + [False] * 2
 
     def test_the_name_of_a_view_stays_with_what_it_stands_for_until_that_is_gone(self, engine: Engine) -> None:
         def stands_for() -> str:
-            with engine.read("ada") as snapshot:
+            with engine.open_snapshot("ada") as snapshot:
                 found = snapshot.find_by_name("other", "view")
                 return "" if found is None else found.document.name
 
         def write(name: str, native: bytes = b"x") -> Version:
             made, views = document(name, native), [("other", "view")]
-            return engine.write("ada", lambda unit: unit.append(made, projection("x"), now=NOW, view_names=views))
+            return engine.write(
+                "ada", lambda unit: unit.append(made, projection("x"), now=NOW, index=VersionIndex(view_names=views))
+            )
 
         first = write("first")
         second = write("second")
@@ -265,10 +267,12 @@ class ListsContract:
     def test_what_is_forgotten_and_brought_again_has_its_views_name_again(self, engine: Engine) -> None:
         def write(native: bytes) -> Version:
             made, views = document("n", native), [("other", "view")]
-            return engine.write("ada", lambda unit: unit.append(made, projection("x"), now=NOW, view_names=views))
+            return engine.write(
+                "ada", lambda unit: unit.append(made, projection("x"), now=NOW, index=VersionIndex(view_names=views))
+            )
 
         def stands_for() -> int:
-            with engine.read("ada") as snapshot:
+            with engine.open_snapshot("ada") as snapshot:
                 found = snapshot.find_by_name("other", "view")
                 assert found is not None
                 return found.version_id
@@ -289,7 +293,7 @@ class ListsContract:
             unit.close_version(second, successor=third, valid_to=NOW, now=NOW)
 
         engine.write("ada", work)
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             head = snapshot.find_by_name("note", "k")
             assert head is not None
             assert head.document.native == b"3"
@@ -300,7 +304,7 @@ class ListsContract:
     def test_lists_and_counters_are_of_one_tenant(self, engine: Engine) -> None:
         row = {"age": 0, "space": "p", "visibility": "public", "tags": ("red",), "fate": "live", "exportable": True}
         fill(engine, "ada", [row])
-        with engine.read("bob") as snapshot:
+        with engine.open_snapshot("bob") as snapshot:
             for tags in ((), ("red",)):
                 assert snapshot.load_page(Selection(space="p", tags=tags), UPDATED, limit=9, now=NOW) == []
             assert leaving(snapshot, "p", 9, NOW) == []
@@ -314,7 +318,7 @@ class ListsContract:
         kept = _Ledger()
         for move, which in moves:
             engine.write(tenant, lambda unit, move=move, which=which: kept.apply(unit, move, which))  # type: ignore[misc]
-            with engine.read(tenant) as snapshot:
+            with engine.open_snapshot(tenant) as snapshot:
                 assert snapshot.measure_usage() == kept.recount(snapshot)
 
     @given(moves=st.lists(st.tuples(st.sampled_from([*FATES, "append", "succeed"]), st.integers(0, 9)), max_size=20))
@@ -326,7 +330,7 @@ class ListsContract:
         kept = _Ledger()
         for move, which in [("append", 1), ("succeed", 0), *moves, ("erased", 0)]:
             engine.write(tenant, lambda unit, move=move, which=which: kept.apply(unit, move, which))  # type: ignore[misc]
-        with engine.read(tenant) as snapshot:
+        with engine.open_snapshot(tenant) as snapshot:
             versions = snapshot.load_versions([version.version_id for version in kept.written])
         present = sum(not version.state.erased for version in versions)
         assert present < len(versions)
@@ -345,7 +349,7 @@ class ListsContract:
         try:
             engine.write("ada", work)
         except ArithmeticError:
-            with engine.read("ada") as snapshot:
+            with engine.open_snapshot("ada") as snapshot:
                 assert snapshot.measure_usage() == (1, 5)
         else:
             raise AssertionError("the unit was to fail")
@@ -353,7 +357,7 @@ class ListsContract:
     def test_what_comes_in_forgotten_is_not_there(self, engine: Engine) -> None:
         shown = projection("x", status="tombstoned")
         engine.write("ada", lambda unit: unit.append(document("x"), shown, now=NOW))
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert pages(snapshot, Selection(space=""), 9) == []
             assert leaving(snapshot, "", 9, NOW) == []
             assert snapshot.measure_usage() == (0, 2)

@@ -69,7 +69,7 @@ FAULTS = {
     "an audit entry that was changed": _changed("audit", FORGED, "seq = 2", "audit log", "broken at"),
     "an audit entry that is gone": _missing("audit", "seq = 2", "audit log", "broken at"),
     "an audit log that was cut off": _missing("audit", "seq = (SELECT max(seq) FROM audit)", "audit log", "broken at"),
-    "words that are gone": _missing("segment", "true", "search index", "not what the documents say"),
+    "words that are gone": _missing("segment", "true", "search index", "the word index differs from the documents"),
     "a field that is gone": _missing("facet", FIRST, "search index", "field texts"),
     "a field of nothing": _orphan("facet", "name, value_key", "'kind', '\\x00'"),
     "a number of nothing": _orphan("measure", "name, number", "'n', 1"),

@@ -137,7 +137,7 @@ def _add(engine: SqlEngine, name: str) -> None:
 
 
 def _read(engine: SqlEngine, *names: str) -> list[bytes]:
-    with engine.read("ada") as snapshot:
+    with engine.open_snapshot("ada") as snapshot:
         found = [snapshot.find_by_name("note", name) for name in names]
     return [each.document.native for each in found if each is not None]
 

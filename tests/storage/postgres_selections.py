@@ -146,7 +146,7 @@ def sent() -> dict[str, str]:
     try:
         for Paging.limits in (usual_limits, FAR):
             vectors.EXACT_LIMIT, vectors.NEAREST_BY_SIGNS = (4, 4) if Paging.limits is FAR else limits  # type: ignore[misc]
-            with world.engine.read(world.owner.default_tenant) as snapshot:
+            with world.engine.open_snapshot(world.owner.default_tenant) as snapshot:
                 for current[0], selection in selections():
                     orders = (WRITTEN, UPDATED, *(BY_FIELD if selection.has_fields else ()))
                     for order in orders:

@@ -16,6 +16,7 @@ import numpy as np
 import psycopg
 import pytest
 
+from memoranda.backup import move_store
 from memoranda.embedding.catalogue import EMBEDDER, load_embedder
 from memoranda.encoding.json_text import parse
 from memoranda.errors import InvalidInput, StoreUnavailable
@@ -26,11 +27,11 @@ from memoranda.retrieval import vectors
 from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.settings import load_settings
 from memoranda.storage.crypto.cipher import RingCipher
-from memoranda.storage.engine.document_cache import Age
+from memoranda.storage.engine.caches import Age
 from memoranda.storage.postgres import pgvector
 from memoranda.storage.postgres.database import PostgresDatabase
 from memoranda.storage.postgres.keys import PostgresKeyRing
-from memoranda.stores import move_store, open_database, settle_vectors
+from memoranda.stores import open_database, settle_vectors
 from tests.commands import command
 from tests.embedders import LETTERS, SIZE, WORDS_ALONE, letters
 from tests.postgres import server
@@ -168,12 +169,12 @@ def test_of_many_the_nearest_are_those_that_are_nearest_of_what_may_be_seen(
             mask = np.zeros(len(everything), np.bool_)
             mask[shown] = True
             with _vectors(there) as held:
-                standing = held.standing(everything, mask)
-                none = np.zeros(len(standing.rows), np.bool_)
-                own, _ = held.cosines(np.stack((vector, vector)), standing.rows, none)
+                standing = held.lookup(everything, mask)
+                none = np.zeros(len(standing.vector_rows), np.bool_)
+                own, _ = held.cosines(np.stack((vector, vector)), standing.vector_rows, none)
             with _vectors(here) as clear:
-                (found,) = clear.nearest(vector, [clear.standing(everything, mask)])
-            near = np.isin(standing.places, found.places)
+                (found,) = clear.nearest(vector, [clear.lookup(everything, mask)])
+            near = np.isin(standing.rows, found.rows)
             assert np.count_nonzero(near) == 4
             assert own[0][near].min() >= own[0][~near].max() - SCORES_APART, question
 
@@ -358,7 +359,7 @@ def test_whoever_removes_the_tables_as_the_page_says_can_erase_and_begin_anew(ad
         first, second = clear.remember("the kettle is blue"), clear.remember("the kettle is red")
         _work_off(clear)
     page = (Path(__file__).parents[2] / "docs" / "howto" / "postgresql.md").read_text()
-    (dropping,) = re.findall(r"`(DROP [^`]*clear_vector[^`]*)`", page)
+    (dropping,) = re.findall(r"```sql\n(DROP [^`]*clear_vector[^`]*)```", page)
     _ask(address, dropping)
     left = _node(opened, address, is_clear=False)
     left.forget(first, hard=True)

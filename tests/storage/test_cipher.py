@@ -50,7 +50,7 @@ def add(engine: Engine, name: str, *, user: str = "", native: bytes = b"", cause
 
 def read(engine: Engine, name: str) -> tuple[bytes, bool]:
     """The document, and whether it is taken for erased."""
-    with engine.read("ada") as snapshot:
+    with engine.open_snapshot("ada") as snapshot:
         version = snapshot.find_by_name("note", name)
     assert version is not None
     return version.document.native, version.state.erased
@@ -92,7 +92,7 @@ def test_users_words_and_links_are_in_the_tables_as_fingerprints_only(tmp_path: 
     with engine_in(tmp_path) as engine:
         shown = projection("kaleidoscope", user="thaumaturge", session="quetzalcoatl", subject="hippocampus")
         engine.write("ada", lambda unit: unit.append(document("n"), shown, now=NOW))
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert len(matches(snapshot, "kaleidoscope", Selection(at=NOW, user="thaumaturge")).hits) == 1
     words = ["kaleidoscope", "thaumaturge", "quetzalcoatl", "hippocampus"]
     assert found_in_files(tmp_path, words) == set()
@@ -148,7 +148,7 @@ def test_a_document_in_the_place_of_another_does_not_open(tmp_path: Path) -> Non
         for target, source in ((1, 2), (3, 2)):
             database.execute("UPDATE version SET native = ? WHERE version_id = ?", (natives[source], target))
         database.execute("UPDATE version SET native = cause, cause = native WHERE name = 'c'")
-    with engine_in(tmp_path) as engine, engine.read("ada") as snapshot:
+    with engine_in(tmp_path) as engine, engine.open_snapshot("ada") as snapshot:
         assert [version.document.native for version in everything(snapshot)] == [b"", b"b", b"", b""]
 
 
@@ -178,7 +178,7 @@ def test_a_lost_master_key_is_reported_and_never_replaced(tmp_path: Path) -> Non
     ring = ring_in(tmp_path)
     try:
         with pytest.raises(StoreUnavailable, match="master key"):
-            ring.key_for("ada", "somebody new")
+            ring.ensure_key("ada", "somebody new")
     finally:
         ring.close()
     assert not (tmp_path / MASTER).exists()
@@ -195,7 +195,7 @@ def test_a_broken_master_key_file_is_a_clear_error(tmp_path: Path, content: byte
     ring = ring_in(tmp_path)
     try:
         with pytest.raises(StoreUnavailable, match="is damaged"):
-            ring.key_for("ada", "u")
+            ring.ensure_key("ada", "u")
     finally:
         ring.close()
 
@@ -210,7 +210,7 @@ def test_a_master_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
 
 def test_another_master_key_opens_nothing(tmp_path: Path) -> None:
     ring = ring_in(tmp_path)
-    key_id = ring.key_for("ada", "u")
+    key_id = ring.ensure_key("ada", "u")
     assert key_id is not None
     ring.close()
     (tmp_path / MASTER).unlink()
@@ -218,7 +218,7 @@ def test_another_master_key_opens_nothing(tmp_path: Path) -> None:
     ring = ring_in(tmp_path)
     try:
         with pytest.raises(StoreCorrupt, match="master key is another one"):
-            ring.key(key_id)
+            ring.load_key(key_id)
     finally:
         ring.close()
 
@@ -304,7 +304,7 @@ def make_keys(home: Path, number: int, start: Barrier) -> None:
         if number < 2:
             ring.rotate()
         else:
-            ring.key_for("ada", f"user {number} {step}")
+            ring.ensure_key("ada", f"user {number} {step}")
     ring.close()
 
 
@@ -322,8 +322,8 @@ def test_processes_that_rotate_and_make_keys_at_once_lose_none(tmp_path: Path) -
         worker.close()
     ring = ring_in(tmp_path)
     try:
-        ids = [ring.key_for("ada", f"user {number} {step}") for number in (2, 3) for step in range(KEYS_EACH)]
-        assert len({ring.key(key_id) for key_id in ids if key_id}) == 2 * KEYS_EACH
+        ids = [ring.ensure_key("ada", f"user {number} {step}") for number in (2, 3) for step in range(KEYS_EACH)]
+        assert len({ring.load_key(key_id) for key_id in ids if key_id}) == 2 * KEYS_EACH
         assert rows(tmp_path, "SELECT count(*) FROM data_key", RING) == [(2 * KEYS_EACH,)]
     finally:
         ring.close()
@@ -373,7 +373,7 @@ def test_no_page_of_the_ring_keeps_a_destroyed_key(tmp_path: Path) -> None:
     # Enough keys that SQLite has split and merged pages.
     ring = ring_in(tmp_path)
     for number in range(150):
-        ring.key_for("ada", f"u{number}")
+        ring.ensure_key("ada", f"u{number}")
     before = [bytes(row[0]) for row in rows(tmp_path, "SELECT wrapped FROM data_key", RING)]
     for number in range(0, 150, 50):
         assert ring.destroy("ada", f"u{number}")
@@ -386,9 +386,9 @@ def test_no_page_of_the_ring_keeps_a_destroyed_key(tmp_path: Path) -> None:
 def test_a_key_in_the_memory_of_another_process_stops_working(tmp_path: Path) -> None:
     ours, theirs = ring_in(tmp_path), ring_in(tmp_path)
     try:
-        key_id = ours.key_for("ada", "u")
+        key_id = ours.ensure_key("ada", "u")
         assert key_id is not None
-        assert theirs.key_for("ada", "u") == key_id
+        assert theirs.ensure_key("ada", "u") == key_id
         sealed = theirs.seal(key_id, b"text", b"place")
         assert ours.open(key_id, sealed, b"place") == b"text"
         assert ours.destroy("ada", "u")
@@ -396,7 +396,7 @@ def test_a_key_in_the_memory_of_another_process_stops_working(tmp_path: Path) ->
         with pytest.raises(StoreUnavailable, match="erased while"):
             theirs.seal(key_id, b"text", b"place")
         # Whoever comes back is someone new.
-        assert theirs.key_for("ada", "u") not in (None, key_id)
+        assert theirs.ensure_key("ada", "u") not in (None, key_id)
     finally:
         ours.close()
         theirs.close()
@@ -407,14 +407,14 @@ def test_users_and_tenants_have_keys_of_their_own(tmp_path: Path) -> None:
     ring = ring_in(tmp_path, "all")
     try:
         holders = [("ada", "u"), ("ada", "v"), ("bob", "u"), ("ada", ""), ("bob", "")]
-        ids = [ring.key_for(*holder) for holder in holders]
-        assert len({ring.key(key_id) for key_id in ids if key_id}) == len(holders)
-        assert [ring.key_for(*holder) for holder in holders] == ids
+        ids = [ring.ensure_key(*holder) for holder in holders]
+        assert len({ring.load_key(key_id) for key_id in ids if key_id}) == len(holders)
+        assert [ring.ensure_key(*holder) for holder in holders] == ids
     finally:
         ring.close()
     users_only = ring_in(tmp_path, "users")
     try:
-        assert users_only.key_for("ada", "") is None
+        assert users_only.ensure_key("ada", "") is None
     finally:
         users_only.close()
 

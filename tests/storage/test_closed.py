@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memoranda.storage.index.caches import SearchCache
+from memoranda.storage.engine.caches import SearchCache
 from tests.service.world import World
 
 
@@ -20,7 +20,7 @@ def world() -> Iterator[World]:
 
 
 def closed(world: World, memory: SearchCache) -> list[list[int]]:
-    with world.engine.read(world.owner.default_tenant) as snapshot:
+    with world.engine.open_snapshot(world.owner.default_tenant) as snapshot:
         found = memory.closed_versions(snapshot._connection, snapshot._tenant_id, snapshot._closing_seq)  # type: ignore[attr-defined]
         return [[int(each) for each in row] for row in found]
 
@@ -56,8 +56,8 @@ def test_writing_alone_reads_nothing_again(world: World) -> None:
     world.forget(world.remember("one"))
     memory = SearchCache()
     assert closed(world, memory) != []
-    with world.engine.read(world.owner.default_tenant) as snapshot:
+    with world.engine.open_snapshot(world.owner.default_tenant) as snapshot:
         before = snapshot._closing_seq  # type: ignore[attr-defined]
     world.remember("two")
-    with world.engine.read(world.owner.default_tenant) as snapshot:
+    with world.engine.open_snapshot(world.owner.default_tenant) as snapshot:
         assert snapshot._closing_seq == before  # type: ignore[attr-defined]

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda.model.memory import Projection
-from memoranda.retrieval.analysis import WORDS_LIMIT, analyse
-from memoranda.retrieval.languages import LANGUAGE_NUMBERS
+from memoranda.retrieval.analysis import LANGUAGE_NUMBERS, WORDS_LIMIT, analyse
 from memoranda.storage.crypto import fingerprints
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from tests.storage.contract import projection
@@ -21,7 +20,7 @@ SAID = "Fahrräder the parse_instant HTTPServer tea teas 杭州西湖 книги
 
 def found(prints: Fingerprints, tenant: str, text: str) -> tuple[dict[int, int], int, int]:
     read: Projection = projection(text)
-    indexed = prints.indexed(tenant, read)
+    indexed = prints.index_text(tenant, read)
     return dict(indexed.term_frequencies), indexed.length, indexed.language
 
 
@@ -43,7 +42,7 @@ def test_a_text_of_too_many_words_is_found_by_the_first() -> None:
 
 
 def test_of_too_many_words_none_is_kept_and_all_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fingerprints, "_WORDS_KEPT", 3)
+    monkeypatch.setattr(fingerprints, "_CACHED_WORDS", 3)
     prints = Fingerprints(b"k" * 32)
     for text in ("green tea and cakes", "cakes of green tea today", "five more words than fit"):
         assert found(prints, "ada", text) == analysed(KEPT, "ada", text)

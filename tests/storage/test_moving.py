@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from memoranda.backup import move_store
 from memoranda.errors import StoreUnavailable
 from memoranda.opening import open_service
 from memoranda.service.service import Service
@@ -16,7 +17,6 @@ from memoranda.standards.ump.requests import RecallRequest
 from memoranda.storage.engine.database import Row
 from memoranda.storage.engine.moving import TABLES
 from memoranda.storage.postgres.moving import PostgresTables
-from memoranda.stores import move_store
 from tests.commands import command
 from tests.postgres import server
 

@@ -18,7 +18,7 @@ from memoranda.keys import MasterKeyFile
 from memoranda.model.memory import AuditEntry, Projection, Relation
 from memoranda.model.selection import Selection
 from memoranda.storage.crypto.cipher import RingCipher
-from memoranda.storage.engine.contract import Engine, Unit
+from memoranda.storage.engine.contract import Engine, Unit, VersionIndex
 from memoranda.storage.engine.database import Connection, load_queries
 from memoranda.storage.engine.sql_engine import SqlEngine
 from memoranda.storage.postgres import coordination
@@ -114,7 +114,10 @@ def test_a_query_that_names_no_tenant_gets_nothing_of_any(address: str, is_super
     engine = SqlEngine(database, seal)
     shown = projection("x", relations=(Relation(type="about", target="entity:fruit"),))
     for tenant in ("ada", "bob"):
-        engine.write(tenant, lambda unit: unit.append(document("n"), shown, now=NOW, field_index=field_index(shown)))
+        engine.write(
+            tenant,
+            lambda unit: unit.append(document("n"), shown, now=NOW, index=VersionIndex(fields=field_index(shown))),
+        )
     with database.open_snapshot() as connection:
         tables = [name for (name,) in connection.select(TABLES, ())]
         everybody = connection.select("SELECT count(*) FROM version", ())
@@ -162,7 +165,7 @@ def test_two_nodes_count_on_one_another(nodes: tuple[SqlEngine, SqlEngine]) -> N
         for done in [pool.submit(write, nodes[who % 2], who) for who in range(4)]:
             done.result()
     for node in nodes:
-        with node.read("ada") as snapshot:
+        with node.open_snapshot("ada") as snapshot:
             assert [change.seq for change in snapshot.list_changes(0, 500)] == list(range(1, 81))
             assert [seq for seq, _ in snapshot.list_audit_after(0, 500)] == list(range(1, 81))
             assert len(matches(snapshot, "n7", Selection(at=NOW)).hits) == 4
@@ -179,7 +182,7 @@ def test_a_node_sees_what_another_erased_and_whose_key_it_destroyed(nodes: tuple
     token = there.read_change_token()
 
     def read() -> list[bytes]:
-        with there.read("ada") as snapshot:
+        with there.open_snapshot("ada") as snapshot:
             asked = [each.version_id for each in versions.values()]
             return [each.document.native for each in snapshot.load_documents(asked)]
 
@@ -267,7 +270,7 @@ def test_a_store_goes_on_after_the_server_has_dropped_every_connection(nodes: tu
     here.write("ada", lambda unit: unit.put_item("k", "n", b"1"))
     here.read_change_token()
     server().drop_connections()
-    with here.read("ada") as snapshot:
+    with here.open_snapshot("ada") as snapshot:
         assert snapshot.load_item("k", "n") == b"1"
     here.write("ada", lambda unit: unit.append(document("n"), projection("x", user="new"), now=NOW))
     here.read_change_token()
@@ -286,7 +289,7 @@ def test_a_commit_whose_answer_is_lost_is_reported_and_not_run_again(address: st
             engine.write("ada", work)
         # The next write has a connection of its own.
         engine.write("ada", lambda unit: unit.put_item("k", "n", b"after"))
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert snapshot.load_item("k", "n") == b"after"
             assert len(matches(snapshot, "kettle", Selection(at=NOW)).hits) == 1
     assert len(runs) == 1
@@ -327,8 +330,8 @@ def test_a_number_that_is_taken_while_the_store_asks_what_is_settled_is_not_sett
         numbers: list[int] = []
 
         class Interrupted(PostgresDatabase):
-            def _watched(self, query: str) -> list[tuple[Any, ...]]:
-                rows = super()._watched(query)
+            def _select_alone(self, query: str) -> list[tuple[Any, ...]]:
+                rows = super()._select_alone(query)
                 if not numbers:
                     numbers.append(stack.enter_context(writing(address))())
                 return rows

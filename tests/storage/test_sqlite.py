@@ -75,7 +75,7 @@ class TestSqliteEncrypted(EngineContract, ListsContract, FactsContract, Backgrou
 def test_a_store_survives_being_closed_and_opened(tmp_path: Path) -> None:
     for expected in (0, 1, 2):
         engine = SqlEngine(SqliteDatabase(tmp_path / "store.db"), seal)
-        with engine.read("ada") as snapshot:
+        with engine.open_snapshot("ada") as snapshot:
             assert len(matches(snapshot, "apple", Selection(at=NOW)).hits) == expected
         engine.write("ada", lambda unit: unit.append(document("n"), projection("apple"), now=NOW))
         engine.close()

@@ -10,9 +10,9 @@ import pytest
 from memoranda.errors import StoreCorrupt
 from memoranda.retrieval import segment
 from memoranda.retrieval.entry import IndexedText, IndexEntry
+from memoranda.storage.engine.caches import SearchCache
 from memoranda.storage.engine.database import Connection
 from memoranda.storage.index import segment_reader, word_index
-from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.word_index import MERGE_FAN_IN, SMALL_SEGMENT_DOCS, SegmentCache, SegmentKey, WordIndex
 from tests.service.world import World
 
@@ -25,7 +25,7 @@ def world() -> Iterator[World]:
 
 
 def names(world: World) -> list[SegmentKey]:
-    with world.engine.read(world.owner.default_tenant) as snapshot:
+    with world.engine.open_snapshot(world.owner.default_tenant) as snapshot:
         index = WordIndex(snapshot._connection, snapshot._tenant_id, SearchCache().segments)  # type: ignore[attr-defined]
         return index.segment_keys()
 
@@ -43,7 +43,7 @@ def test_many_writes_leave_few_segments_and_every_word_is_found(world: World) ->
 def test_large_segments_are_merged_outside_the_writers_turn(world: World) -> None:
     world.remember("so that the tenant is there")
     engine, segments = world.engine, SearchCache().segments
-    with engine.read(world.owner.default_tenant) as snapshot:
+    with engine.open_snapshot(world.owner.default_tenant) as snapshot:
         tenant_id = snapshot._tenant_id  # type: ignore[attr-defined]
 
     def entry(number: int) -> IndexEntry:
@@ -60,7 +60,7 @@ def test_large_segments_are_merged_outside_the_writers_turn(world: World) -> Non
     engine._untidy.add(tenant_id)
     engine.merge_large_segments()
     assert [each.docs for each in names(world)] == [MERGE_FAN_IN * 500 + 1]
-    with engine.read(world.owner.default_tenant) as snapshot:
+    with engine.open_snapshot(world.owner.default_tenant) as snapshot:
         (found,) = WordIndex(snapshot._connection, tenant_id, segments).segments()  # type: ignore[attr-defined]
         everywhere, once = found.find(7), found.find(1_000 + 4_321)
         assert everywhere is not None
@@ -179,7 +179,7 @@ def test_a_write_leaves_what_was_found_out_of_settled_segments(world: World, mon
         world.remember(f"apple word{number}", kind="episodic", scope={"session": f"s{number // 2}"})
 
     def segments() -> list[int]:
-        with world.engine.read(world.owner.default_tenant) as snapshot:
+        with world.engine.open_snapshot(world.owner.default_tenant) as snapshot:
             index = WordIndex(snapshot._connection, snapshot._tenant_id, world.engine._memory.segments)  # type: ignore[attr-defined]
             return [id(each.columns) for each in index.segments()]
 

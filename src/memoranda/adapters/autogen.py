@@ -69,7 +69,7 @@ class MemorandaMemory(Memory):  # type: ignore[misc]  # the type checker does no
         self,
         query: str | MemoryContent,
         cancellation_token: CancellationToken | None = None,  # noqa: ARG002  # nothing here takes long
-        **kwargs: Any,
+        **kwargs: object,
     ) -> MemoryQueryResult:
         """Return the memories that answer a query, best first; `kwargs` as in `Memoranda.recall`."""
         text = query if isinstance(query, str) else _content_text(query)
@@ -82,7 +82,7 @@ class MemorandaMemory(Memory):  # type: ignore[misc]  # the type checker does no
         cancellation_token: CancellationToken | None = None,  # noqa: ARG002
     ) -> None:
         """Remember a text or JSON, with its metadata."""
-        extras: dict[str, Any] = {"mime_type": _mime_type(content)}
+        extras: dict[str, object] = {"mime_type": _mime_type(content)}
         if isinstance(content.content, dict):
             extras["content"] = content.content
         if content.metadata:
@@ -103,7 +103,7 @@ class MemorandaMemory(Memory):  # type: ignore[misc]  # the type checker does no
     async def close(self) -> None:
         """Do nothing: the caller closes the memory."""
 
-    def _recall(self, text: str, **where: Any) -> Hits:
+    def _recall(self, text: str, **where: object) -> Hits:
         query = limit_question(text)
         return (
             self._memoranda.recall(query, **{"limit": self._limit, **self._scope, **where})

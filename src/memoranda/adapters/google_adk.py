@@ -55,7 +55,7 @@ class MemorandaMemoryService(BaseMemoryService):  # type: ignore[misc]  # the ty
         *,
         app_name: str,
         user_id: str,
-        events: Sequence[Any],
+        events: Sequence[object],
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
@@ -198,5 +198,5 @@ def _content_text(content: Any) -> str:
     return "\n".join(part.text for part in (content.parts if content else None) or () if part.text)
 
 
-def _without_none(**fields: Any) -> dict[str, Any]:
+def _without_none(**fields: object) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}

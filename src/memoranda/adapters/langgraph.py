@@ -214,13 +214,13 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
     def _memory(self, op: PutOp) -> dict[str, Any]:
         try:
             # Copied through JSON, so that the value is valid JSON and independent of the caller's object.
-            value: dict[str, Any] = json.loads(json.dumps(dict(op.value or {}), allow_nan=False))
+            value: dict[str, object] = json.loads(json.dumps(dict(op.value or {}), allow_nan=False))
             ends = None if op.ttl is None else _time_after(op.ttl)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
                 f"{'.'.join(op.namespace)}/{op.key} cannot be stored: {error}"
             ) from None
-        metadata: dict[str, Any] = {_VALUE: value}
+        metadata: dict[str, object] = {_VALUE: value}
         if ends is not None:
             metadata |= {_TTL: op.ttl, EXPIRES_KEY: ends}
         return {
@@ -255,7 +255,7 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
             return
 
 
-def _item_fields(memory: Memory) -> dict[str, Any]:
+def _item_fields(memory: Memory) -> dict[str, object]:
     """Return the value and the times of an item."""
     times = {name: _parse_time(memory.get(name)) for name in ("created_at", "updated_at")}
     return {"value": _item_value(memory), **times}
@@ -272,7 +272,7 @@ def _time_after(minutes: float) -> str:
     return format_instant(time.time_ns() // 1_000_000 + round(minutes * _MINUTE_MS))
 
 
-def _item_value(memory: Memory) -> dict[str, Any]:
+def _item_value(memory: Memory) -> dict[str, object]:
     """Return the value as LangGraph stored it, with the current text if the memory was revised."""
     value = memory.get("metadata", {}).get(_VALUE)
     if not isinstance(value, dict):
@@ -338,5 +338,5 @@ def _matches_path(condition: MatchCondition, path: Path) -> bool:
     return all(pattern in ("*", part_name) for pattern, part_name in zip(wanted, part, strict=True))
 
 
-def _without_none(**fields: Any) -> dict[str, Any]:
+def _without_none(**fields: object) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}

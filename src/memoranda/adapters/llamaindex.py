@@ -7,7 +7,7 @@ prompt, as one framed block of untrusted data.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from memoranda.adapters import limit_question, require_extra
 from memoranda.app import Memoranda
@@ -29,7 +29,7 @@ class MemorandaBlock(BaseMemoryBlock[str]):  # type: ignore[misc]  # the type ch
     user: str | None = Field(default=None, description="User that the memories are about.")
     limit: int = Field(default=8, description="Most memories added to the prompt.")
 
-    async def _aget(self, messages: list[ChatMessage] | None = None, **_: Any) -> str:
+    async def _aget(self, messages: list[ChatMessage] | None = None, **_: object) -> str:
         user_texts = (
             message.content
             for message in reversed(messages or [])

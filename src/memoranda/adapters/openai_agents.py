@@ -93,7 +93,7 @@ class MemorandaSession:
                 return
             cursor = {"cursor": page.next_cursor}
 
-    def _memory(self, item: object) -> dict[str, Any]:
+    def _memory(self, item: object) -> dict[str, object]:
         # Keys sort by time, also with several processes.
         self._last = max(self._last + 1, time.time_ns())
         return {

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 
 from memoranda import __version__
-from memoranda.errors import MemorandaError, words_of
 
 # New objects between two runs of the garbage collector. Loading a command, or answering a request, makes thousands of
 # objects without reference cycles, which the default of 700 would scan again and again.
@@ -37,17 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return UNREAD
     except KeyboardInterrupt:
         return INTERRUPTED
-    except MemorandaError as error:
-        return _refuse(tokens, error.code, str(error))
-    except OSError as error:
-        path = f"{error.filename}: " if error.filename else ""
-        return _refuse(tokens, "unavailable", f"{path}{words_of(error)}")
-    # A person must never see a traceback.
-    except Exception as error:  # noqa: BLE001
-        from memoranda.cli.failures import report_unexpected
+    except Exception as error:  # noqa: BLE001 -- a person must never see a traceback
+        from memoranda.cli.command_line import report_failure
 
-        report_unexpected(tokens, error)
-        return REFUSED
+        return report_failure(tokens, error)
     finally:
         if argv is None:
             # msgspec 0.22 sometimes crashes in the last garbage collection of the process: leave it nothing to scan.
@@ -69,26 +61,8 @@ def _run(tokens: list[str]) -> int:
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
             # A terminal that cannot show a character must not end the command.
             reconfigure(errors="backslashreplace")
-    return _dispatch(tokens)
-
-
-def _dispatch(tokens: list[str]) -> int:
-    """Run the command that the tokens name. A command returns its exit code, or None for success."""
     from memoranda.cli.command_line import run_command
-    from memoranda.cli.run import WrongUsage
 
-    try:
-        result = run_command(tokens)
-    except WrongUsage as error:
-        message = " ".join(str(error).split())
-        hint = " ".join(("memoranda", *filter(None, (error.command,)), "--help"))
-        _refuse(tokens, "usage", f"{message} Try: {hint}")
-        return USAGE
+    result = run_command(tokens)
+    # A command returns its exit code, or None for success.
     return result if isinstance(result, int) else DONE
-
-
-def _refuse(tokens: list[str], code: str, message: str) -> int:
-    from memoranda.cli.failures import report
-
-    report(tokens, code, message)
-    return REFUSED

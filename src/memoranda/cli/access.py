@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Annotated, Literal
 
-from memoranda.cli.inputs import read_duration_ms
-from memoranda.cli.options import split_names, without_none
+from memoranda.cli.options import read_duration_ms, split_names, without_none
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, table
 from memoranda.encoding.json_text import dump

@@ -1,4 +1,4 @@
-"""backup and restore: the whole store, with its keys, in one file."""
+"""backup, restore and migrate-store: the whole store, with its keys, in one file or in another database."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from memoranda.backup import back_up
+from memoranda.backup import back_up, move_store
 from memoranda.backup import restore as restore_store
 from memoranda.bindings.files.archive import is_encrypted
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, progress, progress_steps
 from memoranda.errors import InvalidInput
+from memoranda.settings import without_password
 
 PASSPHRASE_VARIABLE = "MEMORANDA_PASSPHRASE"  # noqa: S105 -- the name of the variable, not its value
 
@@ -115,3 +116,28 @@ def _read_passphrase(*, twice: bool = False) -> str:
             f"no passphrase given: type it, pipe it in, or set {PASSPHRASE_VARIABLE}"
         )
     return passphrase
+
+
+def migrate_store(
+    source: Annotated[
+        str, Parameter(name="FROM", help="The existing store: sqlite:///PATH or postgresql://…")
+    ],
+    target: Annotated[
+        str, Parameter(name="TO", help="The new store: sqlite:///PATH or postgresql://…")
+    ],
+    /,
+    *,
+    run: GivenRun,
+) -> None:
+    """Copy the whole store to another database: memories with their ids, keys, credentials, vectors and audit log.
+
+    Stop its servers first. All rows are compared afterwards, and the existing store stays unchanged; after an
+    interruption the same command continues. The keys in the data directory (--data) work for both.
+    """
+    with progress_steps("copying", "comparing") as (copied, compared):
+        rows = move_store(source, target, copied=copied, compared=compared)
+    document = {"from": without_password(source), "to": without_password(target), "rows": rows}
+    summary = (
+        f"{counted(rows, 'row')} copied and compared; from now on use: --store {document['to']}"
+    )
+    run.answer(document, lambda: line(summary))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from memoranda.cli.inputs import read_duration_ms
-from memoranda.cli.options import Kind, complete_date, without_none
+from memoranda.cli.options import Kind, complete_date, read_duration_ms, without_none
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, one_line, table, when
 from memoranda.model.instant import format_instant

@@ -61,7 +61,7 @@ _MEMORIES = Section(
         _command("show", "memories:get", "Show one memory."),
         _command("get", "memories:get", "Show one memory (same as show)."),
         _command("revise", "remember:revise", "Write a new version of a memory."),
-        _command("edit", "editor:edit", "Change the text of a memory in your editor."),
+        _command("edit", "memories:edit", "Change the text of a memory in your editor."),
         _command("forget", "memories:forget", "Forget a memory, or erase it permanently."),
         _command(
             "suspicious", "screening:suspicious", "List memories that look like prompt injection."
@@ -72,7 +72,7 @@ _MEMORIES = Section(
         _command("list", "browse:list_memories", "List memories, last updated first."),
         _command("stats", "browse:stats", "Count memories by kind and project."),
         _command("undo", "browse:undo", "Undo the last change."),
-        _command("rules", "rules:rules", "Show or change your compliance presets and limits."),
+        _command("rules", "config:rules", "Show or change your compliance presets and limits."),
         _command(
             "cal", "cal.command:cal", "Run a query in CAL, the query language, or open its prompt."
         ),
@@ -168,16 +168,10 @@ _FILES = Section(
                         *_below("", "oms.signing", "sign disclose").entries,
                     ),
                 ),
-                Section(
+                _below(
                     "In the store",
-                    (
-                        *_below("", "oms.adding", "put").entries,
-                        *_below("", "oms.store", "get find").entries,
-                        *_below("", "oms.adding", "supersede").entries,
-                        *_below(
-                            "", "oms.store", "verification hold erase erase-user consent rotate-key"
-                        ).entries,
-                    ),
+                    "oms.store",
+                    "put get find supersede verification hold erase erase-user consent rotate-key",
                 ),
             ),
         ),
@@ -185,7 +179,7 @@ _FILES = Section(
         _command("restore", "backup:restore", "Restore a store from a backup."),
         _command(
             "migrate-store",
-            "maintenance:migrate_store",
+            "backup:migrate_store",
             "Copy the store from SQLite to PostgreSQL, or back.",
         ),
         _command("sync", "folder:sync", "Keep a folder of Markdown files in step with the store."),
@@ -235,13 +229,13 @@ _ADMINISTRATION = Section(
         ),
         CommandEntry(
             name="audit",
-            target="memoranda.cli.audit:show",
+            target="memoranda.cli.verify:audit",
             summary="Show who did what, and check that the record is complete.",
-            sections=(_below("Commands", "audit", "prune"),),
+            sections=(_below("Commands", "verify", "prune"),),
         ),
         _command("doctor", "doctor:doctor", "Look for problems and say how to fix them."),
-        _command("purge", "maintenance:purge", "Erase memories past their retention period now."),
-        _command("reindex", "maintenance:reindex", "Rebuild the search index from the documents."),
+        _command("purge", "doctor:purge", "Erase memories past their retention period now."),
+        _command("reindex", "doctor:reindex", "Rebuild the search index from the documents."),
         CommandEntry(
             name="models",
             target="memoranda.cli.models:show",

@@ -1,22 +1,29 @@
-"""From the tokens of a command line to the command that runs.
+"""From the tokens of a command line to the command that runs, and from its error to a report.
 
 The options of every command (`--data`, `--store`, `--owner`, `--new-owner`, `--json`) may stand before or after its
 name. The catalogue names the module of each command, so that only the module of the command that runs is imported.
+
+An error becomes a sentence on standard error, and with `--json` also an error document on standard output.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 from memoranda import __version__
+from memoranda.cli import REFUSED, USAGE
 from memoranda.cli.catalogue import SECTIONS, CommandEntry, overview
+from memoranda.cli.logs import error_locations, log_note, set_up_early
 from memoranda.cli.parser import is_option, parse_call, read_slots, unknown
 from memoranda.cli.run import Function, GlobalOptions, WrongUsage
 from memoranda.cli.show import note
-from memoranda.errors import InvalidInput
+from memoranda.encoding.json_text import dump
+from memoranda.errors import InvalidInput, MemorandaError, words_of
 
 _WITH_VALUE: Final = frozenset(("--data", "--store", "--owner"))
 _HELP: Final = frozenset(("--help", "-h"))
@@ -47,8 +54,6 @@ def run_command(tokens: Sequence[str]) -> object:
         print(help_of(path), end="")
         return None
     if path[0] in _LOGGING:
-        from memoranda.cli.logs import set_up_early
-
         set_up_early()
     function = load_command(entry)
     try:
@@ -134,3 +139,42 @@ def _read_shared_options(
         json=is_json,
     )
     return run, words
+
+
+def report_failure(tokens: Sequence[str], error: Exception) -> int:
+    """Report the error that ended a command, and return the exit code."""
+    if isinstance(error, WrongUsage):
+        message = " ".join(str(error).split())
+        hint = " ".join(("memoranda", *filter(None, (error.command,)), "--help"))
+        _report(tokens, "usage", f"{message} Try: {hint}")
+        return USAGE
+    if isinstance(error, MemorandaError):
+        _report(tokens, error.code, str(error))
+    elif isinstance(error, OSError):
+        path = f"{error.filename}: " if error.filename else ""
+        _report(tokens, "unavailable", f"{path}{words_of(error)}")
+    else:
+        _report_unexpected(tokens, error)
+    return REFUSED
+
+
+def _report(tokens: Sequence[str], code: str, message: str) -> None:
+    """Print the message for a person, and with --json the code and the message for a program."""
+    end = tokens.index("--") if "--" in tokens else len(tokens)
+    if "--json" in tokens[:end]:
+        text = message.encode("utf-8", "backslashreplace").decode("utf-8")
+        print(dump({"error": {"code": code, "message": text}}).decode("utf-8"), flush=True)
+    note(message, is_failure=True)
+
+
+def _report_unexpected(tokens: Sequence[str], error: Exception) -> None:
+    """Report an error that is a fault of Memoranda; its stack is shown only while debugging.
+
+    Its message is never shown, because it may quote a memory.
+    """
+    if os.environ.get("MEMORANDA_LOG_LEVEL") == "debug" and not log_note(
+        "unexpected failure", "error", error
+    ):
+        print(*error_locations(error), sep="\n", file=sys.stderr)
+    hint = "set MEMORANDA_LOG_LEVEL=debug to see where, and please report it"
+    _report(tokens, "internal", f"unexpected error in Memoranda; {hint}")

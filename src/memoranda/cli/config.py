@@ -1,10 +1,12 @@
-"""config: show the settings in force, and change those in memoranda.toml."""
+"""config and rules: the settings of the program in memoranda.toml, and the rules that an owner sets in the store."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import fields
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from memoranda.cli.options import without_none
 from memoranda.cli.run import GivenRun, Parameter
@@ -19,7 +21,9 @@ from memoranda.settings import (
     write_setting,
 )
 
+Preset = Literal["gdpr", "ccpa", "hipaa"]
 Name = Annotated[str, Parameter(name="NAME", help="The setting.")]
+_RULES = ("presets", "memories", "bytes", "writes_per_minute")
 
 
 def show(
@@ -76,7 +80,50 @@ def _typed_settings(run: GivenRun) -> set[str]:
     return set(without_none(home=run.data, store=run.store, owner=run.owner))
 
 
-def _format(value: Any, *, is_secret: bool) -> str:
+def _format(value: object, *, is_secret: bool) -> str:
     if is_secret and value:
         return "(not shown)"
     return ",".join(value) if isinstance(value, tuple) else without_password(str(value))
+
+
+def rules(
+    *,
+    preset: Annotated[
+        tuple[Preset, ...], Parameter(help="Apply this compliance preset; can be repeated.")
+    ] = (),
+    no_presets: Annotated[bool, Parameter(help="Apply only the server's presets.")] = False,
+    max_memories: Annotated[
+        int | None, Parameter(help="Maximum memories; 0 means no limit of your own.", least=0)
+    ] = None,
+    max_bytes: Annotated[
+        int | None, Parameter(help="Maximum bytes of documents; 0 means no limit.", least=0)
+    ] = None,
+    writes_per_minute: Annotated[
+        int | None, Parameter(help="Maximum writes a minute; 0 means no limit.", least=0)
+    ] = None,
+    run: GivenRun,
+) -> None:
+    """Show or change your compliance presets and limits.
+
+    They apply in addition to the server's, which cannot be weakened.
+    """
+    changes: dict[str, Any] = without_none(
+        memories=max_memories, bytes=max_bytes, writes_per_minute=writes_per_minute
+    )
+    if preset or no_presets:
+        changes["presets"] = preset
+    with run.open() as memoranda:
+        own, context = memoranda.ump.rules(), memoranda.service.context
+        if changes:
+            own = msgspec.structs.replace(own, **changes)
+            memoranda.ump.set_rules(own)
+        server = {**msgspec.structs.asdict(context.quotas), "presets": sorted(context.presets)}
+    mine = msgspec.to_builtins(own)
+    rows = [(name, _format_rule(mine[name]), _format_rule(server[name])) for name in _RULES]
+    document = {"own": mine, "server": {name: server[name] for name in mine}}
+    run.answer(document, lambda: table(("rule", "yours", "the server's"), rows, when_empty=""))
+
+
+def _format_rule(value: Any) -> str:
+    """Return a list as words, and 0 (no limit) as nothing."""
+    return ", ".join(value) if isinstance(value, list | tuple) else str(value or "")

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, is_confirmed, line, note, table
@@ -239,7 +239,7 @@ def _apply(
     words: tuple[str, str],
 ) -> int | None:
     """Apply the edits and report them; return the exit code. `words` say that an entry changed, or that it did not."""
-    changes: list[dict[str, Any]] = []
+    changes: list[dict[str, object]] = []
     for edit in edits:
         if edit.kind != "server" and not edit.is_change:
             continue
@@ -265,7 +265,7 @@ def _apply(
     return 1 if problems else None
 
 
-def _document(edit: Edit) -> dict[str, Any]:
+def _document(edit: Edit) -> dict[str, object]:
     return {
         "host": edit.host.name,
         "what": edit.kind,

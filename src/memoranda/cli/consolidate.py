@@ -189,12 +189,12 @@ class _PlannedRuns:
 
 
 def _has_changes(runs: Sequence[DreamRun]) -> bool:
-    return any(run.written or run.taken_back for run in runs)
+    return any(run.written_count or run.taken_back for run in runs)
 
 
 def _is_confirmed(runs: Sequence[DreamRun]) -> bool:
     """Ask the person at the terminal before anything is written or removed."""
-    new = sum(run.written for run in runs)
+    new = sum(run.written_count for run in runs)
     removed = sum(len(run.taken_back) for run in runs)
     actions = [f"write {counted(new, 'memory', 'memories')}"] if new else []
     if removed:
@@ -222,7 +222,7 @@ def _show_run(run: DreamRun) -> None:
         )
     for reason in run.left_out:
         note(f"{run.strategy}: a result was left out: {one_line(reason)}")
-    if run.written or run.taken_back:
+    if run.written_count or run.taken_back:
         line(f"  run {run.run_id}", "dim")
 
 
@@ -251,9 +251,9 @@ def _show_output(output: Output) -> None:
 def _show_counts(runs: Sequence[DreamRun]) -> None:
     """Print only the counts, for a person who has just confirmed the preview."""
     for run in runs:
-        if run.written or run.taken_back:
+        if run.written_count or run.taken_back:
             line(
-                f"{run.strategy}: {run.written} written, {len(run.taken_back)} removed; run {run.run_id}"
+                f"{run.strategy}: {run.written_count} written, {len(run.taken_back)} removed; run {run.run_id}"
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from memoranda.bindings.files.convert import convert_file
+from memoranda.bindings.files.convert import ConversionObserver, WriteOptions, convert_file
 from memoranda.bindings.files.exchange import format_for_target
 from memoranda.cli.importing import COLUMNS_HELP, SurveyLog, importer_of
 from memoranda.cli.options import FormatName, SystemName, TargetName, is_folder
@@ -62,14 +62,14 @@ def convert(
             shape,
             form=importer_of(source_format, columns),
             owner=settings.owner or None,
-            ump_version="1.0" if settings.ump_version == "1.0" else "0.1",
-            exported_at=system_clock(),
-            compress=compress,
-            overwrite=overwrite,
-            is_dry=dry_run,
-            progress=done,
-            on_survey=surveys.add,
-            on_count=done.expect,
+            options=WriteOptions(
+                ump_version="1.0" if settings.ump_version == "1.0" else "0.1",
+                exported_at=system_clock(),
+                compress=compress,
+                overwrite=overwrite,
+                is_dry=dry_run,
+            ),
+            observer=ConversionObserver(progress=done, on_survey=surveys.add, on_count=done.expect),
         )
     document = {"target": target, "format": shape, **_document(converted), **surveys.document()}
     if dry_run:

@@ -1,17 +1,18 @@
-"""doctor: look for problems with the store and say how to fix them, without changing anything."""
+"""doctor, purge and reindex: look for problems with the store, and repair what can be repaired at any time."""
 
 from __future__ import annotations
 
 import platform
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoranda import __version__
 from memoranda.cli.run import GivenRun
-from memoranda.cli.show import audit_entries, counted, line
+from memoranda.cli.show import audit_entries, counted, line, progress
 from memoranda.errors import MemorandaError
 from memoranda.keys import OPERATOR_KEY_FILE
 from memoranda.model.instant import format_instant
@@ -22,7 +23,7 @@ from memoranda.storage.sqlite.heads import losses_path
 if TYPE_CHECKING:
     from memoranda.service.service import Service
     from memoranda.service.verify import VerifyReport
-    from memoranda.standards.ump.audit import ChainReport
+    from memoranda.standards.ump.signature import ChainReport
 
 # Bytes free on the disk: with less, SQLite could not write its log back into the database.
 _FREE_BYTES_NEEDED = 64 * 1_048_576
@@ -269,3 +270,25 @@ def _audit_finding(audit: ChainReport) -> Diagnosis:
         seen=f"broken at entry {audit.broken_at}: {audit.reason}",
         mend="another program changed the database; compare it with a backup",
     )
+
+
+def purge(*, run: GivenRun) -> int:
+    """Erase memories past their retention period now, of all owners. A server does this when each is due."""
+    with closing(open_service(run.settings())) as service:
+        count = service.purge()
+    text = (
+        f"{counted(count, 'version')} erased" if count else "Nothing was past its retention period"
+    )
+    run.answer({"erased": count}, lambda: line(text))
+    return 0
+
+
+def reindex(*, run: GivenRun) -> int:
+    """Rebuild the search index of every owner from the documents.
+
+    Searches and writes work meanwhile. After an interruption, run it again; it starts from the beginning.
+    """
+    with closing(open_service(run.settings())) as service, progress("indexing") as done:
+        count = service.reindex(progress=done)
+    run.answer({"indexed": count}, lambda: line(f"{counted(count, 'version')} indexed"))
+    return 0

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from memoranda.bindings.files.sync import STATES_FOLDER, FolderSync, SyncReport
-from memoranda.bindings.files.sync import watch as watch_folder
 from memoranda.cli.run import GivenRun, Parameter, print_json
 from memoranda.cli.show import line, note
 from memoranda.errors import InvalidInput
@@ -43,24 +42,23 @@ def sync(
         folder.mkdir(parents=True, exist_ok=True)
     states = run.settings().home / STATES_FOLDER
     with run.open() as memoranda:
+        synchronisation = FolderSync(
+            memoranda.service,
+            memoranda.access,
+            folder,
+            states=states,
+            project=project,
+            form=form,
+        )
         if not watch:
-            service, access = memoranda.service, memoranda.access
-            report = FolderSync(
-                service, access, folder, states=states, project=project, form=form
-            ).run(dry_run=dry_run)
+            report = synchronisation.run(dry_run=dry_run)
             _show(report, run, dry_run=dry_run)
             return 0 if report.ok else 1
         memoranda.service.start_background()
         if not run.json:
             note(f"watching {folder}; stop with Ctrl-C")
         try:
-            watch_folder(
-                memoranda.service,
-                memoranda.access,
-                folder,
-                states=states,
-                project=project,
-                form=form,
+            synchronisation.watch(
                 stop=threading.Event(),
                 on_report=lambda report: _show(report, run, quiet=True),
             )

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator
 from inspect import getdoc
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -23,7 +23,7 @@ from memoranda.cli.run import Function
 _WIDTH_LIMIT: Final = 100
 # Columns of the names in a list; a longer name has its help below it.
 _NAMES_WIDTH: Final = 26
-_TYPE_NAMES: Final[dict[Any, str]] = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}
+_TYPE_NAMES: Final[dict[object, str]] = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}
 
 
 class HelpPage(msgspec.Struct, frozen=True, kw_only=True):

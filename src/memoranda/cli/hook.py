@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from memoranda.cli.run import GivenRun, Parameter, print_json
 from memoranda.cli.show import note
@@ -51,7 +51,7 @@ def hook(
             note(
                 f"hook {event}: set up by an earlier version; to update it, run: memoranda connect {host}"
             )
-            answer: dict[str, Any] = {}
+            answer: dict[str, object] = {}
         else:
             answer = _answer(event, host, run)
     except (MemorandaError, OSError, ValueError) as error:
@@ -62,7 +62,7 @@ def hook(
     print_json(answer)
 
 
-def _answer(event: str, host: str, run: GivenRun) -> dict[str, Any]:
+def _answer(event: str, host: str, run: GivenRun) -> dict[str, object]:
     """Return the answer in the host's format; empty if there is nothing to tell."""
     session = sessions.HostSession.from_hook_input(host, _read_input(), folder=Path.cwd())
     if event == "session-end":
@@ -86,7 +86,7 @@ def _answer(event: str, host: str, run: GivenRun) -> dict[str, Any]:
     )
 
 
-def _read_input() -> Any:
+def _read_input() -> object:
     """Return the host's description of the event; None if it is not JSON."""
     data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read(_INPUT_BYTES_LIMIT)
     try:

@@ -106,7 +106,7 @@ def import_files(
     return 1 if report.refused else 0
 
 
-def _extract_statements(memoranda: Memoranda, namespace: Namespace) -> dict[str, Any]:
+def _extract_statements(memoranda: Memoranda, namespace: Namespace) -> dict[str, object]:
     """Return what people stated in the conversations of a namespace, and the command to review it. Writes nothing."""
     run = memoranda.oams.verbs.consolidate(namespace, STATEMENTS, is_dry=True)
     outputs = [output for output in run.outputs if output.result in ("created", "updated")]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from memoranda.cli.inputs import read_text
-from memoranda.cli.options import complete_date
+from memoranda.cli.options import complete_date, read_text
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, one_line, table
 from memoranda.errors import InvalidInput, NotFound
@@ -74,7 +73,7 @@ def put(
 ) -> None:
     """Write an entry."""
     memory_ref, text = _split_arguments(project, ref, text)
-    fields: dict[str, Any] = {"content": read_text(text), "tags": list(tag)}
+    fields: dict[str, object] = {"content": read_text(text), "tags": list(tag)}
     if expires is not None:
         fields["expiresAt"] = complete_date(expires)
     with run.open() as memoranda:
@@ -99,7 +98,7 @@ def list_entries(
 ) -> None:
     """List the entries of a memoryRef, newest first."""
     memory_ref = _require_ref(project, ref)
-    options: dict[str, Any] = {"limit": limit, **({"tag": tag} if tag else {})}
+    options: dict[str, object] = {"limit": limit, **({"tag": tag} if tag else {})}
     if query is not None:
         options |= {"rank": "relevance", "query": query}
     with run.open() as memoranda:

@@ -58,7 +58,7 @@ class ParameterSlot(msgspec.Struct, frozen=True, kw_only=True):
     # Names of fields of requests that it sets.
     fields: tuple[str, ...]
     # The type of one value.
-    kind: Any
+    kind: object
     is_repeatable: bool
     is_required: bool
     is_positional: bool
@@ -137,7 +137,7 @@ def _slots_of_parameter(declared: Declared) -> list[ParameterSlot]:
 
 def _slot(
     key: Key,
-    kind: Any,
+    kind: object,
     parameter: Parameter,
     *,
     has_option: bool,
@@ -280,8 +280,8 @@ def _bind(
     run: GlobalOptions,
 ) -> Callable[[], object]:
     """Return the call of a function with the values by its parameters, and with the run."""
-    arguments: list[Any] = []
-    keywords: dict[str, Any] = {}
+    arguments: list[object] = []
+    keywords: dict[str, object] = {}
     for name, parameter in declared.items():
         kind, described = type_and_parameter(parameter.annotation)
         if not described.is_typed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from memoranda.cli.inputs import read_json_object
+from memoranda.cli.options import read_json_object
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, one_line, table
 from memoranda.encoding.json_text import dump_pretty
@@ -62,7 +62,7 @@ def revise(
     run: GivenRun,
 ) -> None:
     """Change a proposal. It still has no effect until it is applied."""
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     if title is not None:
         changes["title"] = title
     if rationale is not None:

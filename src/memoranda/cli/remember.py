@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from memoranda.cli.inputs import read_duration_ms, read_json_object, read_text
 from memoranda.cli.options import (
     ANY_SCOPE,
     Kind,
     MemoryId,
     MemoryScope,
     complete_date,
+    read_duration_ms,
+    read_json_object,
+    read_text,
     without_none,
 )
 from memoranda.cli.run import GivenRun, Parameter

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memoranda.app import Memoranda
 
 
-Function = Callable[..., Any]
+Function = Callable[..., object]
 
 
 class WrongUsage(Exception):
@@ -47,7 +47,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     is_typed: bool = True
 
 
-def type_and_parameter(annotation: Any) -> tuple[Any, Parameter]:
+def type_and_parameter(annotation: object) -> tuple[object, Parameter]:
     """Return the type of a parameter, and its names and help."""
     metadata = getattr(annotation, "__metadata__", ())
     kind = get_args(annotation)[0] if metadata else annotation

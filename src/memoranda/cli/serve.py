@@ -17,11 +17,12 @@ import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from memoranda.bindings.console.lazy import LazyConsole
 from memoranda.bindings.console.visit import ROOT as CONSOLE
-from memoranda.bindings.http.app import create_app
+from memoranda.bindings.http.app import Extensions, create_app
+from memoranda.bindings.http.guard import Rules
 from memoranda.bindings.http.server import base_url, create_server, listen
 from memoranda.bindings.http.workers import Workers, check_workers
 from memoranda.bindings.mcp.lazy import PATH as MCP_PATH
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from memoranda.bindings.http.app import Seams
     from memoranda.bindings.http.metrics import Readers
+    from memoranda.bindings.http.oauth import OAuth
     from memoranda.bindings.mcp.http import McpEndpoint
     from memoranda.bindings.mcp.offer import ToolOffer
     from memoranda.service.core.sign_in import Registration
@@ -167,27 +169,31 @@ def _serve(
         if settings.mcp_tools:
             # Raises InvalidInput for unknown tools now, not at the first request.
             _mcp_offer(settings)
+        oauth = _oauth(service, settings)
         app = create_app(
             service,
-            host=settings.host,
-            allowed_hosts=settings.allowed_hosts,
-            allowed_origins=settings.allowed_origins,
-            rate_limit=settings.rate_limit,
-            max_body_bytes=settings.max_body_bytes,
-            seams=_conformance_seams() if seams else None,
-            extra_routes=mcp.routes,
-            on_stop=[mcp.stop_streams],
-            folders={CONSOLE: lambda threads: LazyConsole(service, threads).routes},
+            Rules(
+                allowed_hosts=(settings.host, *settings.allowed_hosts),
+                allowed_origins=settings.allowed_origins,
+                rate_limit=settings.rate_limit,
+                max_body_bytes=settings.max_body_bytes,
+                protected=None if oauth is None else MCP_PATH,
+            ),
+            extensions=Extensions(
+                seams=_conformance_seams() if seams else None,
+                extra_routes=mcp.routes,
+                public_routes=() if oauth is None else oauth.routes,
+                folders={CONSOLE: lambda threads: LazyConsole(service, threads).routes},
+                lifespans=[mcp.running] if oauth is None else [mcp.running, oauth.running],
+                on_stop=[mcp.stop_streams],
+            ),
             metrics_readers=cast("Readers", settings.metrics),
-            **_oauth_options(service, settings, mcp.running),
         )
         server = create_server(
             app,
-            settings.host,
-            settings.port,
+            listen(settings.host, settings.port, is_shared=not is_alone),
             on_ready=lambda url: on_ready(url, link),
             log_level=settings.log_level,
-            is_shared=not is_alone,
             lifeline=lifeline,
             trusted_proxies=settings.trusted_proxies,
             tls=(settings.tls_cert, settings.tls_key) if settings.tls_cert else None,
@@ -217,20 +223,13 @@ def _mcp_offer(settings: Settings) -> ToolOffer:
     return ToolOffer().with_query(settings.mcp_offer)
 
 
-def _oauth_options(
-    service: Service, settings: Settings, running: Callable[[], Any]
-) -> dict[str, Any]:
-    """Return the options of the application for OAuth, and the tasks that run as long as it does."""
+def _oauth(service: Service, settings: Settings) -> OAuth | None:
+    """Return the endpoints of OAuth, if the settings turn it on."""
     if settings.oauth == "off":
-        return {"lifespans": [running]}
+        return None
     from memoranda.bindings.http.oauth import OAuth
 
-    oauth = OAuth(service, cast("Registration", settings.oauth))
-    return {
-        "public_routes": oauth.routes,
-        "protected": MCP_PATH,
-        "lifespans": [running, oauth.running],
-    }
+    return OAuth(service, cast("Registration", settings.oauth))
 
 
 def _settle_memory() -> None:

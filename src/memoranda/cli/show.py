@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from memoranda.cli.logs import log_note
 from memoranda.encoding.terminal import UNSAFE
 from memoranda.model.instant import parse_instant
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from memoranda.app import Memoranda
     from memoranda.service.exchange.report import Report
-    from memoranda.standards.ump.audit import ChainReport
+    from memoranda.standards.ump.signature import ChainReport
 
 _SPACES = re.compile(r"\s+")
 _LINE_BREAKS = frozenset("\r\n\u2028\u2029")
@@ -42,17 +43,13 @@ def one_line(text: str) -> str:
 def line(text: str, style: str = "") -> None:
     """Print a line for a person; the style shows only on a terminal."""
     if sys.stdout.isatty():
-        from rich.text import Text
-
-        _console().print(Text(safe(text), style=style), soft_wrap=True)
+        _console().print(safe(text), style=style, soft_wrap=True)
     else:
         print(safe(text))
 
 
 def note(text: str, *, is_failure: bool = False) -> None:
     """Print a remark or an error on standard error; if the log is JSON, write it as a line of the log."""
-    from memoranda.cli.logs import log_note
-
     if not log_note(text, "error" if is_failure else "warning"):
         print(f"memoranda: {safe(text)}", file=sys.stderr, flush=True)
 
@@ -70,7 +67,6 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, when_empt
         note(when_empty)
     elif sys.stdout.isatty():
         from rich.table import Table
-        from rich.text import Text
 
         drawing = Table(box=None, pad_edge=False, header_style="bold")
         for column in columns[:-1]:
@@ -78,7 +74,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, when_empt
             drawing.add_column(column, overflow="ignore", no_wrap=True)
         drawing.add_column(columns[-1], overflow="fold")
         for row in cells:
-            drawing.add_row(*map(Text, row))
+            drawing.add_row(*row)
         _console().print(drawing)
     else:
         for row in cells:
@@ -218,4 +214,5 @@ def audit_entries(report: ChainReport) -> str:
 def _console(*, is_error: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, stderr=is_error)
+    # Texts are printed as they are: nothing in them is markup, or the name of an emoji.
+    return Console(highlight=False, markup=False, emoji=False, stderr=is_error)

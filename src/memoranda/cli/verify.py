@@ -1,12 +1,14 @@
-"""verify: check the signatures of the store, or of files."""
+"""verify and audit: check the signatures of the store or of files; show, check and prune the audit log."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from memoranda.cli.options import FormatName
+from memoranda.cli.options import FormatName, complete_date, without_none
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import audit_entries, counted, line, note, note_report, progress
+from memoranda.cli.show import audit_entries, counted, line, note, note_report, progress, table
+from memoranda.model.instant import parse_instant
+from memoranda.standards.ump.requests import MAX_EVENTS
 
 if TYPE_CHECKING:
     from memoranda.service.verify import VerifyReport
@@ -70,3 +72,87 @@ def _show_store(report: VerifyReport) -> None:
     line(
         f"{counted(report.records, 'record')} of {counted(report.owners, 'owner')}, {entries}: {verdict}"
     )
+
+
+def audit(
+    *,
+    op: Annotated[
+        tuple[str, ...], Parameter(help="Only this operation, e.g. recall; can be repeated.")
+    ] = (),
+    actor: Annotated[str | None, Parameter(help="Only by this actor.")] = None,
+    target: Annotated[str | None, Parameter(help="Only about this memory.")] = None,
+    project: Annotated[str | None, Parameter(help="Only about this project.")] = None,
+    since: Annotated[str | None, Parameter(help="Only since then: a date, or RFC 3339.")] = None,
+    until: Annotated[str | None, Parameter(help="Only before then: a date, or RFC 3339.")] = None,
+    limit: Annotated[
+        int, Parameter(help="Entries at most, the latest (default 100).", least=1, most=MAX_EVENTS)
+    ] = 100,
+    verify: Annotated[
+        bool, Parameter(help="Check that no entry was changed or is missing.")
+    ] = False,
+    run: GivenRun,
+) -> int:
+    """Show who did what with these memories, oldest first. Reads are recorded too."""
+    if verify:
+        return _verify(run)
+    conditions = without_none(
+        op=list(op) or None,
+        actor=actor,
+        target=target,
+        project=project,
+        since=complete_date(since),
+        until=complete_date(until),
+        limit=limit,
+    )
+    with run.open() as memoranda:
+        events = memoranda.ump.audit(conditions)
+    columns = ("seq", "when", "operation", "result", "actor", "memories")
+    run.answer(
+        {"events": events}, lambda: table(columns, map(_cells, events), when_empty="no matches")
+    )
+    return 0
+
+
+def prune(
+    *,
+    before: Annotated[str, Parameter(help="Remove entries older than this: a date, or RFC 3339.")],
+    run: GivenRun,
+) -> None:
+    """Remove old entries from the audit log. A signed entry replaces them, so that the others can still be verified."""
+    instant = complete_date(before)
+    assert instant is not None
+    with run.open() as memoranda:
+        count = memoranda.ump.audit_prune(parse_instant(instant))
+    run.answer(
+        {"pruned": count}, lambda: line(f"{counted(count, 'audit entry', 'audit entries')} pruned")
+    )
+
+
+def _cells(event: dict[str, Any]) -> list[object]:
+    """Return the cells of an entry in the table."""
+    actor = event.get("actor", {}).get("did", "")
+    # A recall has many targets; the first and a count keep the line readable, and --json has all.
+    targets = list(event.get("targets", ()))
+    summary = "".join(targets[:1]) + (f" +{len(targets) - 1}" if len(targets) > 1 else "")
+    return [event["seq"], event["ts"], event["op"], event.get("result", ""), actor, summary]
+
+
+def _verify(run: GivenRun) -> int:
+    """Verify the chain of hashes; return the exit code."""
+    with run.open() as memoranda:
+        report = memoranda.ump.audit_verify()
+    details = without_none(
+        broken_at=report.broken_at, reason=report.reason, pruned=report.pruned or None
+    )
+    document = {"ok": report.ok, "count": report.count, **details}
+
+    def show_report() -> None:
+        if report.ok:
+            line(f"{audit_entries(report)}: complete and unchanged")
+        else:
+            note(
+                f"the audit log was changed or is incomplete from entry {report.broken_at}: {report.reason}"
+            )
+
+    run.answer(document, show_report)
+    return 0 if report.ok else 1

@@ -182,7 +182,10 @@ SEAMS: Final = Seams(
             seed,
             "OpenwopOpen",
             Seed,
-            {**_REF, "entries": [{"id": "s1", "content": "Deployments go out on Tuesdays."}]},
+            example={
+                **_REF,
+                "entries": [{"id": "s1", "content": "Deployments go out on Tuesdays."}],
+            },
             success=(201,),
         ),
         _row(
@@ -193,7 +196,7 @@ SEAMS: Final = Seams(
             compact,
             "OpenwopOpen",
             SuiteRequest,
-            _REF,
+            example=_REF,
         ),
         _row(
             "POST",
@@ -203,7 +206,7 @@ SEAMS: Final = Seams(
             distill,
             "OpenwopOpen",
             Distill,
-            {**_REF, "tokenBudget": 8000},
+            example={**_REF, "tokenBudget": 8000},
         ),
         _row(
             "POST",
@@ -213,7 +216,7 @@ SEAMS: Final = Seams(
             consolidate,
             "OpenwopOpen",
             Consolidate,
-            _REF,
+            example=_REF,
         ),
         _row(
             "POST",
@@ -223,7 +226,7 @@ SEAMS: Final = Seams(
             fire,
             "OpenwopOpen",
             Fire,
-            {**_REF, "condition": "predicate"},
+            example={**_REF, "condition": "predicate"},
         ),
     ),
     workflows=dict.fromkeys(probes.FIXTURES, _run_fixture),

@@ -106,10 +106,10 @@ class ModelWriter:
         request = urllib.request.Request(address, data=payload, headers=headers, method="POST")  # noqa: S310
         opener = urllib.request.build_opener(_NoRedirect)
         with opener.open(request, timeout=self.timeout_seconds) as answer:
-            data_read: bytes = answer.read(_ANSWER_BYTES_LIMIT + 1)
-        if len(data_read) > _ANSWER_BYTES_LIMIT:
+            answer_bytes: bytes = answer.read(_ANSWER_BYTES_LIMIT + 1)
+        if len(answer_bytes) > _ANSWER_BYTES_LIMIT:
             raise InvalidInput("the model's answer is too large")
-        return data_read
+        return answer_bytes
 
 
 def _parse_answer(data: bytes) -> str:

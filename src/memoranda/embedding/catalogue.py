@@ -164,9 +164,9 @@ def embedder_model() -> str:
 
 def load_embedder() -> Embedder:
     """Load the default embedding model. Raises Unsupported if it is not installed."""
+    folder, second_folder = _require_folder(EMBEDDER), find_folder(SECOND)
     from memoranda.embedding.onnx import OnnxEmbedder, load_vocabulary
 
-    folder, second_folder = _require_folder(EMBEDDER), find_folder(SECOND)
     vocabulary = load_vocabulary(folder)
     second = (
         None
@@ -177,19 +177,16 @@ def load_embedder() -> Embedder:
         folder,
         vocabulary,
         model=embedder_model(),
-        question_prefix=EMBEDDER.question_prefix,
-        floor=EMBEDDER.floor,
-        line=EMBEDDER.line,
-        other_names=(EMBEDDER.model, *EMBEDDER.other_names),
+        entry=EMBEDDER,
         second=second,
     )
 
 
 def load_reranker() -> Reranker:
     """Load the reranking model. Raises Unsupported if it is not installed."""
+    folder = _require_folder(RERANKER)
     from memoranda.embedding.onnx import OnnxReranker, load_vocabulary
 
-    folder = _require_folder(RERANKER)
     return OnnxReranker(folder, load_vocabulary(folder))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
@@ -11,7 +11,7 @@ from memoranda.errors import InvalidInput
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Vector: TypeAlias = NDArray[np.float32]
 
@@ -74,7 +74,7 @@ class Reranker(Protocol):
         ...
 
 
-def normalize_vector(numbers: Any) -> Vector:
+def normalize_vector(numbers: ArrayLike) -> Vector:
     """Return the numbers as a vector of length one. Raises InvalidInput."""
     import numpy as np
 

@@ -37,8 +37,8 @@ class Endpoint:
         self.model = f"{model}@{parts.hostname}"
         self._requested_model = model
         self._address = address.rstrip("/") + "/embeddings"
-        # For messages: an address may hold a password.
-        self._place = parts.netloc.rpartition("@")[2]
+        # The host for messages: the complete address may hold a password.
+        self._host = parts.netloc.rpartition("@")[2]
         self._key, self._prefix = key, prefix
         # Known after the first response.
         self._dimensions = 0
@@ -91,9 +91,9 @@ class Endpoint:
             vector = normalize_vector(body_json["data"][0]["embedding"])
         except (OSError, urllib.error.URLError) as error:
             raise StoreUnavailable(
-                f"the embedder at {self._place} does not answer: {error}"
+                f"the embedder at {self._host} does not answer: {error}"
             ) from error
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise StoreUnavailable(f"the embedder at {self._place} returned no vector") from error
+            raise StoreUnavailable(f"the embedder at {self._host} returned no vector") from error
         self._dimensions = len(vector)
         return vector

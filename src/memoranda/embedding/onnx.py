@@ -11,18 +11,23 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
+import onnxruntime  # type: ignore[import-untyped]
+from onnxruntime.capi import onnxruntime_pybind11_state as failures  # type: ignore[import-untyped]
 
 from memoranda.embedding.embedder import normalize_vector
 from memoranda.embedding.wordpiece import WordPiece
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from memoranda.embedding.catalogue import KnownModel
     from memoranda.embedding.embedder import Vector
 
 TYPICAL_QUESTIONS: Final = (
@@ -75,14 +80,12 @@ def load_vocabulary(folder: Path) -> WordPiece:
     return WordPiece((folder / "vocab.txt").read_bytes().decode())
 
 
-def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[Any, bool]:
+def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[_Session, bool]:
     """Open a session of the model; return it, and True if its weights are rearranged for the processor."""
-    import onnxruntime  # type: ignore[import-untyped]
-    from onnxruntime.capi import onnxruntime_pybind11_state as failures  # type: ignore[import-untyped]
 
-    def run(
+    def start(
         model: Path, level: str, output: Path | None = None, *, is_rearranged: bool = True
-    ) -> Any:
+    ) -> _Session:
         """Open a session with an optimization level; write the optimised model to `output`, if given."""
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -96,7 +99,10 @@ def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[Any, bool]:
         if output is not None:
             options.optimized_model_filepath = str(output / _MODEL)
             options.add_session_config_entry(_WEIGHTS_ENTRY, _WEIGHTS)
-        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        session: _Session = onnxruntime.InferenceSession(
+            str(model), options, providers=["CPUExecutionProvider"]
+        )
+        return session
 
     load_errors = (
         *(failures.Fail, failures.InvalidGraph, failures.InvalidProtobuf, failures.InvalidArgument),
@@ -105,7 +111,7 @@ def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[Any, bool]:
     stored = folder / f"{_OPTIMISED_PREFIX}{onnxruntime.__version__}"
     if (stored / _MODEL).is_file():
         with suppress(*load_errors):
-            return run(
+            return start(
                 stored / _MODEL, "ORT_DISABLE_ALL", is_rearranged=is_rearranged
             ), is_rearranged
     # A draft left by a killed process is removed with the older versions below.
@@ -114,14 +120,14 @@ def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[Any, bool]:
         with suppress(*load_errors):
             draft.mkdir()
             # Use only optimisations that every processor supports, so that the folder can be moved to another machine.
-            session = run(folder / _MODEL, "ORT_ENABLE_EXTENDED", draft)
+            session = start(folder / _MODEL, "ORT_ENABLE_EXTENDED", draft)
             for old in folder.glob(f"{_OPTIMISED_PREFIX}*"):
                 if old != draft:
                     _remove(old)
             draft.rename(stored)
             return session, True
         _remove(draft)
-    return run(folder / _MODEL, "ORT_ENABLE_EXTENDED"), True
+    return start(folder / _MODEL, "ORT_ENABLE_EXTENDED"), True
 
 
 def _remove(path: Path) -> None:
@@ -135,6 +141,25 @@ def _remove(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+class _Tensor(Protocol):
+    """An input or output of a model."""
+
+    name: str
+    shape: Sequence[int]
+
+
+class _Session(Protocol):
+    """The methods of onnxruntime's InferenceSession that are used here; the library has no types."""
+
+    def get_inputs(self) -> Sequence[_Tensor]: ...
+
+    def get_outputs(self) -> Sequence[_Tensor]: ...
+
+    def run(
+        self, output_names: None, input_feed: Mapping[str, NDArray[np.int64]]
+    ) -> Sequence[NDArray[np.float32]]: ...
+
+
 class _Model:
     """A model that runs one text at a time, because other texts in a batch change the output of a quantised model."""
 
@@ -145,7 +170,7 @@ class _Model:
         self._pieces = pieces
         self._runs = itertools.count(1)
 
-    def _run(self, numbers: list[int], kinds: list[int] | None = None) -> Any:
+    def _run(self, numbers: list[int], kinds: list[int] | None = None) -> NDArray[np.float32]:
         """Run the model on the tokens of one text, and return its output."""
         if next(self._runs) == _REARRANGE_AFTER_RUNS and not self._is_rearranged:
             self._session, self._is_rearranged = _open_session(self._folder, is_rearranged=True)
@@ -157,7 +182,8 @@ class _Model:
         feeds = {
             name: np.array([ids], np.int64) for name, ids in inputs.items() if name in self._inputs
         }
-        return self._session.run(None, feeds)[0][0]
+        output: NDArray[np.float32] = self._session.run(None, feeds)[0][0]
+        return output
 
 
 class OnnxEmbedder(_Model):
@@ -169,20 +195,21 @@ class OnnxEmbedder(_Model):
         pieces: WordPiece,
         *,
         model: str,
-        question_prefix: str = "",
-        floor: float = 0.0,
-        line: float = 0.0,
-        other_names: Sequence[str] = (),
+        entry: KnownModel | None = None,
         is_mean: bool = False,
         second: OnnxEmbedder | None = None,
     ) -> None:
+        """Open a model; `entry`: its entry in the catalogue, with the prefix of questions and the thresholds."""
         super().__init__(folder, pieces)
         self.second = second
         self._is_mean = is_mean
         self.model = model
-        self.floor, self.line = floor, line
-        self.other_names = other_names
-        self._question_prefix = question_prefix
+        self.floor, self.line, self._question_prefix = 0.0, 0.0, ""
+        self.other_names: Sequence[str] = ()
+        if entry is not None:
+            self.floor, self.line = entry.floor, entry.line
+            self._question_prefix = entry.question_prefix
+            self.other_names = (entry.model, *entry.other_names)
 
     @property
     def dimensions(self) -> int:

@@ -40,6 +40,8 @@ _ABSENT: Final = object()
 
 
 if TYPE_CHECKING:
+    from msgspec.inspect import Type as TypeInfo
+
     # The declaration for type checkers of the class below.
     @dataclass_transform(
         kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,)
@@ -243,13 +245,13 @@ def _describe_keys(path: str, kind: type) -> str:
 
 
 @lru_cache(maxsize=256)
-def _inspect_type(kind: type) -> Any:
+def _inspect_type(kind: type) -> TypeInfo:
     """Return the type information of a shape."""
     # Cached, because inspecting the declarations takes longer than a request.
     return msgspec.inspect.type_info(kind)
 
 
-def _type_at(info: Any, steps: list[str | int | None]) -> Any:
+def _type_at(info: TypeInfo, steps: list[str | int | None]) -> TypeInfo:
     """Return the type information of the value at a path."""
     inspect = msgspec.inspect
     for step in steps:
@@ -260,21 +262,22 @@ def _type_at(info: Any, steps: list[str | int | None]) -> Any:
         elif step is None:
             info = _find_part(info, inspect.DictType).value_type
         else:
-            info = _find_part(info, inspect.ListType, inspect.VarTupleType).item_type
+            arrays = inspect.ListType | inspect.VarTupleType
+            info = next(part for part in _iter_parts(info) if isinstance(part, arrays)).item_type
     return info
 
 
-def _struct_in(info: Any) -> Any:
+def _struct_in(info: TypeInfo) -> msgspec.inspect.StructType:
     """Return the structure within an optional or annotated type."""
     return _find_part(info, msgspec.inspect.StructType)
 
 
-def _find_part(info: Any, *kinds: type) -> Any:
-    """Return the first part of a type that has one of these kinds."""
-    return next(part for part in _iter_parts(info) if isinstance(part, kinds))
+def _find_part(info: TypeInfo, kind: type[T]) -> T:
+    """Return the first part of a type that is of a kind."""
+    return next(part for part in _iter_parts(info) if isinstance(part, kind))
 
 
-def _iter_parts(info: Any) -> Iterator[Any]:
+def _iter_parts(info: TypeInfo) -> Iterator[TypeInfo]:
     """Yield the types that a union or annotation consists of."""
     inner = _unwrap_annotation(info)
     if isinstance(inner, msgspec.inspect.UnionType):
@@ -284,12 +287,12 @@ def _iter_parts(info: Any) -> Iterator[Any]:
         yield inner
 
 
-def _unwrap_annotation(info: Any) -> Any:
+def _unwrap_annotation(info: TypeInfo) -> TypeInfo:
     """Return a type without its annotations."""
     return info.type if isinstance(info, msgspec.inspect.Metadata) else info
 
 
-def _describe_type(info: Any) -> str:
+def _describe_type(info: TypeInfo) -> str:
     """Describe the valid values of a type for a message."""
     inspect = msgspec.inspect
     if isinstance(info, inspect.Metadata):
@@ -354,7 +357,7 @@ def schema(kind: Any, *, nulls: bool = True) -> Schema:
     return _build_schema(msgspec.inspect.type_info(kind), nulls)
 
 
-def _build_schema(info: Any, nulls: bool) -> Schema:
+def _build_schema(info: TypeInfo, nulls: bool) -> Schema:
     """Return the JSON Schema of a type."""
     inspect = msgspec.inspect
     match info:
@@ -395,7 +398,7 @@ def _build_schema(info: Any, nulls: bool) -> Schema:
     return {}
 
 
-def _add_limits(schema: Schema, info: Any, **limits: str) -> Schema:
+def _add_limits(schema: Schema, info: TypeInfo, **limits: str) -> Schema:
     """Add the limits that the type declares to a schema."""
     declared = {name: getattr(info, attribute) for name, attribute in limits.items()}
     return {**schema, **{name: limit for name, limit in declared.items() if limit is not None}}
@@ -406,7 +409,7 @@ def _literal_schema(values: Sequence[object]) -> Schema:
     return {"const": values[0]} if len(values) == 1 else {"type": "string", "enum": list(values)}
 
 
-def _union_schema(info: Any, nulls: bool) -> Schema:
+def _union_schema(info: msgspec.inspect.UnionType, nulls: bool) -> Schema:
     """Return the schema of a union."""
     inspect = msgspec.inspect
     parts = [part for part in info.types if not isinstance(part, inspect.NoneType)]
@@ -422,7 +425,9 @@ def _union_schema(info: Any, nulls: bool) -> Schema:
     return only
 
 
-def _object_schema(info: Any, nulls: bool) -> Schema:
+def _object_schema(
+    info: msgspec.inspect.StructType | msgspec.inspect.TypedDictType, nulls: bool
+) -> Schema:
     """Return the schema of a shape or a typed dictionary."""
     properties: Schema = {}
     for field in info.fields:

@@ -15,7 +15,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from memoranda.encoding.json_text import Json
 
 # The tags of SML and its envelope, the frame of UMP, and frames in which frameworks and hosts show memories to a model.
 # No text may spell any of them, whatever frame contains it.
@@ -116,7 +119,7 @@ def neutralize_tags(text: str, *, replacement: str = "&lt;") -> str:
     return text if _OPENER.search(text) is None else _neutralize_lookalikes(text, replacement)
 
 
-def neutralize_json(value: Any) -> Any:
+def neutralize_json(value: Json) -> Json:
     """Return a JSON value with every text neutralized, including names."""
     if isinstance(value, str):
         return neutralize_tags(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memoranda.standards.oams.memory import check_key
 from memoranda.standards.oams.namespace import Namespace, parse_namespace
@@ -56,7 +56,7 @@ class OamsMemories:
         tags: Sequence[str] | None = None,
         if_match: str | None = None,
         if_absent: bool = False,
-        **fields: Any,
+        **fields: object,
     ) -> StoredMemory:
         """Write a new memory, or the next version of the one with this key. `fields`: metadata, source_id …"""
         memory = {"key": key, "namespace": str(self.namespace(namespace)), "value": value, **fields}
@@ -65,7 +65,7 @@ class OamsMemories:
         return self.verbs.store(memory, if_match=if_match, if_absent=if_absent)
 
     def batch_store(
-        self, memories: Sequence[Mapping[str, Any]], *, namespace: str | None = None
+        self, memories: Sequence[Mapping[str, object]], *, namespace: str | None = None
     ) -> Sequence[StoredMemory]:
         """Write many memories, all or none; `namespace` is for those that do not state one."""
         default = str(self.namespace(namespace))
@@ -78,7 +78,7 @@ class OamsMemories:
         *,
         namespace: str | Sequence[str] | None = None,
         k: int = 8,
-        **where: Any,
+        **where: object,
     ) -> Sequence[Memory]:
         """Return the best memories for a query, each with `metadata.score`. `where`: tags, since, until."""
         names = [namespace] if namespace is None or isinstance(namespace, str) else namespace
@@ -102,7 +102,7 @@ class OamsMemories:
         check_key(key)
         self.verbs.forget(self.namespace(namespace), key, if_match=if_match)
 
-    def list(self, /, *, namespace: str | None = None, **where: Any) -> MemoryListPage:
+    def list(self, /, *, namespace: str | None = None, **where: object) -> MemoryListPage:
         """Return a page of a namespace, last updated first. `where`: limit, cursor, since, tags."""
         request = {"namespace": str(self.namespace(namespace)), **where}
         return self.verbs.list_memories(ListRequest.parse(request))

@@ -139,7 +139,7 @@ class ServerConnection:
         self._idle: list[HTTPConnection] = []
         self._is_closed = False
 
-    def get(self, path: str, **query: Any) -> Any:
+    def get(self, path: str, **query: object) -> Any:
         """Return the document at a path."""
         return self.ask("GET", path, query=query).document
 
@@ -149,7 +149,7 @@ class ServerConnection:
         path: str,
         body: object = None,
         *,
-        query: Mapping[str, Any] | None = None,
+        query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send a request and return the answer. Raises the error that the server answers with.
@@ -218,7 +218,7 @@ class ServerConnection:
                 return connection
             connection.close()
 
-    def _parse(self, raw: bytes) -> Any:
+    def _parse(self, raw: bytes) -> object:
         """Parse the JSON of an answer; None if it is empty."""
         if not raw:
             return None
@@ -278,7 +278,7 @@ def _connection_factory(scheme: str, host: str, port: int | None) -> Callable[[]
     return lambda: HTTPSConnection(host, port, timeout=_REQUEST_TIMEOUT_SECONDS, context=context)
 
 
-def _query_string(query: Mapping[str, Any]) -> str:
+def _query_string(query: Mapping[str, object]) -> str:
     """Return the query of an address with its question mark; parameters that are None are left out."""
     parameters = {name: value for name, value in query.items() if value is not None}
     return f"?{urlencode(parameters, doseq=True)}" if parameters else ""

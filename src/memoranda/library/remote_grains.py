@@ -54,22 +54,26 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         self._cursors: dict[int, str] = {}
         self._last = 0
 
-    def put(self, given: GrainInput, *, owner: str | None = None) -> GrainResult:
+    def put(self, grain_input: GrainInput, *, owner: str | None = None) -> GrainResult:
         """Add a grain: its fields, or the bytes in which it travels."""
-        return self._store("put", given, owner=owner)
+        return self._store("put", grain_input, owner=owner)
 
     def supersede(
-        self, old_address: str, given: GrainInput, *, justification: str | None = None
+        self, old_address: str, grain_input: GrainInput, *, justification: str | None = None
     ) -> GrainResult:
         """Replace a grain under its policy."""
-        return self._store("supersede", given, address=old_address, justification=justification)
+        return self._store(
+            "supersede", grain_input, address=old_address, justification=justification
+        )
 
-    def _store(self, verb: str, given: GrainInput, **arguments: Any) -> GrainResult:
-        if isinstance(given, bytes):
-            kind = SIGNED_MEDIA_TYPE if is_envelope(given) else MEDIA_TYPE
-            answer = self._answer(verb, _body=given, _headers={"Content-Type": kind}, **arguments)
+    def _store(self, verb: str, grain_input: GrainInput, **arguments: Any) -> GrainResult:
+        if isinstance(grain_input, bytes):
+            kind = SIGNED_MEDIA_TYPE if is_envelope(grain_input) else MEDIA_TYPE
+            answer = self._answer(
+                verb, _body=grain_input, _headers={"Content-Type": kind}, **arguments
+            )
         else:
-            answer = self._answer(verb, _body={"grain": dict(given)}, **arguments)
+            answer = self._answer(verb, _body={"grain": dict(grain_input)}, **arguments)
         stored: GrainResult = read_result(answer.document, GrainResult)
         return stored
 
@@ -145,7 +149,7 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
             self._cursors.pop(following - _CURSORS_LIMIT, None)
         return [result.stored for result in page.results], following
 
-    def with_defaults(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def with_defaults(self, fields: Mapping[str, object]) -> dict[str, object]:
         """Return the fields with the present moment; the server fills in a namespace."""
         return {"created_at": time.time_ns() // 1_000_000, **fields}
 
@@ -200,10 +204,10 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         )
 
 
-def _request(selection: Selection, **more: Any) -> FindRequest:
+def _request(selection: Selection, **more: object) -> FindRequest:
     """Return the request for a selection. Raises Unsupported for one that no request can state."""
     space = DEFAULT_NAMESPACE if selection.space == "" else selection.space
-    fields: dict[str, Any] = {name: getattr(selection, part) for name, part in _PARTS.items()}
+    fields: dict[str, object] = {name: getattr(selection, part) for name, part in _PARTS.items()}
     fields |= {
         "namespace": space,
         "session_id": selection.session,

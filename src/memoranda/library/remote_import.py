@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from msgspec.structs import replace
 
@@ -41,6 +41,18 @@ class Refused:
     error: MemorandaError
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """The options of an import, as in `Ump.import_items`."""
+
+    owner: str | None = None
+    adopt: bool = False
+    into: Namespace | None = None
+    restore: bool = False
+    is_dry: bool = False
+    label: str | None = None
+
+
 class RemoteImport:
     """One import in progress."""
 
@@ -48,31 +60,20 @@ class RemoteImport:
         self,
         send: SendPart,
         own_tenant: Callable[[], str],
+        options: ImportOptions,
         *,
-        owner: str | None = None,
-        adopt: bool = False,
-        into: Namespace | None = None,
-        restore: bool = False,
-        is_dry: bool = False,
         progress: Callable[[int], None] | None = None,
         report: Report | None = None,
-        label: str | None = None,
     ) -> None:
-        if owner is not None:
+        if options.owner is not None:
             raise Unsupported("owner: leave it out, since the key determines the owner")
         self._send_part = send
-        self._how: dict[str, Any] = {
-            "adopt": adopt,
-            "into": into,
-            "restore": restore,
-            "is_dry": is_dry,
-        }
-        self._label = label
+        self._options = options
         self._progress = progress
         self._report = report if report is not None else Report()
         self._renaming: NamespaceMapping | None = None
-        if adopt or into is not None:
-            self._renaming = NamespaceMapping(into=into, tenant=own_tenant())
+        if options.adopt or options.into is not None:
+            self._renaming = NamespaceMapping(into=options.into, tenant=own_tenant())
         self._name: str | None = None
         self._waiting: list[tuple[str, str]] = []
         # Names of the items sent, among which successors are looked for.
@@ -114,7 +115,16 @@ class RemoteImport:
         numbered = list(enumerate(batch, 1))
         sent = [replace(item, number=number) for number, item in numbered if isinstance(item, Item)]
         self._sent.update(name for item in sent if (name := _name(item)))
-        done = self._send_part(sent, label=self._label, name=self._name, **self._how)
+        options = self._options
+        done = self._send_part(
+            sent,
+            label=options.label,
+            name=self._name,
+            adopt=options.adopt,
+            into=options.into,
+            restore=options.restore,
+            is_dry=options.is_dry,
+        )
         self._name, self._waiting = done.name or self._name, [*self._waiting, *done.waiting]
         here = Report()
         for number, entry in numbered:
@@ -126,7 +136,7 @@ class RemoteImport:
         done.report.refusals = [_renumbered(refusal, batch) for refusal in refusals]
         self._report.add(done.report)
         if self._progress is not None:
-            self._progress(self._report.taken + self._report.refused)
+            self._progress(self._report.imported_count + self._report.refused)
 
 
 def _renumbered(refusal: Refusal, batch: list[Item | Refused]) -> Refusal:
@@ -151,9 +161,9 @@ def _batches(items: Iterable[Item | Refused]) -> Iterator[list[Item | Refused]]:
         yield batch
 
 
-def item_document(item: Item) -> dict[str, Any]:
+def item_document(item: Item) -> dict[str, object]:
     """Return an item as a request writes it."""
-    document: dict[str, Any] = {"form": item.form, "where": item.where, "number": item.number}
+    document: dict[str, object] = {"form": item.form, "where": item.where, "number": item.number}
     if item.raw is not None:
         document["line"] = item.raw.decode("utf-8")
     else:
@@ -166,7 +176,7 @@ def item_document(item: Item) -> dict[str, Any]:
 
 
 def send_part(
-    verbs: RemoteVerbs, items: Iterable[Item], into: Namespace | None, **how: Any
+    verbs: RemoteVerbs, items: Iterable[Item], into: Namespace | None, **how: object
 ) -> ImportPart:
     """Send one part of an import in one request, and return the server's answer to it."""
     answer = verbs._document(

@@ -44,7 +44,7 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         return parse_namespace(name if ":" in name else f"{self._default.owner}:{name}")
 
     def store(
-        self, value: Mapping[str, Any], *, if_match: str | None = None, if_absent: bool = False
+        self, value: Mapping[str, object], *, if_match: str | None = None, if_absent: bool = False
     ) -> StoreResult:
         """Write one memory."""
         answer = self._answer(
@@ -57,7 +57,7 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
             warnings=tuple(answer.headers.get_all("X-OAMS-Warning") or ()),
         )
 
-    def batch_store(self, values: Sequence[Mapping[str, Any]]) -> list[StoreResult]:
+    def batch_store(self, values: Sequence[Mapping[str, object]]) -> list[StoreResult]:
         """Write many memories, all or none. The answer does not tell which of them were new."""
         stored = self._document("batch_store", values=[dict(value) for value in values])
         return [StoreResult(memory=memory, etag="", result="stored") for memory in stored]
@@ -148,7 +148,7 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         """Run the consolidation that a request describes."""
         return self._dream(request=request)
 
-    def _dream(self, **arguments: Any) -> DreamRun:
+    def _dream(self, **arguments: object) -> DreamRun:
         answer = self._document("dream", **arguments)
         outputs = tuple(
             Output(

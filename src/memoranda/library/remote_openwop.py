@@ -50,7 +50,7 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
 
     def discovery(
         self, *, is_attended: bool = True, fixtures: tuple[str, ...] = ()
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Return the claims of the server, which ignores the arguments: it has its own."""
         del is_attended, fixtures
         return dict(self._server.get("/.well-known/openwop"))
@@ -96,9 +96,9 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         workflow_id: str,
         *,
         run_id: str | None = None,
-        agent: Mapping[str, Any] | None = None,
+        agent: Mapping[str, object] | None = None,
         tags: tuple[str, ...] = (),
-        metadata: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, object] | None = None,
     ) -> Run:
         """Begin a host's run; its view of the store is the present one."""
         fields = {
@@ -123,8 +123,8 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         run_id: str,
         *,
         status: str = "completed",
-        variables: Mapping[str, Any] | None = None,
-        error: Mapping[str, Any] | None = None,
+        variables: Mapping[str, object] | None = None,
+        error: Mapping[str, object] | None = None,
     ) -> Run:
         """End a run; its secrets are forgotten."""
         self._answer("finish_run", run_id=run_id, status=status, variables=variables, error=error)
@@ -141,7 +141,7 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
     ) -> list[Run]:
         """Return the runs, the last started first: before an instant, or after a position in the list."""
         results: list[Run] = []
-        start: dict[str, Any] = {}
+        start: dict[str, object] = {}
         if isinstance(before, tuple):
             start["cursor"] = "{}.{}".format(*before)
         elif before is not None:
@@ -223,7 +223,7 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
             strengthened=answer["strengthened"],
         )
 
-    def _pass(self, act: str, ref: str, **more: Any) -> Any:
+    def _pass(self, act: str, ref: str, **more: object) -> Any:
         return self._document("openwop_pass", act=act, memory_ref=ref, **more)
 
     def _entry_made(self, ref: str, entry_id: str) -> Entry:

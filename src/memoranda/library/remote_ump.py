@@ -20,7 +20,6 @@ from memoranda.service.ump.browse import Stats
 from memoranda.service.ump.review import BesidePage, Suspect, SuspectBeside, SuspectPage
 from memoranda.service.ump.revise import Revised
 from memoranda.service.verify import VerifyReport
-from memoranda.standards.ump.audit import ChainReport
 from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.rehydrate import RehydratedBlock, frame_records
 from memoranda.standards.ump.requests import (
@@ -31,6 +30,7 @@ from memoranda.standards.ump.requests import (
 )
 from memoranda.standards.ump.rules import drop_original
 from memoranda.standards.ump.shapes import Record
+from memoranda.standards.ump.signature import ChainReport
 
 if TYPE_CHECKING:
     from memoranda.service.exchange.importing import ImportPart, Item
@@ -70,14 +70,14 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         self,
         name: str,
         text: str | None = None,
-        structured: Mapping[str, Any] | None = None,
-        patch: Mapping[str, Any] | None = None,
+        structured: Mapping[str, object] | None = None,
+        patch: Mapping[str, object] | None = None,
     ) -> Revised:
         """Write the next version of a memory with another text or other fields; the rest stays."""
         changes = dict(patch or {})
         if text is not None or structured is not None:
             # UMP §3.5 replaces a body as one value, so a new text alone would lose the data.
-            body: dict[str, Any] = dict(drop_original(self.get(name))["body"])
+            body: dict[str, object] = dict(drop_original(self.get(name))["body"])
             parts = {"text": text, "structured": None if structured is None else dict(structured)}
             changes["body"] = {
                 **body,
@@ -111,7 +111,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         )
 
     def list_records(
-        self, *, after: int = 0, limit: int = 50, **where: Any
+        self, *, after: int = 0, limit: int = 50, **where: object
     ) -> tuple[list[Record], int | None]:
         """Return current memories, last updated first, from as many pages of the server as `limit` needs."""
         records: list[Record] = []
@@ -191,7 +191,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         _report_progress(progress, report.records)
         return report
 
-    def manifest(self, endpoint: str | None = None) -> dict[str, Any]:
+    def manifest(self, endpoint: str | None = None) -> dict[str, object]:
         """Return `/.well-known/ump.json`, with another endpoint or none."""
         answer = dict(self._document("manifest"))
         answer.pop("endpoint", None)
@@ -200,7 +200,7 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
     # --- in and out --------------------------------------------------------------------------------------------------
 
     def export(
-        self, *, names: Sequence[str] | None = None, report: Report | None = None, **which: Any
+        self, *, names: Sequence[str] | None = None, report: Report | None = None, **which: object
     ) -> Iterator[Record]:
         """Yield every record that may leave, in the order written; or only those with some ids."""
         if names is None:
@@ -212,17 +212,17 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         return (record for part in parts for record in self._export_named(part, report, **which))
 
     def _export_named(
-        self, names: list[str], report: Report | None, **which: Any
+        self, names: list[str], report: Report | None, **which: object
     ) -> Iterator[Record]:
         return read_pages(lambda _: self._export(names=names, **which), report)
 
     def export_page(
-        self, *, after: int = 0, **which: Any
+        self, *, after: int = 0, **which: object
     ) -> tuple[list[Record], int | None, Report]:
         """Return a page of an export, the version after which the next begins, and the report of the page."""
         return self._export(after=after or None, **which)
 
-    def _export(self, **which: Any) -> tuple[list[Record], int | None, Report]:
+    def _export(self, **which: object) -> tuple[list[Record], int | None, Report]:
         answer = self._document("export_page", **which)
         return (
             answer["records"],
@@ -230,17 +230,31 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
             Report.of(answer["report"]),
         )
 
-    def import_items(self, items: Iterable[Item], **how: Any) -> Report:
+    def import_items(
+        self,
+        items: Iterable[Item],
+        *,
+        progress: Progress | None = None,
+        report: Report | None = None,
+        **options: Any,
+    ) -> Report:
         """Import memories in any form, and report those refused; an import with a `label` can be undone."""
-        from memoranda.library.remote_import import RemoteImport
+        from memoranda.library.remote_import import ImportOptions, RemoteImport
 
-        return RemoteImport(self.import_part, self._own_tenant, **how).run(items)
+        remote_import = RemoteImport(
+            self.import_part,
+            self._own_tenant,
+            ImportOptions(**options),
+            progress=progress,
+            report=report,
+        )
+        return remote_import.run(items)
 
     def _own_tenant(self) -> str:
         return str(self._document("stats")["owner"])
 
     def import_part(
-        self, items: Iterable[Item], *, into: Namespace | None = None, **how: Any
+        self, items: Iterable[Item], *, into: Namespace | None = None, **how: object
     ) -> ImportPart:
         """Import one part of a longer import."""
         from memoranda.library.remote_import import send_part

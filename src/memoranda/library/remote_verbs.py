@@ -63,7 +63,7 @@ class RemoteVerbs:
         *,
         _body: object = None,
         _headers: Mapping[str, str] | None = None,
-        **arguments: Any,
+        **arguments: object,
     ) -> Answer:
         """Return the answer to a verb with these arguments, or to an operation without a verb.
 
@@ -99,7 +99,7 @@ class RemoteVerb:
     def __init__(self, name: str, routes: list[Row]) -> None:
         self._name, self._routes = name, routes
 
-    def __get__(self, verbs: RemoteVerbs | None, owner: type) -> Any:
+    def __get__(self, verbs: RemoteVerbs | None, owner: type) -> object:
         if verbs is None:
             return self
         bound = self._bind(verbs._server)
@@ -107,7 +107,7 @@ class RemoteVerb:
         vars(verbs)[self._name] = bound
         return bound
 
-    def _bind(self, server: ServerConnection) -> Callable[..., Any]:
+    def _bind(self, server: ServerConnection) -> Callable[..., object]:
         """Return the method: a function with the signature and the docstring of the verb."""
         function, _ = function_of(self._routes[0].table, self._name)
         parameters, kind = parameters_of(self._routes[0]), _result_type(function)
@@ -118,7 +118,7 @@ class RemoteVerb:
             if parameter.kind is inspect.Parameter.VAR_KEYWORD
         ]
 
-        def call(*args: Any, **keywords: Any) -> Any:
+        def call(*args: object, **keywords: object) -> object:
             arguments = dict(signature.bind(*args, **keywords).arguments)
             for name in variadic:
                 arguments |= arguments.pop(name, {})
@@ -139,7 +139,7 @@ def parameters_of(row: Row) -> dict[str, inspect.Parameter]:
     return {parameter.name: parameter for parameter in function_of(row.table, row.verb)[1]}
 
 
-def _result_type(function: Callable[..., Any]) -> Any:
+def _result_type(function: Callable[..., object]) -> object:
     """Return the type of a verb's result.
 
     The hints are read from a copy of the function without parameters, whose types may exist only for type checkers.
@@ -150,12 +150,12 @@ def _result_type(function: Callable[..., Any]) -> Any:
     return get_type_hints(bare)["return"]
 
 
-def _is_default(value: Any, parameter: inspect.Parameter | None) -> bool:
+def _is_default(value: object, parameter: inspect.Parameter | None) -> bool:
     """Return True for an argument that need not be sent: the server has the same default."""
     return value is None or (parameter is not None and value == parameter.default)
 
 
-def encode_argument(value: Any, parameter: inspect.Parameter | None) -> Any:
+def encode_argument(value: object, parameter: inspect.Parameter | None) -> object:
     """Return an argument in the JSON of a request."""
     is_instant = parameter is not None and str(parameter.annotation).startswith("Instant")
     return format_instant(value) if is_instant else to_json(value)
@@ -173,7 +173,7 @@ def choose_route(routes: list[Row], arguments: Arguments) -> Row:
     return max(fitting or routes, key=lambda row: len(_NAME.findall(row.path)))
 
 
-def request_fields(row: Row, arguments: Arguments) -> dict[str, Any]:
+def request_fields(row: Row, arguments: Arguments) -> dict[str, object]:
     """Return the fields of the request, in path, query or body, that arguments of the verb become."""
     asks = row.asks
     encoded = (
@@ -181,7 +181,7 @@ def request_fields(row: Row, arguments: Arguments) -> dict[str, Any]:
         if asks is None
         else dict(zip(asks.__struct_fields__, asks.__struct_encode_fields__, strict=True))
     )
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     for parameter, value in arguments.items():
         if parameter == row.request and isinstance(value, dict):
             fields |= value
@@ -191,7 +191,7 @@ def request_fields(row: Row, arguments: Arguments) -> dict[str, Any]:
     return fields
 
 
-def _call(server: ServerConnection, row: Row, arguments: Arguments, kind: Any) -> Any:
+def _call(server: ServerConnection, row: Row, arguments: Arguments, kind: object) -> object:
     """Call the verb of a row, and return its result."""
     try:
         answer = send(server, row, arguments)
@@ -235,7 +235,7 @@ def send(
     return server.ask(row.method, path, fields if has_body else None, headers=conditions)
 
 
-def encode_query(fields: Mapping[str, Any]) -> dict[str, Any]:
+def encode_query(fields: Mapping[str, object]) -> dict[str, object]:
     """Return fields in the form of a query string, where flags are `true` and `false`."""
     flags = {
         name: "true" if value else "false"
@@ -245,7 +245,7 @@ def encode_query(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields, **flags}
 
 
-def read_result(document: Any, kind: Any) -> Any:
+def read_result(document: Any, kind: object) -> Any:
     """Return the result of a type from its JSON: by the type's own `of`, field by field, or unchanged."""
     if kind is type(None):
         return None

@@ -31,7 +31,7 @@ class IndexedText(NamedTuple):
     length: int
     speaker: int = 0
     subject: int = 0
-    # The number of its language (`languages`).
+    # The number of its language (`analysis.LANGUAGE_NUMBERS`).
     language: int = 0
     # The hash of the normalised text, equal for duplicates.
     text_hash: int = 0

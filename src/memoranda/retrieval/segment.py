@@ -21,8 +21,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from memoranda.retrieval.analysis import STEMMED_LANGUAGES
 from memoranda.retrieval.entry import FREQUENCY_LIMIT, LENGTH_LIMIT, IndexEntry
-from memoranda.retrieval.languages import STEMMED_LANGUAGES
 
 HashColumn: TypeAlias = NDArray[np.uint64]
 RowNumbers: TypeAlias = NDArray[np.int32]
@@ -585,7 +585,7 @@ def closings_array(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
 
 
 def apply_closings(
-    closed: NDArray[np.int64], changes: Sequence[tuple[Any, ...]]
+    closed: NDArray[np.int64], changes: Sequence[tuple[object, ...]]
 ) -> NDArray[np.int64]:
     """Return the closed versions after changes: a version, its end, and 0 if it was closed or 1 if reopened."""
     changed = np.array(sorted(changes), np.int64).reshape(len(changes), 3)

@@ -22,7 +22,7 @@ from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import derive_facts
 from memoranda.service.core.views import project, run_unless_damaged, verify_document
 from memoranda.service.retrieve import read_page
-from memoranda.standards.ump.audit import ChainReport
+from memoranda.standards.ump.signature import ChainReport
 from memoranda.storage.engine.database import Loss
 
 # Versions read at a time.
@@ -172,7 +172,7 @@ def _derive_facts_or_none(context: Context, version: Version) -> DocumentReading
 def iterate_versions(context: Context, tenant: str, *, after: int = 0) -> Iterator[Version]:
     """Yield every version of a tenant after a number, in the order written, forgotten and erased ones included."""
     while True:
-        with context.engine.read(tenant) as snapshot:
+        with context.engine.open_snapshot(tenant) as snapshot:
             everything = Selection(status_filter="all")
             page = read_page(
                 snapshot, everything, after=after, limit=PAGE_LIMIT, now=context.clock()

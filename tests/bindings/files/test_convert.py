@@ -17,7 +17,7 @@ from tests.importers.conftest import SAMPLES
 from tests.service.world import PEER
 
 from memoranda.app import Memoranda
-from memoranda.bindings.files.convert import ConversionResult, convert_file
+from memoranda.bindings.files.convert import ConversionObserver, ConversionResult, WriteOptions, convert_file
 from memoranda.bindings.files.exporters import EXPORTERS
 from memoranda.bindings.files.importers.registry import IMPORTERS, ImportCodec
 from memoranda.encoding.json_text import dump, parse
@@ -228,7 +228,7 @@ def test_nothing_is_written_where_nothing_can_be_read_or_the_run_is_dry(tmp_path
         found = convert_file(str(source), str(tmp_path / target), shape)
         assert (found.written, found.report.refused) == (0, 1)
     good = lines(tmp_path / "good.ndjson", record())
-    found = convert_file(str(good), str(tmp_path / "out.mg"), "mg", is_dry=True)
+    found = convert_file(str(good), str(tmp_path / "out.mg"), "mg", options=WriteOptions(is_dry=True))
     assert (found.written, found.carried) == (1, 1)
     assert {each.name for each in tmp_path.iterdir()} == {"in.ndjson", "good.ndjson"}
 
@@ -252,7 +252,13 @@ def test_how_many_there_are_is_known_before_they_are_read(
 ) -> None:
     m, folder = mixed
     totals: list[int] = []
-    found = converted(folder / form, tmp_path / "out.ump.json", "json", owner=m.owner, on_count=totals.append)
+    found = converted(
+        folder / form,
+        tmp_path / "out.ump.json",
+        "json",
+        owner=m.owner,
+        observer=ConversionObserver(on_count=totals.append),
+    )
     assert found.written
     assert totals == [found.written]
 

@@ -57,7 +57,7 @@ def read(m: Memoranda, source: Path) -> Report:
 
 
 def versions(m: Memoranda) -> list[Version]:
-    with m.service.context.engine.read(m.owner) as snapshot:
+    with m.service.context.engine.open_snapshot(m.owner) as snapshot:
         found = read_page(snapshot, Selection(status_filter="all"), after=0, limit=1_000, now=m.service.context.clock())
     return [each for each in found if each.state.tombstoned is None]
 
@@ -109,7 +109,7 @@ class Writer:
         heads = [each for each in versions(self.m) if each.state.is_head]
         if heads:
             head = heads[which % len(heads)]
-            with self.m.service.context.engine.read(self.m.owner) as snapshot:
+            with self.m.service.context.engine.open_snapshot(self.m.owner) as snapshot:
                 CHANGES[op](self, snapshot.load_names(head.version_id)["ump"])
 
     def remember(self) -> None:
@@ -146,7 +146,7 @@ class Writer:
         self.m.service.oams.store(self.m.access, {**view, "key": f"own key {self.count}"})
 
     def retract(self, name: str) -> None:
-        with self.m.service.context.engine.read(self.m.owner) as snapshot:
+        with self.m.service.context.engine.open_snapshot(self.m.owner) as snapshot:
             version = snapshot.find_by_name("ump", name)
             assert version is not None
             address = snapshot.load_names(version.version_id)["oms"]
@@ -157,7 +157,7 @@ class Writer:
 
     def supersede(self, name: str) -> None:
         list(self.m.service.grains.export(self.m.access))
-        with self.m.service.context.engine.read(self.m.owner) as snapshot:
+        with self.m.service.context.engine.open_snapshot(self.m.owner) as snapshot:
             version = snapshot.find_by_name("ump", name)
             assert version is not None
             address = snapshot.load_names(version.version_id)["oms"]

@@ -38,7 +38,7 @@ def test_a_file_from_before_brings_nothing_back_unless_asked_to(
         write(one, folder / form, form)
         forget_all(one, hard=hard)
         report = read(one, folder / form)
-        assert (report.forgotten, report.taken, report.warned) == (count, 0, count)
+        assert (report.forgotten, report.imported_count, report.warned) == (count, 0, count)
         assert "deleted here" in report.warnings[0]
         assert versions(one) == []
         assert everything(one)["memories"] == {}
@@ -106,4 +106,4 @@ def test_a_dry_run_says_what_would_stay_forgotten(tmp_path: Path) -> None:
         write(m, tmp_path / "all.ndjson", "all.ndjson")
         forget_all(m, hard=False)
         report = exchange.import_files(m.ump.import_items, m.owner, [str(tmp_path / "all.ndjson")], is_dry=True)
-        assert (report.forgotten, report.taken) == (1, 0)
+        assert (report.forgotten, report.imported_count) == (1, 0)

@@ -57,14 +57,14 @@ def store(m: Memoranda, name: str, text: str) -> str:
 
 
 def _name(m: Memoranda, name: str, standard: str) -> str:
-    with m.service.context.engine.read(m.owner) as snapshot:
+    with m.service.context.engine.open_snapshot(m.owner) as snapshot:
         version = snapshot.find_by_name("ump", name)
         assert version is not None
         return snapshot.load_names(version.version_id)[standard]
 
 
 def _record_of(m: Memoranda, address: str) -> str:
-    with m.service.context.engine.read(m.owner) as snapshot:
+    with m.service.context.engine.open_snapshot(m.owner) as snapshot:
         version = snapshot.find_by_name("oms", address)
         assert version is not None
         return snapshot.load_names(version.version_id)["ump"]

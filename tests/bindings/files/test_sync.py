@@ -11,7 +11,7 @@ import pytest
 from tests.waiting import until
 
 from memoranda.app import Memoranda
-from memoranda.bindings.files.sync import FolderSync, SyncReport, watch
+from memoranda.bindings.files.sync import FolderSync, SyncReport
 from memoranda.bindings.files.sync_pass import MARKER_FILE, SyncStep
 from memoranda.errors import InvalidInput
 from memoranda.standards.ump import markdown, signature
@@ -409,7 +409,9 @@ def test_watching_sees_changes_of_files_and_of_the_store(memoranda: Memoranda, f
 
     def run() -> None:
         both = memoranda.service, memoranda.access
-        watch(*both, folder, states=states, project=None, form="records", stop=stop, on_report=reports.append)
+        FolderSync(*both, folder, states=states, project=None, form="records").watch(
+            stop=stop, on_report=reports.append
+        )
 
     thread = threading.Thread(target=run)
     thread.start()

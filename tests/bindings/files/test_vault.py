@@ -15,7 +15,7 @@ from tests.waiting import until
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files.note import Note, stem
-from memoranda.bindings.files.sync import FolderSync, SyncReport, watch
+from memoranda.bindings.files.sync import FolderSync, SyncReport
 from memoranda.bindings.files.sync_pass import SyncStep
 from memoranda.errors import InvalidInput
 from memoranda.standards.ump.requests import ReviseRequest
@@ -379,7 +379,7 @@ def test_watching_sees_folders_below_and_the_store(memoranda: Memoranda, folder:
 
     def run() -> None:
         both = memoranda.service, memoranda.access
-        watch(*both, folder, states=tmp_path / "sync", project=None, stop=stop, on_report=reports.append)
+        FolderSync(*both, folder, states=tmp_path / "sync", project=None).watch(stop=stop, on_report=reports.append)
 
     thread = threading.Thread(target=run)
     thread.start()

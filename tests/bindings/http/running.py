@@ -7,18 +7,20 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
 from msgspec.structs import replace
+from starlette.applications import Starlette
 from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS
 
-from memoranda.bindings.http.app import create_app
-from memoranda.bindings.http.server import create_server
+from memoranda.bindings.http.app import Extensions, StreamLimits, create_app
+from memoranda.bindings.http.guard import Rules
+from memoranda.bindings.http.server import create_server, listen
 from memoranda.opening import open_service
 from memoranda.service.cal.session import CalSettings
 from memoranda.service.core.limits import Quotas
@@ -52,6 +54,18 @@ class Running:
         return httpx.Client(base_url=self.url, headers=headers, **given)
 
 
+def build_app(service: Service, **options: Any) -> Starlette:
+    """Return the application with options of the guard, of streams and of extensions, each by its name."""
+    options["allowed_hosts"] = ("127.0.0.1", *options.get("allowed_hosts", ()))
+    rules, streams, extensions = (
+        {field.name: options.pop(field.name) for field in fields(group) if field.name in options}
+        for group in (Rules, StreamLimits, Extensions)
+    )
+    return create_app(
+        service, Rules(**rules), streams=StreamLimits(**streams), extensions=Extensions(**extensions), **options
+    )
+
+
 @contextmanager
 def running(
     home: Path,
@@ -66,7 +80,7 @@ def running(
 ) -> Iterator[Running]:
     """Start a server, and stop it in the end; that it stops in time is part of every test.
 
-    `cal` and `quotas` replace what the settings say; `options` and what `extra` returns go to `create_app`.
+    `cal` and `quotas` replace what the settings say; `options` and what `extra` returns go to `build_app`.
     """
     service = open_service(load_settings(WORDS_ALONE, home=home, **(settings or {})))
     if cal is not None:
@@ -75,9 +89,9 @@ def running(
         service = Service(replace(service._context, quotas=quotas))
     if meaning is not None:
         service = Service(replace(service._context, semantic_search=meaning))
-    app = create_app(service, **options, **(extra(service) if extra else {}))
+    app = build_app(service, **options, **(extra(service) if extra else {}))
     ready = threading.Event()
-    server = create_server(app, "127.0.0.1", 0, on_ready=lambda _: ready.set(), trusted_proxies=trusted_proxies)
+    server = create_server(app, listen("127.0.0.1", 0), on_ready=lambda _: ready.set(), trusted_proxies=trusted_proxies)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

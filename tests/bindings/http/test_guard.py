@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from tests.bindings.http.running import (
     OWNER,
     Running,
+    build_app,
     draft,
     error_of,
     oams_error_of,
@@ -28,7 +29,7 @@ from tests.embedders import WORDS_ALONE
 
 from memoranda.bindings.console.lazy import LazyConsole
 from memoranda.bindings.console.visit import ROOT as CONSOLE
-from memoranda.bindings.http.app import all_operations, create_app
+from memoranda.bindings.http.app import all_operations
 from memoranda.bindings.http.oams import OAMS
 from memoranda.bindings.http.openwop import OPENWOP
 from memoranda.bindings.http.operation import OperationTables
@@ -267,7 +268,7 @@ def test_a_limit_of_nothing_is_refused_at_the_start(tmp_path: Path, options: dic
     service = open_service(load_settings(WORDS_ALONE, home=tmp_path / "home"))
     try:
         with pytest.raises(InvalidInput):
-            create_app(service, **options)  # type: ignore[arg-type]
+            build_app(service, **options)
     finally:
         service.close()
 

@@ -153,5 +153,5 @@ def test_a_claim_whose_holder_died_can_be_taken_over_and_records_end(server: Run
     assert idempotency.claim(next_day, access, "POST /x", "k", "d").body == "second"
     over = replace(context, clock=lambda: type(now)(now + 26 * idempotency.HOUR_MS))
     assert idempotency.claim(over, access, "POST /x", "k", "d").status == 0
-    with context.engine.read(OWNER) as snapshot:
+    with context.engine.open_snapshot(OWNER) as snapshot:
         assert snapshot.load_items(f"idempotency {now // idempotency.HOUR_MS}") == {}

@@ -230,12 +230,29 @@ def test_what_fails_or_redirects_is_sent_again_and_a_restart_neither_loses_nor_r
 
 def _places(server: Running) -> list[int]:
     access = server.service.gate.local(OWNER)
-    return [each.place for each in server.service.openwop.webhooks(access)]
+    return [each.position for each in server.service.openwop.webhooks(access)]
 
 
 def _last(server: Running) -> int:
-    with server.service.context.engine.read(OWNER) as snapshot:
+    with server.service.context.engine.open_snapshot(OWNER) as snapshot:
         return snapshot.find_last_run_event()
+
+
+def test_a_subscription_of_an_earlier_version_is_read_and_written_under_its_stored_names() -> None:
+    world = Wop()
+    try:
+        registered = world.wop.register_webhook(world.owner, "https://example.org/hook", ["run.started"], ["nightly"])
+        name, tenant = registered["webhookId"], world.owner.default_tenant
+        with world.service.context.engine.open_snapshot(tenant) as snapshot:
+            fields = json.loads(snapshot.load_item(webhooks.KIND, name) or b"")
+        assert "place" in fields
+        assert "position" not in fields
+        changed = json.dumps({**fields, "place": 7}).encode()
+        world.service.context.engine.write(tenant, lambda unit: unit.put_item(webhooks.KIND, name, changed))
+        (subscription,) = world.wop.webhooks(world.owner)
+        assert (subscription.position, subscription.events, subscription.tags) == (7, ("run.started",), ("nightly",))
+    finally:
+        world.close()
 
 
 def test_attempts_come_later_and_later_and_what_nobody_takes_is_given_up() -> None:

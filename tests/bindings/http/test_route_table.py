@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.routing import Match, Route
 from starlette.types import Scope
+from tests.bindings.http.running import build_app
 from tests.embedders import WORDS_ALONE
 
 from memoranda.bindings.console.app import Console
-from memoranda.bindings.http.app import create_app
 from memoranda.bindings.http.route import RouteTable
 from memoranda.bindings.http.threads import Threads
 from memoranda.conformance.openwop import SEAMS
@@ -32,7 +32,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> list[RouteTable]:
     service = open_service(load_settings(WORDS_ALONE, home=home))
     threads = Threads(1, "routes")
     try:
-        served = [table for table in create_app(service, seams=SEAMS).routes if isinstance(table, RouteTable)]
+        served = [table for table in build_app(service, seams=SEAMS).routes if isinstance(table, RouteTable)]
         return [*served, RouteTable(Console(service, threads).routes)]
     finally:
         threads.close()

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.applications import Starlette
 from tests.bindings.http.running import NO_AUTHORITIES
 from tests.forking import Forked
 from tests.waiting import HANG_SECONDS
 
-from memoranda.bindings.http.server import create_server
+from memoranda.bindings.http.server import listen
 from memoranda.errors import StoreUnavailable
 
 PROGRAM = """
@@ -25,12 +24,12 @@ import sys
 from pathlib import Path
 from memoranda.opening import open_service
 from memoranda.bindings.http.app import create_app
-from memoranda.bindings.http.server import create_server
+from memoranda.bindings.http.server import create_server, listen
 from memoranda.settings import load_settings
 
 service = open_service(load_settings(home=Path(sys.argv[1])))
 token = service.gate.mint_token(verbs=("read", "write"), scope={}, ttl_ms=600_000)
-create_server(create_app(service), sys.argv[2], 0, on_ready=lambda url: print(url, token, flush=True)).run()
+create_server(create_app(service), listen(sys.argv[2], 0), on_ready=lambda url: print(url, token, flush=True)).run()
 service.close()
 print("closed", flush=True)
 """
@@ -72,12 +71,12 @@ def test_an_ipv6_address_is_listened_on_and_named_in_the_url(tmp_path: Path) -> 
 
 def test_a_port_that_is_taken_is_said_in_a_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(StoreUnavailable, match="cannot listen on"):
-        create_server(Starlette(), "127.0.0.1", taken.getsockname()[1], on_ready=print)
+        listen("127.0.0.1", taken.getsockname()[1])
 
 
 def test_a_host_that_does_not_exist_is_said_in_a_sentence() -> None:
     with pytest.raises(StoreUnavailable, match="cannot listen on"):
-        create_server(Starlette(), "no-such-host.invalid", 0, on_ready=print)
+        listen("no-such-host.invalid", 0)
 
 
 def _has_ipv6() -> bool:

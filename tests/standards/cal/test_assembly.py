@@ -58,7 +58,7 @@ def costing(*by_source: Sequence[int]) -> list[SourceResult]:
 def places(assembly: Assembly) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {source.label: [] for source in assembly.sources}
     for shown in assembly.items:
-        found[shown.source].append(int(shown.item.fields["object"].split()[0]))
+        found[shown.source].append(int(str(shown.item.fields["object"]).split()[0]))
     return found
 
 

@@ -149,4 +149,4 @@ def test_what_is_switched_off_is_not_declared() -> None:
     )
     assert not {"evolve", "two_phase", "streaming", "templates"} & set(declared["features"])
     switches = ("tier1_enabled", "streaming", "templates", "auto_toon_enabled")
-    assert [declared[name] for name in switches] == [False, False, False, True]
+    assert [dict(declared)[name] for name in switches] == [False, False, False, True]

@@ -30,7 +30,6 @@ from memoranda.errors import QueryError
 from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language import words
 from memoranda.standards.cal.language.syntax import Project
-from memoranda.standards.cal.printing import yaml_text
 from memoranda.standards.cal.printing.formats import (
     ContextFrame,
     Element,
@@ -40,8 +39,8 @@ from memoranda.standards.cal.printing.formats import (
     recall_text,
     values_text,
 )
-from memoranda.standards.cal.printing.plain import plain_value
 from memoranda.standards.cal.printing.toon import format_cell
+from memoranda.standards.cal.printing.values import plain_value, yaml_text
 from memoranda.standards.sml.render import TAGS
 
 REVIEW = "helping alice prepare her Q1 engineering review"
@@ -359,7 +358,7 @@ def test_any_value_is_read_back_from_json_and_yaml(value: Any) -> None:
 @example("\u2028\u2029\ufeff\ufffe\uffff")
 @example("a\U0001fffe")
 def test_any_text_is_read_back_from_yaml(text: str) -> None:
-    assert YAML(typ="safe", pure=True).load(StringIO(yaml_text.yaml_text({text: [text]}))) == {text: [text]}
+    assert YAML(typ="safe", pure=True).load(StringIO(yaml_text({text: [text]}))) == {text: [text]}
 
 
 # --- toon ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.standards.cal.samples import ADDRESS, DAY, HOUR, ITEMS, MARCH_15, MINUTE, NOW, SHAPES, belief, item
 
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY
 from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.printing.projection import Level, humanize, iso_time, project, relative_time

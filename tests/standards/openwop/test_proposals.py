@@ -20,6 +20,7 @@ from memoranda.standards.openwop.proposals import (
     STATES,
     TRANSITIONS,
     Proposal,
+    ProposedArtifact,
     Revision,
     build_activated_payload,
     build_created_payload,
@@ -44,16 +45,15 @@ KEY = "ghp_" + "a1B2" * 9
 
 def draft(**changes: Any) -> Proposal:
     fields: dict[str, Any] = {
-        "id": "prop_1",
         "kind": "automation",
         "artifact": ARTIFACTS["automation"],
-        "tenant": "alice",
-        "created": Instant(1000),
         "source_run_ids": ("run_1", "run_2"),
         "title": "Weekly report",
         "rationale": "You ask for it every Monday.",
     }
-    return build_proposal(**{**fields, **changes})
+    duplicate_of = changes.pop("duplicate_of", None)
+    proposed = ProposedArtifact(**{**fields, **changes})
+    return build_proposal(proposed, id="prop_1", tenant="alice", created=Instant(1000), duplicate_of=duplicate_of)
 
 
 ACTIONS: dict[str, Callable[[Proposal], Proposal]] = {
@@ -67,12 +67,15 @@ ACTIONS: dict[str, Callable[[Proposal], Proposal]] = {
 @pytest.mark.requirement("WOP-1.6-proposal")
 @pytest.mark.parametrize("kind", ARTIFACTS)
 def test_a_draft_of_each_kind_has_the_shape_of_the_schema(kind: str) -> None:
-    made = draft(kind=kind, artifact=ARTIFACTS[kind], principal="agent-1", synthesizer="rules")
+    made = draft(kind=kind, artifact=ARTIFACTS[kind])
     assert made["state"] == "draft"
-    assert made["owner"] == {"tenant": "alice", "principal": "agent-1"}
-    assert made["provenance"] == {"sourceRunIds": ["run_1", "run_2"], "synthesizerModel": "rules"}
+    assert made["owner"] == {"tenant": "alice"}
+    assert made["provenance"] == {"sourceRunIds": ["run_1", "run_2"]}
     assert made["duplicateOf"] is None
     assert check_proposal(made) is made
+    signed = {**made, "owner": {"tenant": "alice", "principal": "agent-1"}}
+    signed["provenance"] = {"sourceRunIds": ["run_1"], "synthesizerModel": "rules"}
+    assert check_proposal(signed) is signed
 
 
 @pytest.mark.requirement("WOP-1.6-proposal")

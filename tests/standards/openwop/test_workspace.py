@@ -14,6 +14,7 @@ from memoranda.standards.openwop.problem import problem_of
 from memoranda.standards.openwop.workspace import (
     MAX_FILE_BYTES,
     WorkspaceDraft,
+    WriteCondition,
     build_file,
     check_file,
     check_path,
@@ -90,29 +91,29 @@ def test_each_write_makes_the_next_version_also_after_a_deletion(current: int, g
 @pytest.mark.requirement("WOP-5-workspace-conflict")
 @pytest.mark.parametrize("header", ['"v3"', 'W/"v3"', '"3"', "3", '"v2", "v3"', "*"])
 def test_a_write_that_expects_what_is_there_goes_through(header: str) -> None:
-    assert next_version(3, 3, if_match=header) == 4
+    assert next_version(3, 3, WriteCondition(if_match=header)) == 4
 
 
 @pytest.mark.requirement("WOP-5-workspace-conflict")
 @pytest.mark.parametrize("header", ['"v2"', "", "v", '"v33"', '"3', "x" * 5000, '"v3"garbage'])
 def test_a_write_that_expects_something_else_is_a_conflict(header: str) -> None:
     with pytest.raises(WorkflowError) as refused:
-        next_version(3, 3, if_match=header)
+        next_version(3, 3, WriteCondition(if_match=header))
     status, problem = problem_of(refused.value)
     assert (status, problem["error"], problem["details"]) == (409, "workspace_conflict", {"currentVersion": 3})
 
 
 def test_a_write_may_expect_that_there_is_nothing_yet() -> None:
-    assert next_version(None, 7, if_none_match="*") == 8
+    assert next_version(None, 7, WriteCondition(if_none_match="*")) == 8
     with pytest.raises(WorkflowError):
-        next_version(7, 7, if_none_match="*")
+        next_version(7, 7, WriteCondition(if_none_match="*"))
     with pytest.raises(WorkflowError) as refused:
-        next_version(None, 7, if_match="*")
+        next_version(None, 7, WriteCondition(if_match="*"))
     assert refused.value.details == {"currentVersion": 0}
 
 
 @given(st.text(max_size=40), st.integers(1, 99))
 def test_no_header_makes_a_write_fall_over(header: str, version: int) -> None:
-    assert next_version(version, version, if_match=etag_of(version)) == version + 1
+    assert next_version(version, version, WriteCondition(if_match=etag_of(version))) == version + 1
     with contextlib.suppress(WorkflowError):
-        assert next_version(version, version, if_match=header) == version + 1
+        assert next_version(version, version, WriteCondition(if_match=header)) == version + 1

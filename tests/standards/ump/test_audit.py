@@ -8,7 +8,7 @@ import pytest
 from tests.standards.ump.published import KEY, VECTORS
 
 from memoranda.encoding.didkey import SigningKey
-from memoranda.standards.ump.audit import ChainReport, seal_event, verify_chain
+from memoranda.standards.ump.signature import ChainReport, seal_event, verify_chain
 
 EVENTS: list[dict[str, Any]] = VECTORS["audit"]["events"]
 

@@ -16,9 +16,8 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import canonical
 from memoranda.errors import InvalidInput
 from memoranda.standards.ump import signature
-from memoranda.standards.ump.canonical import content_hash, derive_id, encode_random_id
 from memoranda.standards.ump.record import is_id
-from memoranda.standards.ump.signature import sign_hash, verify, verify_hash
+from memoranda.standards.ump.signature import content_hash, derive_id, encode_random_id, sign_hash, verify, verify_hash
 
 # Here they are asked about what no type would let through, too.
 seal: Any = signature.seal

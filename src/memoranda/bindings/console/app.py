@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qs, quote, unquote
 
 import jinja2
@@ -187,7 +187,7 @@ class Console:
             ),
         ]
 
-    def _handler(self, show: PageHandler) -> Callable[[Request], Any]:
+    def _handler(self, show: PageHandler) -> Callable[[Request], object]:
         """Return the endpoint that calls a function of a page or form."""
 
         async def handle(request: Request) -> Response:

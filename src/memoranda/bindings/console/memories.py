@@ -15,8 +15,7 @@ from memoranda.bindings.console.visit import ROOT, Answer, File, Redirect, Templ
 from memoranda.encoding.json_text import dump, dump_pretty
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.model.memory import Standard
-from memoranda.model.native import CUT_KEY
+from memoranda.model.memory import CUT_KEY, Standard
 from memoranda.service.core.ranking import RankedRecord
 from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.ump import rules
@@ -186,7 +185,7 @@ def _recall(
     return visit.service.recall(visit.access, request)
 
 
-def _list_page(visit: Visit, filters: MemoryFilters) -> tuple[list[dict[str, Any]], int | None]:
+def _list_page(visit: Visit, filters: MemoryFilters) -> tuple[list[dict[str, object]], int | None]:
     """Return a page of the latest memories, and the position of the next page."""
     after = visit.parse_number(visit.query_value("after"))
     records, following = visit.service.list_records(

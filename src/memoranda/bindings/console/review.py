@@ -94,7 +94,7 @@ def accept_suggestions(visit: Visit) -> Answer:
     if text:
         for output in run.outputs:
             _reword(visit, output, text)
-    notice = visit.text("said.accepted") if key else visit.text("said.written", n=run.written)
+    notice = visit.text("said.accepted") if key else visit.text("said.written", n=run.written_count)
     return _back_to_suggestions(visit, notice)
 
 

@@ -81,7 +81,7 @@ class ManifestEntry(NamedTuple):
 def write_archive(
     file: IO[bytes],
     members: list[Member],
-    about: Mapping[str, Any],
+    about: Mapping[str, object],
     *,
     passphrase: str | None = None,
     progress: Progress | None = None,
@@ -189,7 +189,7 @@ def read_archive(
     *,
     passphrase: str | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Read an archive, compare its files with the manifest, and return the manifest.
 
     `open_target` returns the file to write a member to, or None to only check it. Raises StoreCorrupt for a damaged

@@ -53,6 +53,30 @@ class ConversionResult(msgspec.Struct, kw_only=True):
         return self.report.exported
 
 
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of the target of a conversion."""
+
+    # The version of UMP that records are written in.
+    ump_version: UmpVersion = "0.1"
+    # Milliseconds since 1970; a bundle of OAMS states it.
+    exported_at: int = 0
+    compress: bool = False
+    overwrite: bool = False
+    # True if everything is converted, and nothing written.
+    is_dry: bool = False
+
+
+class ConversionObserver(msgspec.Struct, frozen=True, kw_only=True):
+    """The functions that a conversion reports its progress to."""
+
+    # Gets the number of documents converted.
+    progress: Progress = exchange.ignore_progress
+    # Gets the contents of each source of another system.
+    on_survey: OnSurvey | None = None
+    # Gets the number of all memories, if it is known before.
+    on_count: Progress | None = None
+
+
 class _NothingToWrite(Exception):
     """Every document was refused; raised while the target is being written, so that it does not appear."""
 
@@ -84,8 +108,7 @@ def convert(
         target_format or exchange.format_for_target(str(target)),
         form=source_format,
         owner=owner,
-        exported_at=time.time_ns() // 1_000_000,
-        is_dry=dry_run,
+        options=WriteOptions(exported_at=time.time_ns() // 1_000_000, is_dry=dry_run),
     )
 
 
@@ -96,14 +119,8 @@ def convert_file(
     *,
     form: str | Importer | None = None,
     owner: str | None = None,
-    ump_version: UmpVersion = "0.1",
-    exported_at: int = 0,
-    compress: bool = False,
-    overwrite: bool = False,
-    is_dry: bool = False,
-    progress: Progress = lambda _: None,
-    on_survey: OnSurvey | None = None,
-    on_count: Progress | None = None,
+    options: WriteOptions | None = None,
+    observer: ConversionObserver | None = None,
 ) -> ConversionResult:
     """Write the documents of a file, a folder or an archive in another form; the report has the refusals.
 
@@ -111,16 +128,19 @@ def convert_file(
     the owner of documents whose form does not state one. Nothing is written if every document was refused.
     """
     _refuse_same(source, target)
-    conversion = Conversion(stated_owner=owner, ump_version=ump_version)
+    options, observer = options or WriteOptions(), observer or ConversionObserver()
+    conversion = Conversion(stated_owner=owner, ump_version=options.ump_version)
     sources = list(exchange.find_sources([source], conversion.report, form, conversion.owner_hash))
-    exchange.survey(sources, on_survey, on_count)
+    exchange.survey(sources, observer.on_survey, observer.on_count)
     work = _FileConversion(
-        conversion=conversion, sources=sources, target=target, shape=shape, progress=progress
+        conversion=conversion,
+        sources=sources,
+        target=target,
+        shape=shape,
+        progress=observer.progress,
     )
     with suppress(_NothingToWrite), collect_seldom():
-        work.read_only() if is_dry else work.write(
-            exported_at, compress=compress, overwrite=overwrite
-        )
+        work.read_only() if options.is_dry else work.write(options)
     return ConversionResult(
         report=conversion.report,
         unchanged=conversion.unchanged,
@@ -155,7 +175,7 @@ class _FileConversion(msgspec.Struct, kw_only=True):
             return "oms"
         return "ump" if self.shape in _RECORDS else "oams"
 
-    def write(self, exported_at: int, *, compress: bool, overwrite: bool) -> None:
+    def write(self, options: WriteOptions) -> None:
         """Write the target. Raises _NothingToWrite if every document was refused."""
         target, conversion = self.target, self.conversion
         if self.standard_form == "oms":
@@ -163,7 +183,7 @@ class _FileConversion(msgspec.Struct, kw_only=True):
                 target,
                 self._require_any(self._converted(conversion.to_grain)),
                 order="given",
-                compress=compress,
+                compress=options.compress,
                 progress=self.progress,
                 later_states=conversion.list_successions(),
             )
@@ -178,7 +198,13 @@ class _FileConversion(msgspec.Struct, kw_only=True):
         elif self.shape == OAMS:
             memories = self._counted(self._converted(conversion.to_memory))
             shape = oams.shape_by_name(target)
-            oams.write(memories, target, shape=shape, exported_at=exported_at, overwrite=overwrite)
+            oams.write(
+                memories,
+                target,
+                shape=shape,
+                exported_at=options.exported_at,
+                overwrite=options.overwrite,
+            )
         else:
             foreign = iter(self._counted(self._foreign_memories()))
             # The first memory is converted before `conversion.own` is read: it may tell the owner.

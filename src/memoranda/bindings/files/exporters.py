@@ -30,9 +30,8 @@ from memoranda.bindings.files.importers.mem0 import memory_draft
 from memoranda.bindings.files.importers.server_memory import OUR_PROJECT, OUR_USER
 from memoranda.encoding import json_text
 from memoranda.errors import MemorandaError
-from memoranda.model import native
 from memoranda.model.instant import DAY_MS, Instant
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, unwrap_document
 from memoranda.standards.oams.mapping import USER_KEY
 from memoranda.standards.oams.memory import (
     ACTOR_KEY,
@@ -71,7 +70,7 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
     """A memory to be exported, with the parts that exporters ask for."""
 
     memory: Memory
-    metadata: Mapping[str, Any]
+    metadata: Mapping[str, object]
     user: str
     project: str
 
@@ -110,7 +109,7 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
         return _metadata_text(self.metadata, KIND_KEY)
 
     @property
-    def confidence(self) -> Any:
+    def confidence(self) -> object:
         return self.metadata.get("confidence")
 
     @property
@@ -120,11 +119,11 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def source(self) -> str:
         """The source; empty for the view of a document, whose source is that document."""
-        inner, source = native.unwrap(self.metadata), self.memory.get("source_id") or ""
+        inner, source = unwrap_document(self.metadata), self.memory.get("source_id") or ""
         return "" if inner is not None and source == inner.name else source
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         """The fields of OAMS metadata that no system has fields for."""
         names = (KIND_KEY, VALID_FROM_KEY, VALID_TO_KEY)
         return {
@@ -133,7 +132,7 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     @property
-    def own_metadata(self) -> dict[str, Any]:
+    def own_metadata(self) -> dict[str, object]:
         """The metadata of the memory, without our fields and without those that an importer added."""
         return {
             name: value
@@ -161,7 +160,7 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
         return str(uuid.uuid5(_NAMES, f"{self.memory['namespace']}/{self.memory['key']}"))
 
     def is_unchanged(
-        self, system: str, own: str, draft: Callable[[dict[str, Any], str, Instant], ImportDraft]
+        self, system: str, own: str, draft: Callable[[dict[str, object], str, Instant], ImportDraft]
     ) -> bool:
         """Return True if the memory was imported from a system and was not changed since."""
         document = self.original_document(system)
@@ -176,7 +175,7 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
         return imported.content == self.content
 
     @property
-    def content(self) -> tuple[Any, ...]:
+    def content(self) -> tuple[object, ...]:
         """The parts that a system can hold, for comparison."""
         times = tuple(
             parse_moment(self.metadata.get(name))
@@ -187,14 +186,14 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
         return (self.text, tags, *about, *times)
 
 
-def _metadata_text(metadata: Mapping[str, Any], name: str) -> str:
+def _metadata_text(metadata: Mapping[str, object], name: str) -> str:
     return str(metadata.get(name) or "")
 
 
 Exporter = Callable[[Iterable[Memory], str], Iterator[bytes]]
 
 
-def _json_line(document: Any) -> bytes:
+def _json_line(document: object) -> bytes:
     return json_text.dump(document) + b"\n"
 
 
@@ -214,7 +213,7 @@ def _write_mem0(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
     yield b'{"results":[]}\n' if opening.startswith(b"{") else b"\n]}\n"
 
 
-def _mem0_document(outgoing: OutgoingMemory, own: str) -> dict[str, Any]:
+def _mem0_document(outgoing: OutgoingMemory, own: str) -> dict[str, object]:
     memory, original = outgoing.memory, outgoing.original_document("mem0") or {}
     if outgoing.is_unchanged("mem0", own, memory_draft):
         return original
@@ -288,7 +287,7 @@ def _write_langgraph(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
         yield _json_line(item)
 
 
-def _langgraph_value(outgoing: OutgoingMemory, original: Any) -> dict[str, Any]:
+def _langgraph_value(outgoing: OutgoingMemory, original: object) -> dict[str, object]:
     """Return the value of an item: the fields of the original document, updated with those of the memory."""
     value = original if isinstance(original, dict) else {}
     text_field = next(
@@ -296,7 +295,7 @@ def _langgraph_value(outgoing: OutgoingMemory, original: Any) -> dict[str, Any]:
     )
     # Without a text field, the fields themselves were the text, which has changed since.
     base = value if text_field is not None else {}
-    ours: dict[str, Any] = {
+    ours: dict[str, object] = {
         **outgoing.fields,
         SESSION_KEY: outgoing.session,
         AGENT_KEY: outgoing.agent,
@@ -314,7 +313,7 @@ def _langgraph_value(outgoing: OutgoingMemory, original: Any) -> dict[str, Any]:
 def _write_server_memory(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
     """Yield entities with their observations, then relations. All are held: a graph has each entity once."""
     entities: dict[str, dict[str, Any]] = {}
-    relations: list[Any] = []
+    relations: list[object] = []
     for outgoing in _outgoing(memories, own):
         text, original = outgoing.text, outgoing.original_document("server-memory") or {}
         is_relation = original.get("type") == "relation"
@@ -405,7 +404,7 @@ EXPORTERS: Final[dict[str, Exporter]] = {
 
 # --- losses ----------------------------------------------------------------------------------------------------------
 
-_DRAFTS: Final[dict[str, Callable[[dict[str, Any], str, Instant], ImportDraft]]] = {
+_DRAFTS: Final[dict[str, Callable[[dict[str, object], str, Instant], ImportDraft]]] = {
     "mem0": memory_draft,
     "langgraph": item_draft,
 }

@@ -21,7 +21,7 @@ from contextlib import contextmanager, nullcontext
 from hashlib import sha256
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import IO, Final, Literal
 
 from memoranda.bindings.files import folder, formats
 from memoranda.bindings.files.folder import (
@@ -51,7 +51,7 @@ FIELDS_NAME: Final = "grains.ndjson"
 Kind = Literal["container", "grain", "envelope", "fields"]
 Shape = Literal["grain", "json", "both"]
 # A grain as bytes, or the fields from which one is to be built.
-GrainInput = bytes | dict[str, Any]
+GrainInput = bytes | dict[str, object]
 Progress = Callable[[int], None]
 
 _CONTAINER_START: Final = b"MG"
@@ -173,7 +173,7 @@ def read_all(file: IO[bytes]) -> bytes:
     return data
 
 
-def read_fields(file: IO[bytes]) -> Iterator[dict[str, Any]]:
+def read_fields(file: IO[bytes]) -> Iterator[dict[str, object]]:
     """Yield the fields of each grain that is written as JSON, bare or as `oms get --json` shows it."""
     for number, (line, document) in enumerate(formats.read_records(file, None), start=1):
         try:
@@ -202,7 +202,7 @@ def read_grains(source: str) -> Iterator[tuple[bytes | Grain, IndexState]]:
             yield read_all(file), DEFAULT
 
 
-def _encode_fields(fields: dict[str, Any], number: int) -> Grain:
+def _encode_fields(fields: dict[str, object], number: int) -> Grain:
     """Build a grain from its fields; an error names the number of the grain."""
     try:
         return grains.encode(fields)

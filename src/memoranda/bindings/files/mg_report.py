@@ -149,14 +149,16 @@ def describe(source: str, *, address: str | None, limit: int) -> dict[str, Any]:
         return {"file": source, "kind": kind, "grains": [document]}
 
 
-def _describe_container(reader: ContainerReader, address: str | None, limit: int) -> dict[str, Any]:
+def _describe_container(
+    reader: ContainerReader, address: str | None, limit: int
+) -> dict[str, object]:
     if address is not None:
         # A grain with the right address is intact, so the checksum of the container is not needed.
         return {"grains": [describe_grain(signature.delivery_of(reader.find(address)))]}
     reader.check_footer()
     states = dict(reader.states())
     types: Counter[str] = Counter()
-    documents: list[dict[str, Any]] = []
+    documents: list[dict[str, object]] = []
     signed = 0
     for delivery in reader.deliveries():
         blob = signature.blob_of(delivery)
@@ -187,7 +189,7 @@ def _describe_container(reader: ContainerReader, address: str | None, limit: int
     }
 
 
-def describe_grain(delivery: bytes) -> dict[str, Any]:
+def describe_grain(delivery: bytes) -> dict[str, object]:
     """Return a grain as plain values; an invalid signature is a value, too, not an error."""
     try:
         opened = signature.open_delivery(delivery)
@@ -202,8 +204,8 @@ def describe_grain(delivery: bytes) -> dict[str, Any]:
 
 def _grain_document(
     grain: Grain, delivery: bytes, signed: SignedGrain | None, doubt: str | None
-) -> dict[str, Any]:
-    document: dict[str, Any] = {
+) -> dict[str, object]:
+    document: dict[str, object] = {
         "address": grain.address,
         "type": grain.type_name,
         "bytes": len(delivery),
@@ -222,7 +224,7 @@ def _grain_document(
     return {**document, "fields": to_json_value(grain.fields)}
 
 
-def _header_document(head: Header) -> dict[str, Any]:
+def _header_document(head: Header) -> dict[str, object]:
     return {
         "version": head.version,
         "flags": [name for bit, name in _FLAG_NAMES if head.flags & bit],
@@ -243,8 +245,8 @@ def _type_name(byte: int) -> str:
     return grain_type.name if grain_type is not None else f"0x{byte:02x}"
 
 
-def _index_document(state: IndexState) -> dict[str, Any]:
-    fields: Mapping[str, Any] = {
+def _index_document(state: IndexState) -> dict[str, object]:
+    fields: Mapping[str, object] = {
         "superseded_by": state.superseded_by,
         "system_valid_to": None
         if state.system_valid_to is None

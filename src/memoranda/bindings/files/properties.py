@@ -235,11 +235,11 @@ def _flow_list(words: Sequence[str]) -> str:
     return f"[{', '.join(quoted(word) for word in words)}]"
 
 
-def _event_name(event: Any) -> str:
+def _event_name(event: object) -> str:
     return type(event).__name__.removesuffix("Event")
 
 
-def _content(events: Iterator[Any]) -> Iterator[Any]:
+def _content(events: Iterator[object]) -> Iterator[object]:
     """Yield the events of the values in a document. Raises InvalidInput if they are nested too deep."""
     depth = 0
     for event in events:
@@ -251,7 +251,7 @@ def _content(events: Iterator[Any]) -> Iterator[Any]:
             yield event
 
 
-def _skip(event: Any, events: Iterator[Any]) -> Any:
+def _skip(event: object, events: Iterator[object]) -> Any:
     """Skip a value and return its last event."""
     depth = int(_event_name(event).endswith("Start"))
     while depth:
@@ -273,7 +273,7 @@ def _parse_property(key: Any, event: Any, events: Iterator[Any]) -> Property:
         )
     if name != "SequenceStart":
         return Property(shape="other", end=_skip(event, events).end_mark.index, **position)
-    items: list[Any] = []
+    items: list[object] = []
     while _event_name(item := next(events)) != "SequenceEnd":
         items.append(item)
         _skip(item, events)

@@ -253,7 +253,7 @@ def diff_record(fields: Unchecked, exported: Record, full: Record) -> Unchecked:
             raise InvalidInput(
                 f"{name} cannot be changed by editing; delete this file and write a new one"
             )
-    patch: dict[str, Any] = {}
+    patch: dict[str, object] = {}
     body = _body_patch(fields.get("body", {}), exported["body"], full)
     if body is not None:
         patch["body"] = body
@@ -293,7 +293,7 @@ def _body_patch(body: Any, exported: Body, full: Record) -> Unchecked | None:
     return edited
 
 
-def _changed_fields(edited: Any, current: Mapping[str, object], name: str) -> Unchecked:
+def _changed_fields(edited: object, current: Mapping[str, object], name: str) -> Unchecked:
     """Return the fields of an object that differ from the record. Raises InvalidInput for another value."""
     if edited is None:
         return {}
@@ -306,7 +306,7 @@ def _changed_fields(edited: Any, current: Mapping[str, object], name: str) -> Un
     }
 
 
-def _time_patch(edited: Any, current: Mapping[str, object]) -> Unchecked:
+def _time_patch(edited: object, current: Mapping[str, object]) -> Unchecked:
     """Return the changed times; those of writing and observing cannot be edited and are ignored."""
     changed = _changed_fields(edited, current, "time")
     return {
@@ -316,14 +316,14 @@ def _time_patch(edited: Any, current: Mapping[str, object]) -> Unchecked:
     }
 
 
-def _is_same_instant(one: Any, other: Any) -> bool:
+def _is_same_instant(one: object, other: object) -> bool:
     try:
         return parse_instant(one) == parse_instant(other)
     except (TypeError, ValueError, OverflowError):
         return bool(one == other)
 
 
-def _is_contained(part: Any, value: Any) -> bool:
+def _is_contained(part: object, value: object) -> bool:
     """Return True if a value has every field of a part, with equal values."""
     if isinstance(part, dict) and isinstance(value, dict):
         return all(
@@ -332,6 +332,6 @@ def _is_contained(part: Any, value: Any) -> bool:
     return _is_equal_json(part, value)
 
 
-def _is_equal_json(one: Any, other: Any) -> bool:
+def _is_equal_json(one: object, other: object) -> bool:
     # As JSON: Python takes True and 1 for equal.
     return canonical(one) == canonical(other)

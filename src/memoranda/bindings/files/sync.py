@@ -89,57 +89,45 @@ class FolderSync:
                     state.save(folder)
         return report
 
+    def watch(self, *, stop: threading.Event, on_report: Callable[[SyncReport], None]) -> None:
+        """Run now, and again after every change of a file or a memory, until `stop` is set."""
+        scope = {"project": self._project} if self._project else {}
+        woken, files_changed = threading.Event(), threading.Event()
+        files_changed.set()
 
-def watch(
-    service: Service,
-    access: Access,
-    folder: Path,
-    *,
-    states: Path,
-    project: str | None,
-    form: FolderForm = "notes",
-    stop: threading.Event,
-    on_report: Callable[[SyncReport], None],
-) -> None:
-    """Run a synchronisation now, and again after every change of a file or a memory, until `stop` is set."""
-    sync = FolderSync(service, access, folder, states=states, project=project, form=form)
-    scope = {"project": project} if project else {}
-    woken, files_changed = threading.Event(), threading.Event()
-    files_changed.set()
+        def follow_files() -> None:
+            # Each call waits without an end; it checks `stop` every QUIET_MS.
+            while isinstance(changes := watcher.watch(RESTLESS_MS, QUIET_MS, 0, stop), set):
+                if any(_is_relevant(path, root) for _, path in changes):
+                    files_changed.set()
+                    woken.set()
+            stop.set()
+            woken.set()
 
-    def follow_files() -> None:
-        # Each call waits without an end; it checks `stop` every QUIET_MS.
-        while isinstance(changes := watcher.watch(RESTLESS_MS, QUIET_MS, 0, stop), set):
-            if any(_is_relevant(path, root) for _, path in changes):
-                files_changed.set()
-                woken.set()
-        stop.set()
-        woken.set()
-
-    # Changes are reported with paths below the resolved folder.
-    root = str(folder.resolve())
-    # Watch and listen before the first run, so that no change in between is missed.
-    watcher = _watch_files(root)
-    position = service.feed_end(access, scope)
-    stop_listening = service.notifier.listen(woken.set)
-    follower = threading.Thread(target=follow_files, name="memoranda-folder")
-    follower.start()
-    try:
-        while not stop.is_set():
-            # The notifier calls at every write, also for the audit entries of our own reads.
-            page = service.changes(access, scope, position)
-            if page.next != position or files_changed.is_set():
-                position = page.next
-                files_changed.clear()
-                on_report(sync.run())
-            else:
-                woken.wait()
-                woken.clear()
-    finally:
-        stop.set()
-        stop_listening()
-        follower.join()
-        watcher.close()
+        # Changes are reported with paths below the resolved folder.
+        root = str(self._folder.resolve())
+        # Watch and listen before the first run, so that no change in between is missed.
+        watcher = _watch_files(root)
+        position = self._service.feed_end(self._access, scope)
+        stop_listening = self._service.notifier.listen(woken.set)
+        follower = threading.Thread(target=follow_files, name="memoranda-folder")
+        follower.start()
+        try:
+            while not stop.is_set():
+                # The notifier calls at every write, also for the audit entries of our own reads.
+                page = self._service.changes(self._access, scope, position)
+                if page.next != position or files_changed.is_set():
+                    position = page.next
+                    files_changed.clear()
+                    on_report(self.run())
+                else:
+                    woken.wait()
+                    woken.clear()
+        finally:
+            stop.set()
+            stop_listening()
+            follower.join()
+            watcher.close()
 
 
 def _watch_files(folder: str) -> RustNotify:

@@ -35,7 +35,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Generic, Self, TypeVar, cast
+from typing import Final, Generic, Self, TypeVar, cast
 
 import msgspec
 from msgspec.structs import asdict
@@ -79,7 +79,7 @@ class SyncState(msgspec.Struct, kw_only=True):
     """The files of a folder that this machine wrote or imported, by name."""
 
     path: Path
-    marker: dict[str, Any]
+    marker: dict[str, object]
     entries: dict[str, FileEntry] = msgspec.field(default_factory=dict)
 
     @classmethod
@@ -111,7 +111,7 @@ class SyncState(msgspec.Struct, kw_only=True):
 
     def save(self, folder: Folder) -> None:
         """Write the state, and the marker of the folder if it has none yet."""
-        files: dict[str, Any] = {
+        files: dict[str, object] = {
             name: asdict(entry) for name, entry in sorted(self.entries.items())
         }
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ class SyncState(msgspec.Struct, kw_only=True):
             folder.write(MARKER_FILE, _json_line(self.marker), mode=DEFAULT_MODE)
 
 
-def _refuse_marker(folder: Folder, marker: dict[str, Any], expected: dict[str, Any]) -> None:
+def _refuse_marker(folder: Folder, marker: dict[str, object], expected: dict[str, object]) -> None:
     """Raise InvalidInput for a folder whose marker states something else."""
     if marker == {**expected, "form": marker.get("form")}:
         raise InvalidInput(
@@ -140,7 +140,7 @@ def _refuse_marker(folder: Folder, marker: dict[str, Any], expected: dict[str, A
     )
 
 
-def _read_marker(folder: Folder) -> dict[str, Any] | None:
+def _read_marker(folder: Folder) -> dict[str, object] | None:
     """Read the marker of a folder; None if there is none, or if it is not one."""
     try:
         marker = parse(folder.read_bytes(MARKER_FILE, max_bytes=MAX_MARKER_BYTES))
@@ -150,7 +150,7 @@ def _read_marker(folder: Folder) -> dict[str, Any] | None:
     return marker if is_marker else None
 
 
-def _json_line(document: dict[str, Any]) -> bytes:
+def _json_line(document: dict[str, object]) -> bytes:
     return (dump_pretty(document) + "\n").encode("utf-8")
 
 

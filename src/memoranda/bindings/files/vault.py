@@ -28,10 +28,10 @@ from memoranda.errors import InvalidInput, NotFound, TooLarge
 from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import LISTED_LIMIT
 from memoranda.standards.ump import rules
-from memoranda.standards.ump.canonical import encode_random_id
 from memoranda.standards.ump.mapping import TAG_PREFIX, is_tag
 from memoranda.standards.ump.record import MAX_RELATIONS, MAX_TEXT_BYTES
 from memoranda.standards.ump.shapes import MAX_NAME_CHARS, Record, Relation, Unchecked
+from memoranda.standards.ump.signature import encode_random_id
 
 # Obsidian's folder for deleted notes, if it is set to keep them in the vault.
 TRASH: Final = ".trash"

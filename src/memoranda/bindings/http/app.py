@@ -6,12 +6,10 @@ which parses the request and calls a verb in a thread of `threads.py`. Streams h
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from types import MappingProxyType
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -86,65 +84,70 @@ def _document_operation(standard: Standard, path: str, name: str) -> Operation:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLimits:
+    """The limits of streams and of requests that wait."""
+
+    heartbeat_seconds: float = HEARTBEAT_SECONDS
+    subscribers_limit: int = SUBSCRIBERS_LIMIT
+    stall_seconds: float = STALL_SECONDS
+    turn_seconds: float = TURN_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extensions:
+    """Routes and tasks that the application has in addition to the operations of the standards."""
+
+    # Operations and workflows for the conformance suites of openwop.
+    seams: Seams | None = None
+    # None under /ump/, /oms/, /cal or /v1/: behind the same guard, with an `Access` in `scope["state"]["access"]`.
+    extra_routes: Sequence[BaseRoute] = ()
+    # Routes that need no credential.
+    public_routes: Sequence[Route] = ()
+    # Routes below a path that check credentials themselves.
+    folders: Mapping[str, Callable[[Threads], Sequence[BaseRoute]]] = field(default_factory=dict)
+    # Entered at the start and left at the end.
+    lifespans: Sequence[Callable[[], AbstractAsyncContextManager[object]]] = ()
+    # Functions that end streams: called on the event loop, before running requests are waited for.
+    on_stop: Sequence[Callable[[], None]] = ()
+
+
 def create_app(
     service: Service,
+    rules: Rules | None = None,
     *,
-    host: str = "127.0.0.1",
-    allowed_hosts: Sequence[str] = (),
-    allowed_origins: Sequence[str] = (),
-    rate_limit: float = 5_000,
-    max_body_bytes: int = 2_097_152,
-    heartbeat_seconds: float = HEARTBEAT_SECONDS,
-    subscribers_limit: int = SUBSCRIBERS_LIMIT,
-    stall_seconds: float = STALL_SECONDS,
-    turn_seconds: float = TURN_SECONDS,
-    seams: Seams | None = None,
-    extra_routes: Sequence[BaseRoute] = (),
-    public_routes: Sequence[Route] = (),
-    folders: Mapping[str, Callable[[Threads], Sequence[BaseRoute]]] = MappingProxyType({}),
-    protected: str | None = None,
-    lifespans: Sequence[Callable[[], AbstractAsyncContextManager[object]]] = (),
-    on_stop: Sequence[Callable[[], None]] = (),
-    clock: Callable[[], float] = time.monotonic,
+    streams: StreamLimits | None = None,
+    extensions: Extensions | None = None,
     metrics_readers: metrics.Readers = "operator",
 ) -> Starlette:
     """Return the application over an open service, which the caller closes.
 
-    `host` is the address that the server listens on. `seams` adds what conformance suites of openwop need.
-    `extra_routes` (none under /ump/, /oms/, /cal or /v1/) are behind the same guard, with an `Access` in
-    `scope["state"]["access"]`. `public_routes` need no credential; a 401 on the path `protected` refers to them.
-    Routes in `folders` check credentials themselves. `lifespans` are entered at the start and left at the end.
-    The functions in `on_stop` end streams: they are called on the event loop, before running requests are waited for.
     `metrics_readers` says who may read /metrics.
     """
-    runtime = _Runtime(
-        service,
-        heartbeat_seconds=heartbeat_seconds,
-        subscribers_limit=subscribers_limit,
-        max_body_bytes=max_body_bytes,
-        stall_seconds=stall_seconds,
-        turn_seconds=turn_seconds,
-    )
-    rules = Rules(
-        allowed_hosts=(host, *allowed_hosts),
-        allowed_origins=allowed_origins,
-        rate_limit=rate_limit,
-        max_body_bytes=max_body_bytes,
-        clock=clock,
-        protected=protected,
-    )
-    extra = [_AuthenticatedRoute(route, runtime.threads, max_body_bytes) for route in extra_routes]
+    rules, extensions = rules or Rules(), extensions or Extensions()
+    runtime = _Runtime(service, streams or StreamLimits(), max_body_bytes=rules.max_body_bytes)
+    public_routes, folders = extensions.public_routes, extensions.folders
+    extra = [
+        _AuthenticatedRoute(route, runtime.threads, rules.max_body_bytes)
+        for route in extensions.extra_routes
+    ]
     operations = _with_document(
-        metrics.select_operations(all_operations(seams), metrics_readers), service
+        metrics.select_operations(all_operations(extensions.seams), metrics_readers), service
     )
     tables = OperationTables(operations, [route.path for route in public_routes], folders)
     in_folders = [route for make in folders.values() for route in make(runtime.threads)]
     app = _assemble(
-        service, runtime, rules, operations, tables, public_routes, [*in_folders, *extra], lifespans
+        runtime,
+        rules,
+        operations,
+        tables,
+        public_routes,
+        [*in_folders, *extra],
+        extensions.lifespans,
     )
 
     def stop_streams() -> None:
-        for stop in (runtime.stop_streams, *on_stop):
+        for stop in (runtime.stop_streams, *extensions.on_stop):
             stop()
 
     app.state.stop_streams = stop_streams
@@ -152,7 +155,6 @@ def create_app(
 
 
 def _assemble(
-    service: Service,
     runtime: _Runtime,
     rules: Rules,
     operations: Sequence[Operation],
@@ -165,14 +167,14 @@ def _assemble(
     body_memory = BodyMemory(rules.max_body_bytes)
     routes = build_routes(
         operations,
-        service=service,
+        service=runtime.service,
         threads=runtime.threads,
         body_memory=body_memory,
         streams=runtime.endpoints(),
     )
     app = Starlette(
         routes=[RouteTable([*routes, *public_routes]), *other_routes],
-        middleware=[Middleware(Guard, gate=service.gate, tables=tables, rules=rules)],
+        middleware=[Middleware(Guard, gate=runtime.service.gate, tables=tables, rules=rules)],
         exception_handlers=dict.fromkeys((404, 405), _no_route(tables, runtime.threads)),
         lifespan=runtime.lifespan(lifespans),
     )
@@ -184,16 +186,9 @@ def _assemble(
 class _Runtime:
     """Threads, streams and the sender of webhooks, which live as long as the application."""
 
-    def __init__(
-        self,
-        service: Service,
-        *,
-        heartbeat_seconds: float,
-        subscribers_limit: int,
-        max_body_bytes: int,
-        stall_seconds: float,
-        turn_seconds: float,
-    ) -> None:
+    def __init__(self, service: Service, limits: StreamLimits, *, max_body_bytes: int) -> None:
+        turn_seconds = limits.turn_seconds
+        self.service = service
         self.threads = Threads(VERB_THREADS, "memoranda-http", turn_seconds=turn_seconds)
         self._feed_threads = Threads(FEED_THREADS, "memoranda-feed", turn_seconds=turn_seconds)
         self._stream_threads = Threads(
@@ -202,18 +197,18 @@ class _Runtime:
         self._subscribe = Subscribe(
             service=service,
             threads=self._feed_threads,
-            heartbeat_seconds=heartbeat_seconds,
-            limit=subscribers_limit,
+            heartbeat_seconds=limits.heartbeat_seconds,
+            limit=limits.subscribers_limit,
         )
         self._cal_streams = CalStreams(
             service=service,
             threads=self.threads,
             producers=self._stream_threads,
             max_body_bytes=max_body_bytes,
-            stall_seconds=stall_seconds,
+            stall_seconds=limits.stall_seconds,
         )
         self._run_events = RunEvents(
-            service=service, threads=self._feed_threads, keepalive_seconds=heartbeat_seconds
+            service=service, threads=self._feed_threads, keepalive_seconds=limits.heartbeat_seconds
         )
         self._dispatcher = Dispatcher(service)
 

@@ -24,7 +24,7 @@ from memoranda.encoding.json_text import dump, parse
 from memoranda.encoding.shapes import NAME
 from memoranda.encoding.shapes import TEXT as STRING
 from memoranda.errors import InvalidInput, MalformedJson, MemorandaError, QueryError, TooLarge
-from memoranda.service.cal.cal import Given
+from memoranda.service.cal.execution import QueryInput
 from memoranda.service.service import Service
 from memoranda.standards.cal.answers import ANSWERS
 from memoranda.standards.cal.grammar import prompt_card
@@ -103,7 +103,7 @@ CAL: Final = Standard(
 class CalRequest:
     """A query, and the options that came with it."""
 
-    query: Given
+    query: QueryInput
     params: dict[str, object] | None
     cursor: str | None
     strict: bool
@@ -143,7 +143,7 @@ def _parse_flags(in_url: Mapping[str, str]) -> dict[str, object]:
     return fields
 
 
-def _split_body(call: HttpCall) -> tuple[Any, dict[str, object]]:
+def _split_body(call: HttpCall) -> tuple[object, dict[str, object]]:
     """Return the query in a body, and the other fields of the body. Raises InvalidInput."""
     if call.media_type == TEXT:
         return call.raw, {}

@@ -62,7 +62,7 @@ class HttpCall:
         except UnicodeDecodeError:
             return None
 
-    def parse_json(self, *, max_depth: int = MAX_DEPTH) -> Any:
+    def parse_json(self, *, max_depth: int = MAX_DEPTH) -> object:
         """Return the body as JSON; an empty one is {}. Raises InvalidInput."""
         if self.media_type != wire.JSON:
             # A web page can send other types without a preflight request (CORS "simple" requests).
@@ -71,7 +71,7 @@ class HttpCall:
             parse(self.raw, max_bytes=self.max_body_bytes, max_depth=max_depth) if self.raw else {}
         )
 
-    def parse_object(self) -> dict[str, Any]:
+    def parse_object(self) -> dict[str, object]:
         """Return the body as an object. Raises InvalidInput."""
         body = self.parse_json()
         if not isinstance(body, dict):

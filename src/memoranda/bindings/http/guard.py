@@ -19,6 +19,7 @@ import logging
 import random
 import re
 import threading
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
@@ -85,13 +86,14 @@ _request_log = logging.getLogger("memoranda.requests")
 class Rules:
     """The settings of the guard."""
 
-    allowed_hosts: Collection[str]
-    allowed_origins: Collection[str]
+    # The names under which requests may address the server, with the address that it listens on.
+    allowed_hosts: Collection[str] = ("127.0.0.1",)
+    allowed_origins: Collection[str] = ()
     # Requests per second of one credential.
-    rate_limit: float
-    max_body_bytes: int
+    rate_limit: float = 5_000
+    max_body_bytes: int = 2_097_152
     # Returns monotonic seconds.
-    clock: Callable[[], float]
+    clock: Callable[[], float] = time.monotonic
     # The path on which 401 says how a program gets a credential, and with which scopes (RFC 9728 5.1).
     protected: str | None = None
 

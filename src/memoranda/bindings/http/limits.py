@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Final
+from typing import Final
 
 from memoranda.bindings.http.call import HttpCall, Serve
 from memoranda.errors import RateLimited
@@ -112,7 +112,7 @@ class ScanSlot:
 def with_scan_slot(serve: Serve) -> Serve:
     """Return the function with a scan slot around each call. It raises RateLimited if no slot is free."""
 
-    def serve_in_slot(service: Service, call: HttpCall, request: Any) -> object:
+    def serve_in_slot(service: Service, call: HttpCall, request: object) -> object:
         slot = ScanSlot(SCAN_SLOTS)
         slot.take()
         try:

@@ -362,7 +362,7 @@ OPERATIONS: Final = (
         call_methods,
         "OamsReplies",
         None,
-        {
+        example={
             "jsonrpc": "2.0",
             "method": "oams.list",
             "params": {"namespace": EXAMPLE_NAMESPACE, "limit": 10},

@@ -368,7 +368,7 @@ class OAuth:
     async def _consent(self, request: Request) -> Response:
         """Show the page on which a person approves a program, or handle its form."""
         base = issuer_url(request)
-        fields: Any = request.query_params
+        fields: object = request.query_params
         if request.method == "POST":
             request = await self._receive(request)
             fields = await request.form()

@@ -154,7 +154,7 @@ def _read_webhook(service: Service, call: HttpCall, recorded: Any) -> HttpAnswer
 
 
 # Readers of answers whose content is not recorded, by the schema of the answer.
-_READ_AGAIN: Final[Mapping[str, Callable[[Service, HttpCall, Any], HttpAnswer]]] = {
+_READ_AGAIN: Final[Mapping[str, Callable[[Service, HttpCall, object], HttpAnswer]]] = {
     "OpenwopEntry": _read_entry,
     "OpenwopFile": _read_file,
     "OpenwopRegisteredWebhook": _read_webhook,
@@ -296,9 +296,7 @@ def reject_proposal(service: Service, call: HttpCall, request: RejectRequest) ->
     )
 
 
-def register_webhook(
-    service: Service, call: HttpCall, request: RegisterWebhookRequest
-) -> dict[str, object]:
+def register_webhook(service: Service, call: HttpCall, request: RegisterWebhookRequest) -> object:
     """Register a webhook whose address is allowed."""
     check_url(request.url, is_private_allowed=service.context.webhooks_anywhere)
     return service.openwop.register_webhook(call.access, request.url, request.events, request.tags)

@@ -232,7 +232,7 @@ def workflow_operations(
             make_start(workflows),
             "OpenwopStarted",
             RunRequest,
-            {"workflowId": "memoranda.consolidation", "inputs": {"memoryRef": EXAMPLE_REF}},
+            example={"workflowId": "memoranda.consolidation", "inputs": {"memoryRef": EXAMPLE_REF}},
             success=(201,),
         ),
     )
@@ -260,6 +260,6 @@ OPERATIONS: Final = (
         None,
         "OpenwopEvents",
         PollRequest,
-        {"timeout": 0},
+        example={"timeout": 0},
     ),
 )

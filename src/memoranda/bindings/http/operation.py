@@ -71,7 +71,6 @@ class Standard:
         serve: Serve | None,
         answer: str = "",
         asks: type[Shape] | None = None,
-        example: Mapping[str, object] | None = None,
         **more: Any,
     ) -> Operation:
         """Return an operation that only HTTP has."""
@@ -82,9 +81,7 @@ class Standard:
             "answer": answer,
             "asks": asks,
         }
-        return Operation(
-            standard=self, method=method, path=path, example=example or {}, **attributes, **more
-        )
+        return Operation(standard=self, method=method, path=path, **attributes, **more)
 
     def operations(
         self,
@@ -179,7 +176,7 @@ class ServedVerb:
         self._row, self._standard = row, standard
         self._plan: CallPlan | None = None
 
-    def __call__(self, service: Service, call: HttpCall, request: Any) -> object:
+    def __call__(self, service: Service, call: HttpCall, request: object) -> object:
         plan = self._plan
         if plan is None:
             # Built by the first call, because it loads the verbs of the standard.

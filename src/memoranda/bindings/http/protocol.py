@@ -66,7 +66,7 @@ class _JoinedWrites:
         if data and not self._transport.is_closing():
             self._transport.write(data)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._transport, name)
 
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -313,7 +313,7 @@ def parse_request(operation: Operation, call: HttpCall) -> object:
     """Return the request from the path, the query and the body. Raises InvalidInput."""
     if operation.parser is not None:
         return operation.parser(call)
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         name: texts if len(texts) > 1 else texts[0]
         for name, texts in wire.parse_query_lists(call.scope, operation.repeatable_fields).items()
     }

@@ -96,25 +96,22 @@ class HttpServer(uvicorn.Server):
 
 def create_server(
     app: Starlette,
-    host: str,
-    port: int,
+    listener: socket.socket,
     *,
     on_ready: Callable[[str], None],
     log_level: str = "info",
-    access_log: bool = False,
-    is_shared: bool = False,
     lifeline: int | None = None,
     tls: tuple[str, str] | None = None,
     trusted_proxies: Sequence[str] = (),
 ) -> HttpServer:
-    """Return a server that is bound to its port and does not run yet. Raises StoreUnavailable.
+    """Return a server for the requests at a listening socket; it does not run yet. Raises StoreUnavailable.
 
-    `is_shared` lets other processes listen on the port, too. `lifeline` is a pipe; the server stops when its other end
-    is closed. `tls` are the files of a certificate and its key. The forwarding headers of `trusted_proxies` are used.
+    `lifeline` is a pipe; the server stops when its other end is closed. `tls` are the files of a certificate and its
+    key. The forwarding headers of `trusted_proxies` are used.
     """
     config = uvicorn.Config(
         app,
-        access_log=access_log,
+        access_log=False,
         # The command sets up logging; of uvicorn's own messages only warnings matter.
         log_config=None,
         log_level="debug" if log_level == "debug" else "warning",
@@ -137,11 +134,12 @@ def create_server(
     try:
         config.load()
     except OSError as error:
+        listener.close()
         # Includes ssl.SSLError: an unreadable certificate, or a key that does not fit it.
         raise StoreUnavailable(
             f"the certificate or its key cannot be used: {error.strerror or error}"
         ) from None
-    return HttpServer(config, listen(host, port, is_shared=is_shared), on_ready, lifeline)
+    return HttpServer(config, listener, on_ready, lifeline)
 
 
 def _protocol() -> type[asyncio.Protocol] | Literal["h11"]:

@@ -24,8 +24,8 @@ _Job = tuple[
     asyncio.AbstractEventLoop,
     asyncio.Future[Any],
     _Claim,
-    Callable[..., Any],
-    tuple[Any, ...],
+    Callable[..., object],
+    tuple[object, ...],
     Context,
 ]
 
@@ -129,7 +129,7 @@ class Threads:
             del job, loop, future, claim, work, args, context, result, failure
 
     def _settle(
-        self, future: asyncio.Future[Any], result: object, failure: BaseException | None
+        self, future: asyncio.Future[object], result: object, failure: BaseException | None
     ) -> None:
         """Set the result of a job, on the event loop."""
         self._unsettled -= 1

@@ -17,7 +17,7 @@ from memoranda.bindings.mcp.definition import (
     define_tool,
 )
 from memoranda.encoding.shapes import FLAG, TEXT, Schema, described
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.standards.cal.answers import ANSWERS, PROBLEM
@@ -71,7 +71,7 @@ def _without_original(result: dict[str, Any]) -> dict[str, object]:
 def _run_query(service: Service, access: Access, request: PagedTextQuery) -> Answer:
     """Run a query. If it finds nothing, add a warning that counts its results in other namespaces."""
     # Loaded here, because it loads the language.
-    from memoranda.service.cal.elsewhere import elsewhere
+    from memoranda.service.cal.cal import count_matches_elsewhere
 
     answer = service.cal.run(
         access,
@@ -80,7 +80,7 @@ def _run_query(service: Service, access: Access, request: PagedTextQuery) -> Ans
         namespace=request.namespace,
         cursor=request.cursor,
     )
-    counts = elsewhere(
+    counts = count_matches_elsewhere(
         service.context,
         access,
         request.query,

@@ -32,7 +32,7 @@ from memoranda.standards.oams.answers import BRIEF_MEMORY
 from memoranda.standards.oms.answers import BRIEF_GRAIN
 from memoranda.standards.ump.answers import BRIEF_RECORD
 
-Arguments = dict[str, Any]
+Arguments = dict[str, object]
 Answer = dict[str, Any]
 # Takes the service, the caller and the parsed request: the tool's shape, or the result of its own parser.
 ToolCall = Callable[[Service, Access, Any], Answer]
@@ -90,7 +90,6 @@ def define_tool(
     output: Schema,
     call: ToolCall,
     *,
-    parse: Callable[[Arguments], object] | None = None,
     plain: PlainFace | None = None,
     **hints: bool,
 ) -> MemoryTool:
@@ -104,7 +103,7 @@ def define_tool(
             output_schema=output,
             annotations=types.ToolAnnotations(title=title, open_world_hint=False, **hints),
         ),
-        parse=parse or (lambda arguments: parse_value(arguments, shape)),
+        parse=lambda arguments: parse_value(arguments, shape),
         call=call,
         plain=plain,
     )
@@ -117,7 +116,7 @@ class RowCall:
         self._row, self._shape = row, shape
         self._plan: CallPlan | None = None
 
-    def __call__(self, service: Service, access: Access, request: Any) -> Answer:
+    def __call__(self, service: Service, access: Access, request: object) -> Answer:
         plan = self._plan
         if plan is None:
             # Built by the first call, because it loads the verbs of the standard.
@@ -152,7 +151,7 @@ def answer_schema(answer: Schema, **error: Schema) -> Schema:
     }
 
 
-def _inline_references(value: Any) -> Any:
+def _inline_references(value: object) -> Any:
     """Return a schema with each reference to a component replaced by the short schema of that component."""
     if isinstance(value, dict):
         if "$ref" in value:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar, TypeVarTuple
+from typing import Final, TypeVar, TypeVarTuple
 
 import mcp_types as types
 from anyio import to_thread
@@ -29,7 +29,7 @@ from memoranda.service.core.access import Access
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-RequestContext = ServerRequestContext[TaskGroup, Any]
+RequestContext = ServerRequestContext[TaskGroup, object]
 # Returns the access of the caller of a request.
 AccessOf = Callable[[RequestContext], Access]
 

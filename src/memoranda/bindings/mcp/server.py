@@ -17,7 +17,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import mcp_types as types
@@ -70,8 +70,8 @@ class MemoryServer(Server[TaskGroup]):
     def create_initialization_options(
         self,
         notification_options: NotificationOptions | None = None,
-        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
-        extensions: dict[str, dict[str, Any]] | None = None,
+        experimental_capabilities: dict[str, dict[str, object]] | None = None,
+        extensions: dict[str, dict[str, object]] | None = None,
     ) -> InitializationOptions:
         """Return the options of the handshake, with changes of the list of resources."""
         options = notification_options or NotificationOptions(resources_changed=True)
@@ -129,7 +129,7 @@ async def _run_followers(_: Server[TaskGroup]) -> AsyncIterator[TaskGroup]:
             group.cancel_scope.cancel()
 
 
-def _input_schema(name: str) -> dict[str, Any] | None:
+def _input_schema(name: str) -> dict[str, object] | None:
     tool = tools.find_tool(name)
     return None if tool is None else tool.tool.input_schema
 

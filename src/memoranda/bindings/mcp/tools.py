@@ -234,7 +234,7 @@ def error_result(error: MemorandaError, *, tool: str = "") -> types.CallToolResu
     `tool` is the name of the tool: CAL has an envelope of its own, and OMS adds its error code.
     """
     if isinstance(error, QueryError) and cal_tools.is_tool(tool):
-        return _tool_result(error_envelope(error), is_error=True)
+        return _tool_result(dict(error_envelope(error)), is_error=True)
     envelope = {"code": error.code, "message": f"{error.code}: {error.message}"}
     if isinstance(error, GrainError) and tool.startswith(_OMS_PREFIX):
         envelope["oms_code"] = error.oms_code

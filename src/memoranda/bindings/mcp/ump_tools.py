@@ -7,6 +7,7 @@ with short ids, and everything else in one line.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta
@@ -205,29 +206,31 @@ OPERATIONS: Final = (
         read_only_hint=True,
         idempotent_hint=True,
     ),
-    define_tool(
-        "ump.remember",
-        "Remember",
-        "Store one memory: a fact, an event, a way of doing things, a preference. Call it when the user states or "
-        "corrects something that will matter later. One thought per call; never secrets. The same thought again is "
-        "merged, not doubled.",
-        RememberRequest,
-        answer_schema(ANSWERS["RememberAnswer"]),
-        _remember,
-        parse=unwrap_draft,
-        plain=PlainFace(
-            description="Store one memory: a fact, an event, a way of doing things, a preference. Call it when the "
-            "user states or corrects something that will matter later, not for what matters only now. One thought per "
-            "call; never secrets. The same thought again is merged, not doubled.",
-            input_schema=brief_schema(
-                PlainMemory, "text", "kind", "project", "user", "tags", "valid_to"
+    replace(
+        define_tool(
+            "ump.remember",
+            "Remember",
+            "Store one memory: a fact, an event, a way of doing things, a preference. Call it when the user states or "
+            "corrects something that will matter later. One thought per call; never secrets. The same thought again is "
+            "merged, not doubled.",
+            RememberRequest,
+            answer_schema(ANSWERS["RememberAnswer"]),
+            _remember,
+            plain=PlainFace(
+                description="Store one memory: a fact, an event, a way of doing things, a preference. Call it when the "
+                "user states or corrects something that will matter later, not for what matters only now. One thought "
+                "per call; never secrets. The same thought again is merged, not doubled.",
+                input_schema=brief_schema(
+                    PlainMemory, "text", "kind", "project", "user", "tags", "valid_to"
+                ),
+                parse=_parse_memory,
+                call=_reply_remembered,
             ),
-            parse=_parse_memory,
-            call=_reply_remembered,
+            read_only_hint=False,
+            destructive_hint=False,
+            idempotent_hint=False,
         ),
-        read_only_hint=False,
-        destructive_hint=False,
-        idempotent_hint=False,
+        parse=unwrap_draft,
     ),
     define_tool(
         "ump.get",

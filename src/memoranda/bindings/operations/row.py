@@ -51,7 +51,7 @@ class Row:
     answer: str = ""
     # The fields of the path, the query and the body together. None: a request has none.
     asks: type[Shape] | None = None
-    example: Mapping[str, Any] = field(default_factory=dict)
+    example: Mapping[str, object] = field(default_factory=dict)
     # The verb's name in the table of its standard. "": only HTTP has this operation.
     verb: str = ""
     # The parameter of the verb that takes the request as one value.
@@ -111,8 +111,8 @@ def row_constructor(standard: str) -> Callable[..., Row]:
         summary: str,
         answer: str = "",
         asks: type[Shape] | None = None,
-        example: Mapping[str, Any] | None = None,
-        **more: Any,
+        example: Mapping[str, object] | None = None,
+        **more: object,
     ) -> Row:
         stated: dict[str, Any] = {
             "name": name,
@@ -127,7 +127,7 @@ def row_constructor(standard: str) -> Callable[..., Row]:
 
 
 @cache
-def table_of(standard: str) -> Any:
+def table_of(standard: str) -> object:
     """Return the class with the verbs of a standard."""
     module, name, _ = _TABLES[standard]
     return getattr(import_module(module), name)
@@ -135,7 +135,7 @@ def table_of(standard: str) -> Any:
 
 def function_of(
     standard: str, verb: str
-) -> tuple[Callable[..., Any], tuple[inspect.Parameter, ...]]:
+) -> tuple[Callable[..., object], tuple[inspect.Parameter, ...]]:
     """Return the function behind a verb, and the parameters that its callers give."""
     entry = inspect.getattr_static(table_of(standard), verb)
     parameters = inspect.signature(entry.function).parameters.values()

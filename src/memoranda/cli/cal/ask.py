@@ -12,7 +12,7 @@ from memoranda.cli.run import PLACE_NAMES, GlobalOptions, Parameter
 from memoranda.cli.show import is_confirmed, note, one_line
 from memoranda.encoding.json_text import parse as parse_json
 from memoranda.errors import InvalidInput, MemorandaError, QueryError
-from memoranda.service.cal.elsewhere import elsewhere
+from memoranda.service.cal.cal import count_matches_elsewhere
 from memoranda.standards.cal.language.check import error_document
 from memoranda.standards.cal.language.lexer import IDENTIFIER
 from memoranda.standards.cal.language.parser import parse
@@ -21,6 +21,7 @@ from memoranda.standards.cal.problem import error_envelope
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
+    from memoranda.service.cal.session import SessionOptions
 
 # A typed query, or the content of a file.
 Query = str | bytes
@@ -64,7 +65,7 @@ class QueryOptions:
             params[name] = value
         return params
 
-    def scope(self) -> dict[str, Any]:
+    def scope(self) -> SessionOptions:
         """Return the namespace and the user of the query, as keywords of the library."""
         return {"namespace": self.namespace, "user": self.user}
 
@@ -103,12 +104,12 @@ def ask(
 def _suggest_namespaces(
     memoranda: Memoranda,
     query: Query,
-    envelope: Mapping[str, Any],
+    envelope: Mapping[str, object],
     options: QueryOptions,
     params: Mapping[str, object],
 ) -> None:
     """Name the namespaces with matches, after a query without a namespace or a result."""
-    matches = elsewhere(
+    matches = count_matches_elsewhere(
         memoranda.service.context,
         memoranda.access,
         query,
@@ -125,10 +126,11 @@ def _suggest_namespaces(
 
 def _run_query(
     memoranda: Memoranda, query: Query, options: QueryOptions, params: Mapping[str, object]
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """Return the response envelope; None if the person does not confirm a change. Raises QueryError."""
     cal = memoranda.cal
-    if not options.yes and _is_terminal() and _changes_memories(query, strict=options.strict):
+    is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    if not options.yes and is_terminal and _changes_memories(query, strict=options.strict):
         prepared = cal.prepare(query, params=params, strict=options.strict, **options.scope())
         show_effects(prepared["side_effects"])
         if not is_confirmed("Run this?"):
@@ -148,10 +150,6 @@ def _run_query(
         if error.reason == "not_prepared":
             error.suggestion = "Add --yes to confirm it, or run it at a terminal."
         raise
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _changes_memories(query: Query, *, strict: bool) -> bool:

@@ -58,7 +58,8 @@ def cal(
     Formatted results are printed unchanged. ADD, SUPERSEDE and REVERT need confirmation at the terminal, or --yes.
     """
     if card:
-        return _card(run)
+        run.answer({"card": prompt_card()}, lambda: write_text(prompt_card()))
+        return 0
     if remove_template is not None:
         return _remove_template(run, options, remove_template)
     text = _read_query(query, file)
@@ -122,11 +123,6 @@ def _check(
     is_placed = (error["line"], error["column"]) != (1, 1) or error["code"] == "CAL-E002"
     run.answer(result, lambda: show_error(text_of(query), error, is_placed=is_placed))
     return 1
-
-
-def _card(run: GlobalOptions) -> int:
-    run.answer({"card": prompt_card()}, lambda: write_text(prompt_card()))
-    return 0
 
 
 def _remove_template(run: GlobalOptions, options: QueryOptions, name: str) -> int:

@@ -20,7 +20,7 @@ from memoranda.standards.cal.grammar import prompt_card
 from memoranda.standards.cal.language.completion import FORMATS, find_completions, is_unfinished
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import Recall
-from memoranda.standards.cal.printing.plain import dump_json
+from memoranda.standards.cal.printing.values import dump_json
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memoranda.cli.show import line, note, one_line, safe, table
@@ -11,8 +11,7 @@ from memoranda.model.instant import format_instant
 from memoranda.opening import system_clock
 from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.printing.formats import Element, recall_text
-from memoranda.standards.cal.printing.plain import dump_json, plain_value
-from memoranda.standards.cal.printing.yaml_text import yaml_text
+from memoranda.standards.cal.printing.values import dump_json, plain_value, yaml_text
 
 if TYPE_CHECKING:
     from memoranda.standards.cal.language.check import ErrorDocument
@@ -37,7 +36,7 @@ def show(envelope: Document) -> None:
     show_warnings(envelope.get("warnings", ()))
 
 
-def show_warnings(warnings: Any) -> None:
+def show_warnings(warnings: Iterable[Mapping[str, str]]) -> None:
     """Print warnings on standard error."""
     for warning in warnings:
         note(f"{warning['code']}: {warning['message']}")
@@ -75,7 +74,7 @@ def _show_plain(envelope: Document) -> None:
 # --- grains, values, rows ------------------------------------------------------------------------------------
 
 
-def _results(envelope: Document) -> None:
+def _show_results(envelope: Document) -> None:
     results = envelope["results"]
     if not results:
         note("no matches")
@@ -109,17 +108,17 @@ def _hash(result: Document) -> str:
     return digest[:SHORT_HASH_CHARS] if sys.stdout.isatty() else digest
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return ""
     return one_line(value if isinstance(value, str) else dump_json(value))
 
 
-def _values(envelope: Document) -> None:
+def _show_values(envelope: Document) -> None:
     table(("value",), [[_cell(value)] for value in envelope["values"]], when_empty="no matches")
 
 
-def _groups(envelope: Document) -> None:
+def _show_groups(envelope: Document) -> None:
     rows = [(_cell(group["key"]), group["count"]) for group in envelope["groups"]]
     table(("key", "count"), rows, when_empty="no matches")
 
@@ -127,7 +126,7 @@ def _groups(envelope: Document) -> None:
 # --- the other statements ------------------------------------------------------------------------------------
 
 
-def _versions(envelope: Document) -> None:
+def _show_versions(envelope: Document) -> None:
     if not envelope["versions"]:
         note("no matches")
     for version in envelope["versions"]:
@@ -140,7 +139,7 @@ def _versions(envelope: Document) -> None:
             line(f"    reason: {one_line(version['reason'])}", "dim")
 
 
-def _changes(envelope: Document) -> None:
+def _show_changes(envelope: Document) -> None:
     rows = [
         (change["field"], _cell(change["from"]), _cell(change["to"]))
         for change in envelope["changes"]
@@ -148,7 +147,7 @@ def _changes(envelope: Document) -> None:
     table(("field", "from", "to"), rows, when_empty="nothing changed")
 
 
-def _description(envelope: Document) -> None:
+def _show_description(envelope: Document) -> None:
     description = envelope["description"]
     if isinstance(description, list):
         columns = list(dict.fromkeys(name for row in description for name in row))
@@ -158,13 +157,13 @@ def _description(envelope: Document) -> None:
         write_text(description["ebnf"] if "ebnf" in description else _tree(description))
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return " ".join(map(str, value)) if isinstance(value, list) else _cell(value)
 
 
-def _batch(envelope: Document) -> None:
+def _show_batch(envelope: Document) -> None:
     for label, slot in envelope["batch"].items():
         line(f"{label}:", "bold")
         if "error" in slot:
@@ -174,29 +173,29 @@ def _batch(envelope: Document) -> None:
             show(slot)
 
 
-def _operation(envelope: Document) -> None:
+def _show_operation(envelope: Document) -> None:
     verb = {"add": "added", "supersede": "supersedes", "revert": "reverts"}[envelope["operation"]]
     target = f" {envelope['target_hash']}" if "target_hash" in envelope else ""
     line(f"{envelope['new_hash']} {verb}{target}")
 
 
-def _tree(value: Any) -> str:
+def _tree(value: object) -> str:
     return yaml_text(plain_value(value))
 
 
 # The member of an envelope that tells its kind, with the function that prints it; the first present wins.
 _PARTS: Mapping[str, Callable[[Document], None]] = {
-    "results": _results,
-    "values": _values,
-    "groups": _groups,
+    "results": _show_results,
+    "values": _show_values,
+    "groups": _show_groups,
     "count": lambda envelope: line(str(envelope["count"])),
     "exists": lambda envelope: line("yes" if envelope["exists"] else "no"),
-    "versions": _versions,
-    "changes": _changes,
+    "versions": _show_versions,
+    "changes": _show_changes,
     "plan": lambda envelope: write_text(_tree(envelope["plan"])),
-    "description": _description,
-    "batch": _batch,
-    "operation": _operation,
+    "description": _show_description,
+    "batch": _show_batch,
+    "operation": _show_operation,
     "defined": lambda envelope: line(f"template {envelope['defined']} defined"),
 }
 
@@ -204,7 +203,7 @@ _PARTS: Mapping[str, Callable[[Document], None]] = {
 # --- before a change, and when something is wrong ------------------------------------------------------------
 
 
-def show_effects(effects: list[dict[str, Any]]) -> None:
+def show_effects(effects: list[Document]) -> None:
     """Print the grains that a query would append, on standard error, before the person confirms."""
     for effect in effects:
         target = f" {effect['target_hash']}" if "target_hash" in effect else ""

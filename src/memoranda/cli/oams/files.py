@@ -1,14 +1,23 @@
-"""oams validate: check files and bundles against the standard. No store is opened."""
+"""OAMS in files, without a store: `oams validate`, and a JSONL file or a bundle that is read as a store."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 from memoranda.bindings.files import oams
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import counted, line, note_report, progress_steps
-from memoranda.errors import InvalidInput
+from memoranda.cli.show import counted, line, note, note_report, progress_steps
+from memoranda.errors import InvalidInput, NotFound
+from memoranda.service.oams import file as oams_file
+from memoranda.standards.oams.bundle import LINES_NAME
+from memoranda.standards.oams.jsonl_store import JsonlStore
+from memoranda.standards.oams.memory import Memory
+from memoranda.standards.oams.namespace import Namespace, parse_namespace
+from memoranda.standards.oams.requests import ListRequest, RecallRequest
 
 if TYPE_CHECKING:
     from memoranda.bindings.files.oams import Validity
@@ -57,3 +66,59 @@ def _show(verdict: Validity) -> None:
     memories = counted(report.verified, "memory", "memories")
     warnings = f", {counted(report.warned, 'warning')}" if report.warned else ""
     line(f"{verdict.source}: {memories}{warnings}, {'NOT valid' if report.refused else 'valid'}")
+
+
+class FileStore:
+    """The memories of one file."""
+
+    def __init__(self, store: JsonlStore) -> None:
+        self._store = store
+
+    @property
+    def namespaces(self) -> list[str]:
+        """The namespaces with memories."""
+        return list(self._store.namespaces)
+
+    def namespace(self, name: str | None) -> Namespace:
+        """Return a namespace of the file: by its name, by its scope if only one owner has it, or the only one."""
+        if name is None:
+            return oams_file.only_namespace(self._store)
+        candidates = [
+            namespace for namespace in self._store.namespaces if namespace.partition(":")[2] == name
+        ]
+        return parse_namespace(candidates[0] if len(candidates) == 1 else name)
+
+    def recall(self, request: RecallRequest) -> list[Memory]:
+        """Return the best memories for a request."""
+        # Loads the storage, which reading a file does without.
+        from memoranda.opening import system_clock
+
+        return oams_file.recall(self._store, request, system_clock())
+
+    def list_memories(self, request: ListRequest) -> Any:
+        """Return a page of memories, with the cursor of the next."""
+        return self._store.list_page(request)
+
+    def get(self, name: str | None, key: str) -> Memory:
+        """Return the memory under a key. Raises MemoryNotFound."""
+        return self._store.get(self.namespace(name), key)
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[FileStore]:
+    """Open a JSONL file or a bundle. Lines that are not memories are counted on standard error."""
+    path = path / LINES_NAME if path.is_dir() else path
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        raise NotFound(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror}") from None
+    with file:
+        if not file.seekable():
+            raise InvalidInput(f"{path}: a pipe cannot be searched; save it to a file first")
+        store = JsonlStore(file)
+        if store.refused:
+            skipped = counted(store.refused, "invalid line")
+            note(f"{path}: skipped {skipped}; for details: memoranda oams validate {path}")
+        yield FileStore(store)

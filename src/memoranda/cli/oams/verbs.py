@@ -7,15 +7,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from memoranda.cli.inputs import read_json_object, read_text
-from memoranda.cli.options import complete_date, without_none
+from memoranda.cli.options import complete_date, read_json_object, read_text, without_none
 from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter
 from memoranda.cli.show import line, note, one_line, table
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES, Memory
 from memoranda.standards.oams.requests import MAX_K, MAX_LIMIT, ListRequest, RecallRequest
 
 if TYPE_CHECKING:
-    from memoranda.cli.oams.jsonl import FileStore
+    from memoranda.cli.oams.files import FileStore
     from memoranda.standards.oams.namespace import Namespace
 
 Key = Annotated[str, Parameter(name="KEY", help="The memory's key.")]
@@ -229,7 +228,7 @@ def forget(
 
 def _open_file(path: Path) -> AbstractContextManager[FileStore]:
     # Commands on the store do without the readers of files.
-    from memoranda.cli.oams.jsonl import open_file
+    from memoranda.cli.oams.files import open_file
 
     return open_file(path)
 

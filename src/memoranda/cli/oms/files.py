@@ -128,7 +128,7 @@ def verify(
     return 0 if is_ok else 1
 
 
-def _verdict_document(checked: FileCheck) -> dict[str, Any]:
+def _verdict_document(checked: FileCheck) -> dict[str, object]:
     report = checked.report
     return {
         "file": checked.source,

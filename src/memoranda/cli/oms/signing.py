@@ -7,7 +7,7 @@ import re
 import secrets
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from memoranda.bindings.files import mg
 from memoranda.bindings.files.folder import STANDARD_STREAM, create, replace_file
@@ -61,7 +61,7 @@ def sign(
         run.answer(document, lambda: line(f"{grain.address} signed by {key.did}, in {target}"))
 
 
-def _mark_signed(content: bytes | dict[str, Any]) -> tuple[Grain, str | None]:
+def _mark_signed(content: bytes | dict[str, object]) -> tuple[Grain, str | None]:
     """Return the grain with its signed bit set, and the address of the unsigned grain if the file held one."""
     if isinstance(content, dict):
         return grains.encode(content, signed=True), None

@@ -1,4 +1,4 @@
-"""oms get, find, verification, hold, erase, erase-user, consent and rotate-key: grains in the store."""
+"""oms commands on grains in the store: put, supersede, get, find, verification, hold, erase, erase-user, consent …"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from memoranda.bindings.files.mg import naming_source, read_grain
 from memoranda.cli.options import without_none
 from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter
 from memoranda.cli.show import counted, is_confirmed, line, note, one_line, table
@@ -15,8 +16,14 @@ from memoranda.standards.oms.mapping import text_of
 from memoranda.standards.oms.requests import MAX_LIMIT, FindRequest
 
 if TYPE_CHECKING:
+    from memoranda.app import Memoranda
+    from memoranda.service.oms.grains import GrainResult
     from memoranda.service.oms.views import StoredGrain
 
+Source = Annotated[
+    str,
+    Parameter(name="FILE", help="Fields as JSON, a grain, or an envelope; - for standard input."),
+]
 Address = Annotated[str, Parameter(name="ADDRESS", help="The grain's address.")]
 Reason = Annotated[str, Parameter(help="The reason; kept in the audit log.")]
 Yes = Annotated[bool, Parameter(help="Do not ask for confirmation.")]
@@ -240,3 +247,48 @@ def _is_erasure_confirmed(question: str, yes: bool) -> bool:
         return True
     note("nothing was erased")
     return False
+
+
+def put(source: Source, /, *, run: GivenRun) -> None:
+    """Add a grain and print its address. A missing creation time is set to now."""
+    with run.open() as memoranda:
+        grain = _read_grain(memoranda, source)
+        with naming_source(source):
+            stored = memoranda.grains.put(grain)
+    _answer(stored, run)
+
+
+def supersede(
+    address: Annotated[str, Parameter(name="ADDRESS", help="The grain to replace.")],
+    source: Source,
+    /,
+    *,
+    justification: Annotated[
+        str | None, Parameter(help="The reason; written into the new grain.")
+    ] = None,
+    run: GivenRun,
+) -> None:
+    """Replace a grain with another, if its policy allows that; the old grain stays in the history."""
+    with run.open() as memoranda:
+        grain = _read_grain(memoranda, source)
+        stored = memoranda.grains.supersede(address, grain, justification=justification)
+    _answer(stored, run)
+
+
+def _read_grain(memoranda: Memoranda, source: str) -> bytes | dict[str, Any]:
+    """Return the grain or the envelope in a file, or its fields with the defaults of the store."""
+    content = read_grain(source)
+    return content if isinstance(content, bytes) else memoranda.grains.with_defaults(content)
+
+
+def _answer(stored: GrainResult, run: GivenRun) -> None:
+    document = {
+        "address": stored.address,
+        "result": stored.result,
+        "warnings": list(stored.warnings),
+        "needs_review": stored.needs_review,
+    }
+    if not run.json:
+        for warning in stored.warnings:
+            note(warning)
+    run.answer(document, lambda: line(f"{stored.address} {stored.result}"))

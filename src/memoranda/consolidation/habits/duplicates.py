@@ -16,7 +16,7 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.cron import normal_form
 
-# Shares of common order, words or tools from which on two artifacts are nearly equal.
+# The least shares of common order, words or tools that make two artifacts nearly equal.
 CHAIN_SHARE: Final = 0.8
 WORDS_SHARE: Final = 0.7
 TOOLS_SHARE: Final = 0.8
@@ -54,7 +54,7 @@ def find_duplicate(
     return min(rated)[1] if rated else None
 
 
-def _describe_behaviour(kind: str, artifact: Mapping[str, Any]) -> list[Any] | None:
+def _describe_behaviour(kind: str, artifact: Mapping[str, object]) -> list[Any] | None:
     """Return the behaviour of an artifact as JSON; None for an unknown shape."""
     if kind == "workflow-chain-pack":
         return _chain_features(artifact)
@@ -82,7 +82,7 @@ def _text_features(text: str) -> list[list[str]]:
     return [list(content_words(text)), sorted(numbers(text)), sorted(markers(text))]
 
 
-def _chain_features(artifact: Mapping[str, Any]) -> list[Any] | None:
+def _chain_features(artifact: Mapping[str, object]) -> list[Any] | None:
     features = []
     for chain in _objects(artifact.get("chains")) or ():
         dag = chain.get("dag")

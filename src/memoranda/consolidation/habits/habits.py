@@ -129,7 +129,7 @@ class HabitDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of runs, and of steps of a chain, from which on something is a habit."""
+    """The least numbers of runs, and of steps of a chain, that make a habit."""
 
     runs: int = 3
     chain_steps: int = 3
@@ -522,9 +522,9 @@ def _fit_days(days: Sequence[date]) -> str | None:
         return None
     span = _days_between(days)
     working = [day for day in span if day.weekday() in _WORKING_DAYS]
-    kept_working = [day for day in days if day.weekday() in _WORKING_DAYS]
+    working_days_with_run = [day for day in days if day.weekday() in _WORKING_DAYS]
     # Without a run on a weekend assume working days only, which is the weaker claim.
-    if len(kept_working) == len(days) and len(days) >= _MATCH_SHARE * len(working):
+    if len(working_days_with_run) == len(days) and len(days) >= _MATCH_SHARE * len(working):
         return "* * 1-5"
     return "* * *" if len(days) >= _MATCH_SHARE * len(span) else None
 

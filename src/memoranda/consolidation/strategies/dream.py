@@ -1,4 +1,9 @@
-"""Results and options of the strategies, the protocol of a writer, and helpers for the texts of results."""
+"""Results and options of the strategies, the protocol of a writer, and helpers for the texts of results.
+
+A strategy is a function `(corpus, now, options) -> list[Dream]`. A dream is one result: its text, the notes that it
+rests on, and the figures behind it. Strategies build dreams with `make_dream`, which derives source, tags and
+confidence from the notes. `service/consolidation` turns dreams into memories.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +52,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     # Tokens, as measured by `count`, that a compressed text may have.
     budget_tokens: int = 400
     count: TokenCounter = estimate_tokens
-    # Occurrences from which on something counts as recurring.
+    # The number of occurrences that makes something recurring.
     least: int = 3
     # Least similarity of two linked notes, from 0 to 1.
     likeness: float = 0.25
@@ -69,7 +74,7 @@ DEFAULT_OPTIONS: Final = Options()
 class Writer(Protocol):
     """An optional language model that rewords results. It cannot change anything else in them."""
 
-    def rewrite(self, strategy: str, make_dream: Dream, notes: Sequence[MemoryNote]) -> str | None:
+    def rewrite(self, strategy: str, dream: Dream, notes: Sequence[MemoryNote]) -> str | None:
         """Return a better wording as untrusted text, or None."""
         ...
 

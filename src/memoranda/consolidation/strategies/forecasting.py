@@ -1,4 +1,10 @@
-"""The strategy `forecast`: plans, recurring events and trends in the notes, each with its basis."""
+"""The strategy `forecast`: plans, recurring events and trends in the notes, each with its basis.
+
+A plan is a future day in a sentence with a word such as "due" or "will". A recurring event is due again when its
+rhythm (`series.find_rhythm`) says so; after a few missed periods it counts as ended. A trend is a line fitted to a
+series of measurements, extrapolated for a share of the time that was observed. Nothing is predicted without such a
+basis, and each result names the notes that it rests on.
+"""
 
 from __future__ import annotations
 

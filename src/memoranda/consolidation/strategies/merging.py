@@ -1,4 +1,9 @@
-"""The strategies `synthesize` and `compress`, which shorten notes and use only their own sentences."""
+"""The strategies `synthesize` and `compress`, which shorten notes and use only their own sentences.
+
+`synthesize` works on statements. Duplicate sentences of all notes are one statement; notes that share at least half of
+the statements of one of them are joined into a group, and the text of a group has each statement once. `compress`
+makes one summary of all notes within a budget of tokens (`summary.summarize`).
+"""
 
 from __future__ import annotations
 
@@ -22,12 +27,13 @@ from memoranda.consolidation.text.summary import summarize
 
 # The budget is at most the tokens of the text divided by this; a longer summary would not be shorter.
 _COMPRESSED_SHARE: Final = 2
-_COMMON_PHRASE: Final = 50
+# Groups: a statement that more of them share is a stock phrase.
+_STOCK_PHRASE_GROUPS: Final = 50
 # Statements of a merged text. The limit also stops chains of notes that each share half with the next.
 _MERGED_STATEMENTS_LIMIT: Final = 24
-# Share of common statements from which on two notes are merged.
+# The least share of common statements of two notes that are merged.
 _SHARE: Final = 0.5
-# Words from which on a statement counts for that share.
+# Words that a statement needs to count for that share: a shorter one is too common.
 _TELLING_WORDS: Final = 3
 
 
@@ -83,23 +89,23 @@ def _merge_groups(
 
 
 def _find_sharing_pairs(
-    wholes: Mapping[int, frozenset[int]], telling: frozenset[int]
+    statements_by_group: Mapping[int, frozenset[int]], telling: frozenset[int]
 ) -> list[tuple[int, int]]:
     """Return the pairs that share at least half of the statements of one side, the largest share first.
 
     Only statements in `telling` count; scraps ("required", "see above") are shared by chance.
     """
-    members: dict[int, list[int]] = defaultdict(list)
-    for group, roots in wholes.items():
+    groups_by_statement: dict[int, list[int]] = defaultdict(list)
+    for group, roots in statements_by_group.items():
         for root in sorted(roots & telling):
-            members[root].append(group)
+            groups_by_statement[root].append(group)
     shares: dict[tuple[int, int], float] = {}
-    for places in members.values():
+    for sharing_groups in groups_by_statement.values():
         # A statement of very many notes is a stock phrase; only adjacent notes are compared, to keep this linear.
-        reach = len(places) if len(places) <= _COMMON_PHRASE else 1
-        for index, first in enumerate(places):
-            for second in places[index + 1 : index + 1 + reach]:
-                ours, theirs = wholes[first], wholes[second]
+        reach = len(sharing_groups) if len(sharing_groups) <= _STOCK_PHRASE_GROUPS else 1
+        for index, first in enumerate(sharing_groups):
+            for second in sharing_groups[index + 1 : index + 1 + reach]:
+                ours, theirs = statements_by_group[first], statements_by_group[second]
                 shares[(first, second)] = len(ours & theirs & telling) / min(len(ours), len(theirs))
     return sorted(
         (pair for pair, share in shares.items() if share >= _SHARE),

@@ -149,15 +149,15 @@ def find_templates(sentences: Sequence[Sentence], *, least: int) -> list[Sentenc
         ),
     )
     used: set[int] = set()
-    found_templates = []
+    templates = []
     for group in ranked_groups:
         template = _build_template(
             sentences, [entry for entry in group if entry[0] not in used], least
         )
         if template is not None:
             used.update(entry[0] for entry in group)
-            found_templates.append(template)
-    return found_templates
+            templates.append(template)
+    return templates
 
 
 def _build_template(
@@ -252,9 +252,9 @@ def _rhythm_dreams(
     """Yield one dream for each event with a rhythm or a favourite weekday."""
     # Measurements occur whenever someone measures, so they have no rhythm of their own.
     candidates = (
-        event_found
-        for event_found in find_events(corpus, groups, least=least + _RHYTHM_EXTRA)
-        if not event_found.is_reading
+        event
+        for event in find_events(corpus, groups, least=least + _RHYTHM_EXTRA)
+        if not event.is_reading
     )
     for event in sorted(
         candidates, key=lambda event: (-len(event.days), event.is_tag, event.label)

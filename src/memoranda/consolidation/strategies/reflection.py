@@ -1,4 +1,10 @@
-"""The strategy `reflect`: one text that describes all notes by size, topics, tags, agreement and gaps."""
+"""The strategy `reflect`: one text that describes all notes by size, topics, tags, agreement and gaps.
+
+Each part is a function that returns its lines, or none. Topics are groups of notes with similar words: pairs above a
+similarity are joined, the strongest first (`cluster_pairs`), and a group is named by its two heaviest words. Agreement
+counts claims, contradictions and duplicates. Gaps are the longest time without a note, and fields that many notes
+lack.
+"""
 
 from __future__ import annotations
 

@@ -125,9 +125,9 @@ def frame_sentence(sentence: Sentence) -> FramedSentence | None:
     if len(sentence.text) > _SENTENCE_CHARS_LIMIT:
         return None
     note, text = sentence.note, sentence.text
-    days = [found_day for found_day in find_days(text, note.at) if found_day.grain == "day"]
-    for found_day in reversed(days):
-        text = f"{text[: found_day.start]}{GAP}{text[found_day.end :]}"
+    days = [mention for mention in find_days(text, note.at) if mention.grain == "day"]
+    for mention in reversed(days):
+        text = f"{text[: mention.start]}{GAP}{text[mention.end :]}"
     figures = []
 
     def take(match: re.Match[str]) -> str:

@@ -1,4 +1,10 @@
-"""The strategies `validate` and `evolve`, which compare claims with each other."""
+"""The strategies `validate` and `evolve`, which compare claims with each other.
+
+Both work on the conflicts that `claims.find_conflicts` returns: two claims about the same subject that cannot both
+hold. `validate` only reports them, with the statements that several notes agree on. `evolve` changes notes: if a later
+note overtakes one sentence of an earlier note, it returns a revision of the earlier note with the later sentence in
+place of its own. The other sentences stay unchanged.
+"""
 
 from __future__ import annotations
 

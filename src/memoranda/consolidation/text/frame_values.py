@@ -35,7 +35,7 @@ _SENTENCE_CHARS_LIMIT: Final = 300
 # Words of a frame, and of the name of a place; longer ones never recur.
 _FRAME_WORDS_LIMIT: Final = 12
 _PLACE_WORDS_LIMIT: Final = 4
-# Different values of one amount from which on they are a series of measurements, and no dispute.
+# The number of different values of one amount that makes them a series of measurements instead of a dispute.
 _SERIES_VALUES: Final = 3
 
 _LEAD = re.compile(

@@ -1,11 +1,11 @@
-"""Answers of the query language, as documents (CAL section 15)."""
+"""Documents of the answers to RECALL (CAL section 15)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from memoranda.service.cal.window import Found
+from memoranda.service.cal.paging import RecallResult
 from memoranda.service.oms.views import to_json_value
 from memoranda.standards.cal.assembly.pipeline import GrainList, GroupList, RowList, Total
 from memoranda.standards.cal.item import ResultItem
@@ -14,8 +14,8 @@ from memoranda.standards.cal.printing import formats
 from memoranda.standards.cal.printing.elements import Element
 from memoranda.standards.cal.printing.projection import Level
 
-# Section 14.3: few grains may be shown in full.
-_FEW: Final = 5
+# Section 14.3: a result of at most this many grains may be shown in full.
+_FULL_GRAINS: Final = 5
 _LEVELS: Final[dict[str | None, Level]] = {
     "summary": "summary",
     "headlines": "standard",
@@ -23,45 +23,43 @@ _LEVELS: Final[dict[str | None, Level]] = {
 }
 
 
-def result_of(item: ResultItem, options: Sequence[Option] = ()) -> dict[str, Any]:
-    """A grain among the results (OMS §28.1)."""
-    found: dict[str, Any] = {
+def result_document(item: ResultItem, options: Sequence[Option] = ()) -> dict[str, object]:
+    """Return the document of a grain in a result (OMS §28.1), with the members that options of WITH add."""
+    document: dict[str, object] = {
         "grain": to_json_value(item.fields),
         "score": item.score,
         "matched_fields": list(item.matched()),
         "content_address": item.address,
         "provenance_id": item.address,
     }
-    if not options:
-        return found
-    asked = {option.name for option in options}
-    if "score_breakdown" in asked:
-        found["score_breakdown"] = dict(item.breakdown)
-    if "explanation" in asked:
-        found["explanation"] = _explanation(item)
-    if "provenance" in asked:
-        names = ("derived_from", "provenance_chain")
-        found["provenance"] = {name: to_json_value(item.fields.get(name, [])) for name in names} | {
-            "provenance_id": item.address
-        }
-    return found
+    option_names = {option.name for option in options}
+    if "score_breakdown" in option_names:
+        document["score_breakdown"] = dict(item.breakdown)
+    if "explanation" in option_names:
+        document["explanation"] = _explanation(item)
+    if "provenance" in option_names:
+        document["provenance"] = {
+            name: to_json_value(item.fields.get(name, []))
+            for name in ("derived_from", "provenance_chain")
+        } | {"provenance_id": item.address}
+    return document
 
 
 def _explanation(item: ResultItem) -> str:
     matched = item.matched()
     if not matched:
-        return f"Every {item.grain_type} that is asked for matches; score {item.score:g}."
+        return f"The query has no conditions, so every {item.grain_type} matches; score {item.score:g}."
     return f"Matched by {', '.join(matched)}; score {item.score:g}."
 
 
-def recalled(found: Found, recall: Recall, now: int) -> dict[str, Any]:
-    """The members that a RECALL answers with."""
-    outcome, options = found.outcome, recall.options
-    body: dict[str, Any] = {}
+def recall_document(result: RecallResult, recall: Recall, now: int) -> dict[str, object]:
+    """Return the members of the answer to a RECALL."""
+    outcome, options = result.outcome, recall.options
+    document: dict[str, object] = {}
     if isinstance(outcome, GrainList):
-        body["results"] = [result_of(item, options) for item in outcome.items]
+        document["results"] = [result_document(item, options) for item in outcome.items]
     elif isinstance(outcome, RowList):
-        body["results"] = [
+        document["results"] = [
             {
                 "fields": to_json_value(row.fields),
                 "content_address": row.item.address,
@@ -70,44 +68,39 @@ def recalled(found: Found, recall: Recall, now: int) -> dict[str, Any]:
             for row in outcome.items
         ]
     elif isinstance(outcome, Total):
-        body["count"] = outcome.count
+        document["count"] = outcome.count
     elif isinstance(outcome, GroupList):
-        body["groups"] = [
+        document["groups"] = [
             {
                 "key": to_json_value(group.key),
                 "count": group.count,
-                "grains": [result_of(item, options) for item in group.sample],
+                "grains": [result_document(item, options) for item in group.sample],
             }
             for group in outcome.items
         ]
     else:
-        body["values"] = list(outcome.items)
-    body["total"] = found.total
-    if found.contradictions is not None:
-        body["contradictions"] = found.contradictions
+        document["values"] = list(outcome.items)
+    document["total"] = result.total
+    if result.contradictions is not None:
+        document["contradictions"] = result.contradictions
     if recall.format is not None:
-        body |= {
-            "format": formats.canonical_format(recall.format),
-            "formatted": text_of(found, recall, now),
-        }
-    return body
+        document["format"] = formats.canonical_format(recall.format)
+        document["formatted"] = format_result(result, recall, now)
+    return document
 
 
-def text_of(found: Found, recall: Recall, now: int) -> str:
-    """The result in the format that AS names."""
+def format_result(result: RecallResult, recall: Recall, now: int) -> str:
+    """Return the text of a result in the format of AS."""
     assert recall.format is not None
-    outcome = found.outcome
+    outcome = result.outcome
     if isinstance(outcome, GrainList):
-        level, iso = (
-            level_of(recall),
-            any(option.name == "iso_timestamps" for option in recall.options),
-        )
-        elements = [Element(item=item, level=level, shape=found.shape) for item in outcome.items]
-        return formats.recall_text(recall.format, elements, now, iso_times=iso)
+        level = _choose_level(recall)
+        iso_times = any(option.name == "iso_timestamps" for option in recall.options)
+        elements = [Element(item=item, level=level, shape=result.shape) for item in outcome.items]
+        return formats.recall_text(recall.format, elements, now, iso_times=iso_times)
     if isinstance(outcome, RowList):
-        return formats.values_text(
-            recall.format, [to_json_value(row.fields) for row in outcome.items]
-        )
+        rows = [to_json_value(row.fields) for row in outcome.items]
+        return formats.values_text(recall.format, rows)
     if isinstance(outcome, Total):
         return formats.values_text(recall.format, {"count": outcome.count})
     if isinstance(outcome, GroupList):
@@ -118,16 +111,15 @@ def text_of(found: Found, recall: Recall, now: int) -> str:
     return formats.values_text(recall.format, {"values": list(outcome.items)})
 
 
-def level_of(recall: Recall) -> Level:
-    """How much detail a formatted RECALL shows."""
-    asked = next(
+def _choose_level(recall: Recall) -> Level:
+    """Return the level of detail of a formatted RECALL."""
+    disclosure = next(
         (option for option in recall.options if option.name == "progressive_disclosure"), None
     )
-    if asked is None:
+    if disclosure is None:
         return "standard"
-    if asked.word is not None:
-        return _LEVELS[asked.word]
-    bounds = [stage.count for stage in recall.stages if isinstance(stage, Limit)] + [recall.recent]
-    return (
-        "full" if any(isinstance(bound, int) and bound <= _FEW for bound in bounds) else "standard"
-    )
+    if disclosure.word is not None:
+        return _LEVELS[disclosure.word]
+    limits = [stage.count for stage in recall.stages if isinstance(stage, Limit)] + [recall.recent]
+    is_short = any(isinstance(limit, int) and limit <= _FULL_GRAINS for limit in limits)
+    return "full" if is_short else "standard"

@@ -1,33 +1,47 @@
-"""CAL over the one store: check, run, prepare and execute, stream.
+"""CAL over the store: the verbs check, run, prepare, execute, stream, issue and remove_template.
 
-The namespace, the user and what may be done come from the session, never from the query. Every execution is put on
-record, failed ones too; the record has the hash of the query, never its text or its values.
+Each verb opens a session first: the namespace, the user and the permissions come from the caller's credential and
+options, never from the query. Then it opens an execution (`execution.py`), which parses the query and records it in the
+audit log. A statement that reads runs in `statements.py` on one snapshot, a statement that writes in `evolve.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 import secrets
 import time
 import uuid
 from collections.abc import Awaitable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, overload
+from typing import Any, Final, Unpack, overload
 
-from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, QueryError
+from memoranda.errors import ForbiddenScope, InvalidInput, QueryError
 from memoranda.service.cal import evolve
 from memoranda.service.cal import prepare as cal_prepare
-from memoranda.service.cal.audit import entry_for
+from memoranda.service.cal.execution import (
+    Execution,
+    Outcome,
+    QueryInput,
+    check_complexity,
+    open_execution,
+    parse_query,
+    query_text,
+)
 from memoranda.service.cal.recall import GrainReader
-from memoranda.service.cal.run import (
-    CAL_VERSION,
+from memoranda.service.cal.session import (
+    CalSession,
+    SessionOptions,
+    check_op,
+    narrow_session,
+    refuse,
+    require_enabled,
+)
+from memoranda.service.cal.statements import (
     TEMPLATES_LIMIT,
     Runner,
-    kept_template,
+    encode_template,
     template_kind,
 )
-from memoranda.service.cal.session import CalSession, check_op, narrowed, refuse, require_enabled
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.verbs import Awaited, Caller, FreeVerb, Verb, Verbs
@@ -38,65 +52,36 @@ from memoranda.standards.cal.assembly import stream as events
 from memoranda.standards.cal.language import check as checks
 from memoranda.standards.cal.language import words
 from memoranda.standards.cal.language.binding import bind
-from memoranda.standards.cal.language.canonical import canonical, query_hash
-from memoranda.standards.cal.language.check import CheckResult, error_document, measure_complexity
-from memoranda.standards.cal.language.parser import parse
+from memoranda.standards.cal.language.canonical import canonical
+from memoranda.standards.cal.language.check import CheckResult, error_document
 from memoranda.standards.cal.language.syntax import (
-    Add,
     Assemble,
-    BatchQuery,
-    Coalesce,
     DefineTemplate,
-    Describe,
-    Exists,
-    Explain,
-    History,
     ParsedQuery,
-    Recall,
-    Revert,
-    SetOp,
-    Supersede,
     tier_of,
 )
 from memoranda.standards.cal.pages import decode_cursor
-from memoranda.standards.cal.wire.reader import from_json
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 from memoranda.storage.engine.contract import Snapshot, Unit
 
-# A query in one of its two forms.
-Given = str | bytes | Mapping[str, Any]
-
+# Results of a query without a LIMIT where health information is protected: as few as possible are shown.
 HIPAA_LIMIT: Final = 10
+# Characters in the name of a namespace.
 NAMESPACE_CHARS_LIMIT: Final = 256
-STATEMENT_TYPES: Final[Mapping[type, str]] = {
-    Recall: "recall",
-    Assemble: "assemble",
-    SetOp: "set",
-    Exists: "exists",
-    History: "history",
-    Explain: "explain",
-    Describe: "describe",
-    BatchQuery: "batch",
-    Coalesce: "coalesce",
-    Add: "add",
-    Supersede: "supersede",
-    Revert: "revert",
-    DefineTemplate: "define_template",
-}
+# Namespaces in which queries without results are repeated, to count their results there.
+NAMESPACES_LIMIT: Final = 20
 _KEY_USE: Final = b"cal capability"
-# A text with neither a parameter nor this word has nothing to bind.
-_MINE: Final = re.compile(r"\bMY\b", re.IGNORECASE)
 
 
 def check(
-    given: Given, *, params: Mapping[str, object] | None = None, strict: bool = False
+    query: QueryInput, *, params: Mapping[str, object] | None = None, strict: bool = False
 ) -> CheckResult:
-    """Whether this is a query, and if not, the first thing wrong with it. Nothing is run, and no store needed."""
+    """Check a query, and return its first error if it has one. Nothing runs, and no store is needed."""
     try:
-        query = _read(given, strict=strict)
+        parsed = parse_query(query, strict=strict)
         if params is not None:
-            bind(query, params, text=_text(given))
-        _refuse_heavy(query)
+            bind(parsed, params, text=query_text(query))
+        check_complexity(parsed)
     except QueryError as error:
         return {"valid": False, "error": error_document(error)}
     return {"valid": True, "error": None}
@@ -106,97 +91,94 @@ def run(
     context: Context,
     access: Access,
     /,
-    given: Given,
+    query: QueryInput,
     *,
     params: Mapping[str, object] | None = None,
     cursor: str | None = None,
     approve: bool = False,
     strict: bool = False,
-    **whose: Any,
+    **options: Unpack[SessionOptions],
 ) -> dict[str, Any]:
-    """Run one query and give its whole answer. `approve` lets it append, where that is enabled.
-
-    `whose`: owner, namespace, user, agent, and a capability `token`.
-    """
-    session = _session(context, access, approve=approve, **whose)
-    with _on_record(context, session, given) as record:
-        query = record.read(given, params, strict=strict)
-        check_ops(session, query)
-        if session.max_uses is not None and not tier_of(query.statement):
+    """Run one query and return its answer. `approve` allows changes, where the host enables them."""
+    session = _open_session(context, access, options, approve=approve)
+    with open_execution(context, session, query) as execution:
+        bound = execution.bind_query(query, params, strict=strict)
+        check_ops(session, bound)
+        if session.max_uses is not None and not tier_of(bound.statement):
             cal_prepare.spend_token(context, session)
-        return _run(context, session, query, record, cursor)
+        return _run(context, bound, execution, cursor)
 
 
 def prepare(
     context: Context,
     access: Access,
     /,
-    given: Given,
+    query: QueryInput,
     *,
     params: Mapping[str, object] | None = None,
     strict: bool = False,
-    **whose: Any,
+    **options: Unpack[SessionOptions],
 ) -> dict[str, Any]:
-    """Fix a query and say what it would do: {token, plan, tier, side_effects}."""
-    session = _session(context, access, **whose)
-    with _on_record(context, session, given, name="prepare") as record:
-        query = record.read(given, params, strict=strict)
-        check_ops(session, query)
-        written = query.original or query
-        made = cal_prepare.prepare(
-            context, session, query, record.query_hash, canonical(written), dict(params or {})
+    """Prepare a query without running it, and return {token, plan, tier, side_effects}."""
+    session = _open_session(context, access, options)
+    with open_execution(context, session, query, operation="prepare") as execution:
+        bound = execution.bind_query(query, params, strict=strict)
+        check_ops(session, bound)
+        text = canonical(bound.original or bound)
+        prepared = cal_prepare.prepare(
+            context, session, bound, execution.query_hash, text, dict(params or {})
         )
-        record.done()
-        return {**made, "plan": plan.explain(query, now=session.now)}
+        execution.record(Outcome())
+        return {**prepared, "plan": plan.explain(bound, now=session.now)}
 
 
 def execute(
     context: Context, access: Access, token: str, *, owner: str | None = None
 ) -> dict[str, Any]:
-    """Run what was prepared, as it was prepared, once."""
-    session = _session(context, access, owner=owner)
-    with _on_record(context, session, token, name="execute") as record:
-        opened = cal_prepare.open_prepared(context, session, token)
-        record.session = session = opened.session
-        query = record.read(opened.text, opened.params, strict=False)
-        return _run(context, session, query, record, None)
+    """Run a prepared query. Its token is valid once."""
+    session = _open_session(context, access, {"owner": owner})
+    with open_execution(context, session, token, operation="execute") as execution:
+        prepared = cal_prepare.open_prepared(context, session, token)
+        execution.session = prepared.session
+        bound = execution.bind_query(prepared.text, prepared.params, strict=False)
+        return _run(context, bound, execution, None)
 
 
 def stream(
     context: Context,
     access: Access,
     /,
-    given: Given,
+    query: QueryInput,
     *,
     params: Mapping[str, object] | None = None,
     strict: bool = False,
     raises: bool = False,
-    **whose: Any,
+    **options: Unpack[SessionOptions],
 ) -> Generator[events.Event, None, None]:
-    """An ASSEMBLE as events, as they happen. Closing the iterator is cancelling it; what fails is an event, too.
+    """Run an ASSEMBLE and yield its events as they happen. Closing the iterator cancels it.
 
-    `raises`: what fails before the first event is raised instead, for callers that answer it otherwise.
+    An error is the last event. With `raises`, an error before the first event is raised instead.
     """
-    session = _session(context, access, **whose)
+    session = _open_session(context, access, options)
     assembly_id = f"asm_{secrets.token_hex(4)}"
-    record = _Record(context, session, given, None)
-    emitted, cancel_reason, failed = 0, None, ""
+    execution = Execution(context, session, query)
+    emitted, cancel_reason, error_code = 0, None, None
     runner: Runner | None = None
     statement: Assemble | None = None
     try:
-        query = record.read(given, params, strict=strict)
-        check_ops(session, query)
-        statement = _assemble(query)
+        bound = execution.bind_query(query, params, strict=strict)
+        check_ops(session, bound)
+        statement = _require_assemble(bound)
         if session.max_uses is not None:
             cal_prepare.spend_token(context, session)
-        with _reading(context, session, context.cal.assemble_seconds, "CAL-E075") as reader:
-            runner = Runner(reader, query, record.query_hash, tier1_enabled=session.tier1)
+        with _open_reader(context, session, statement) as reader:
+            runner = Runner(reader, bound, execution.query_hash, tier1_enabled=session.tier1)
             runner.begin()
             for event in runner.stream(statement, assembly_id):
                 emitted += 1
                 yield event
     except QueryError as error:
-        failed = error.cal_code
+        error_code = error.cal_code
         if raises and not emitted:
             raise
         yield {
@@ -209,17 +191,17 @@ def stream(
         cancel_reason = "closed by the client"
         raise
     finally:
-        told = {
+        stream_options = statement.stream.options if statement and statement.stream else ("all",)
+        summary = {
             "stream_enabled": True,
-            "stream_options": list(
-                statement.stream.options if statement and statement.stream else ("all",)
-            ),
+            "stream_options": list(stream_options),
             "events_emitted": emitted,
             "cancelled": cancel_reason is not None,
             "cancel_reason": cancel_reason,
             "sources_failed": list(runner.failed_sources) if runner else [],
         }
-        record.done(runner.returned if runner else 0, error_code=failed or None, stream=told)
+        count = runner.returned if runner else 0
+        execution.record(Outcome(result_count=count, error_code=error_code, stream=summary))
 
 
 def issue(
@@ -235,18 +217,16 @@ def issue(
     uses: int = 1,
     writes: int = 0,
 ) -> str:
-    """A capability token that lets whoever holds it ask so much, so often, for so long (section 18)."""
-    session = _session(context, access, namespace=namespace, user=user)
-    allowed = operations or (
-        capability.READ_OPS + capability.WRITE_OPS if tier1 else capability.READ_OPS
-    )
+    """Issue a capability token: its bearer may run these operations, a number of times, until it expires (§18)."""
+    session = _open_session(context, access, {"namespace": namespace, "user": user})
+    every_operation = capability.READ_OPS + (capability.WRITE_OPS if tier1 else ())
     try:
         token = capability.CapabilityToken(
             token_id=str(uuid.uuid4()),
             namespace=session.namespace,
             user_id=session.user_id,
             tier=1 if tier1 else 0,
-            allowed_ops=allowed,
+            allowed_ops=operations or every_operation,
             issued_at=session.now,
             expires_at=session.now + lifetime_ms,
             max_uses=uses,
@@ -255,176 +235,16 @@ def issue(
         )
     except ValueError as error:
         raise InvalidInput(str(error)) from None
-    document = capability.sign(token, _key(context, session.tenant))
+    document = capability.sign(token, _derive_token_key(context, session.tenant))
     return capability.token_text(document)
 
 
-# --- inside ----------------------------------------------------------------------------------------------------
-
-
-def _session(
-    context: Context,
-    access: Access,
-    *,
-    owner: str | None = None,
-    namespace: str | None = None,
-    user: str | None = None,
-    agent: str | None = None,
-    token: str | None = None,
-    approve: bool = False,
-) -> CalSession:
-    host = context.cal
-    require_enabled(host.switches)
-    now, tenant = context.clock(), resolve_tenant(access, owner)
-    chosen = (
-        namespace or access.limits.get("project") or access.default_project or DEFAULT_NAMESPACE
-    )
-    _check_namespace(chosen)
-    is_local = access.credential == "local"
-    session = CalSession(
-        access=access,
-        tenant=tenant,
-        namespace=chosen,
-        user_id=user or access.default_tenant,
-        tier1=host.switches.tier1
-        and "write" in access.verbs
-        and (is_local or not host.evolves_locally_only),
-        auto_approve=approve,
-        agent_id=agent,
-        now=now,
-        token_id=access.credential,
-        quotas=host.quotas,
-    )
-    if token is not None:
-        document = capability.token_from_text(token)
-        session = narrowed(
-            session, capability.open_token(document, _key(context, tenant), now_ms=now)
-        )
-    space = space_of(session.namespace)
-    access.require_scope(
-        {**access.limits, "owner": tenant, **({"project": space} if space else {})}
-    )
-    return session
-
-
-def _key(context: Context, tenant: str) -> bytes:
-    return hashlib.blake2b(
-        tenant.encode(), key=context.operator.derive(_KEY_USE), digest_size=32
-    ).digest()
-
-
-@contextmanager
-def _on_record(
-    context: Context, session: CalSession, given: Given, name: str | None = None
-) -> Iterator[_Record]:
-    """Whatever comes of it, there is an entry in the audit log."""
-    record = _Record(context, session, given, name)
-    try:
-        yield record
-    except MemorandaError as error:
-        record.done(error_code=error.cal_code if isinstance(error, QueryError) else error.code)
-        raise
-
-
-@contextmanager
-def _reading(
-    context: Context, session: CalSession, seconds: float, code: str
-) -> Iterator[GrainReader]:
-    with context.engine.read(session.tenant) as snapshot:
-        yield _reader(context, session, snapshot, seconds, code)
-
-
-def _reader(
-    context: Context, session: CalSession, snapshot: Snapshot, seconds: float, code: str
-) -> GrainReader:
-    is_minimal = "hipaa" in context.presets_in(snapshot)
-    return GrainReader(
-        context=context,
-        session=session,
-        snapshot=snapshot,
-        deadline=time.monotonic() + seconds,
-        timeout_code=code,
-        default_limit=HIPAA_LIMIT if is_minimal else limits.LIMIT_DEFAULT,
-        is_minimal=is_minimal,
-    )
-
-
-def _run(
-    context: Context, session: CalSession, query: ParsedQuery, record: _Record, cursor: str | None
-) -> dict[str, Any]:
-    statement = query.statement
-    if tier_of(statement):
-        body = evolve.run(context, session, query, record.query_hash)
-        found = [warning._asdict() for warning in checks.find_warnings(query)]
-        return {"_cal": record.told(1), **body, "warnings": found}
-    if isinstance(statement, DefineTemplate):
-        return _define(context, session, statement, record)
-    host = context.cal
-    is_assembly = isinstance(statement, Assemble)
-    seconds, code = (
-        (host.assemble_seconds, "CAL-E075") if is_assembly else (host.query_seconds, "CAL-E031")
-    )
-    offset = 0 if cursor is None else decode_cursor(cursor, record.query_hash)
-    if any(checks.has_text_search(recall) for recall in checks.walk_recalls(query)):
-        context.semantic_search.settle()
-    with _reading(context, session, seconds, code) as reader:
-        runner = Runner(reader, query, record.query_hash, offset, tier1_enabled=session.tier1)
-        body = runner.run()
-    for entry, count, failed in runner.entries:
-        record.entry(entry, count, failed)
-    record.done(runner.returned)
-    budget = {
-        "tokens_used": runner.tokens_used,
-        "grains_returned": runner.returned,
-        "grains_scanned": reader.scanned,
-    }
-    told = {**record.told(runner.returned), "budget": budget}
-    return {
-        "_cal": told,
-        **body,
-        "warnings": [warning._asdict() for warning in dict.fromkeys(runner.warnings)],
-    }
-
-
-def _define(
-    context: Context, session: CalSession, statement: DefineTemplate, record: _Record
-) -> dict[str, Any]:
-    """Keep a template for this namespace, until its owner removes it."""
-    if not context.cal.templates:
-        refuse(
-            "templates_disabled",
-            "Templates are not enabled here.",
-            "Give it inline: FORMAT TEMPLATE { … }.",
-        )
-    kind = template_kind(session.namespace)
-
-    def work(unit: Unit) -> None:
-        known = unit.load_items(kind)
-        if statement.name in known or statement.name in words.FORMAT_NAMES:
-            raise QueryError(
-                f"There is a template {statement.name} already.",
-                cal_code="CAL-E088",
-                suggestion="Give it another name.",
-            )
-        if len(known) >= TEMPLATES_LIMIT:
-            raise QueryError(
-                f"There are {TEMPLATES_LIMIT} templates already.",
-                cal_code="CAL-E089",
-                suggestion="Give it inline: FORMAT TEMPLATE { … }.",
-            )
-        unit.put_item(kind, statement.name, kept_template(statement))
-        context.quotas_of(unit).check_bytes(unit)
-        unit.record_audit(record.made(1))
-
-    _require_own(session)
-    context.engine.write(session.tenant, work)
-    return {"_cal": record.told(1), "defined": statement.name, "warnings": []}
-
-
-def remove_template(context: Context, access: Access, /, name: str, **whose: Any) -> bool:
-    """Take a template of a namespace away; whether there was one. `whose` as for a query."""
-    session = _session(context, access, **whose)
-    _require_own(session)
+def remove_template(
+    context: Context, access: Access, /, name: str, **options: Unpack[SessionOptions]
+) -> bool:
+    """Remove a template of a namespace; return True if there was one."""
+    session = _open_session(context, access, options)
+    _require_owner(session)
 
     def work(unit: Unit) -> bool:
         kind = template_kind(session.namespace)
@@ -442,94 +262,99 @@ def remove_template(context: Context, access: Access, /, name: str, **whose: Any
     return context.engine.write(session.tenant, work)
 
 
-def _require_own(session: CalSession) -> None:
-    """Raise ForbiddenScope for whoever is not the owner: a template decides how everybody's contexts read."""
+def count_matches_elsewhere(
+    context: Context,
+    access: Access,
+    /,
+    query: QueryInput,
+    answer: Mapping[str, object],
+    *,
+    params: Mapping[str, object] | None = None,
+    namespace: str | None = None,
+) -> dict[str, int]:
+    """Count the results of a query in other namespaces, most first.
+
+    Returns an empty dict if the query has results, if the caller named a namespace, or if the credential is for a
+    single project.
+    """
+    if namespace is not None or answer.get("results") != [] or "project" in access.limits:
+        return {}
+    current = access.default_project or DEFAULT_NAMESPACE
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
+        namespaces = [space or DEFAULT_NAMESPACE for space in snapshot.list_spaces()]
+    counts: dict[str, int] = {}
+    for other in [name for name in namespaces if name != current][:NAMESPACES_LIMIT]:
+        try:
+            other_answer = run(context, access, query, params=params, namespace=other)
+        except QueryError:
+            # Another standard may have spaces whose names CAL does not accept.
+            continue
+        if count := len(other_answer.get("results", ())):
+            counts[other] = count
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+# --- sessions ----------------------------------------------------------------------------------------------
+
+
+def _open_session(
+    context: Context, access: Access, options: SessionOptions, *, approve: bool = False
+) -> CalSession:
+    """Return the session of a caller. Raises QueryError, or ForbiddenScope if the namespace is out of reach."""
+    host = context.cal
+    require_enabled(host.switches)
+    now, tenant = context.clock(), resolve_tenant(access, options.get("owner"))
+    namespace = (
+        options.get("namespace")
+        or access.limits.get("project")
+        or access.default_project
+        or DEFAULT_NAMESPACE
+    )
+    if len(namespace) > NAMESPACE_CHARS_LIMIT or not namespace.isprintable():
+        raise InvalidInput(
+            f"namespace must be printable, with at most {NAMESPACE_CHARS_LIMIT} characters"
+        )
+    may_evolve_here = access.credential == "local" or not host.evolves_locally_only
+    session = CalSession(
+        access=access,
+        tenant=tenant,
+        namespace=namespace,
+        user_id=options.get("user") or access.default_tenant,
+        tier1=host.switches.tier1 and "write" in access.verbs and may_evolve_here,
+        auto_approve=approve,
+        agent_id=options.get("agent"),
+        now=now,
+        token_id=access.credential,
+        quotas=host.quotas,
+    )
+    token_text = options.get("token")
+    if token_text is not None:
+        key = _derive_token_key(context, tenant)
+        token = capability.open_token(capability.token_from_text(token_text), key, now_ms=now)
+        session = narrow_session(session, token)
+    space = space_of(session.namespace)
+    access.require_scope(
+        {**access.limits, "owner": tenant, **({"project": space} if space else {})}
+    )
+    return session
+
+
+def _derive_token_key(context: Context, tenant: str) -> bytes:
+    """Derive the key that signs the capability tokens of a tenant."""
+    return hashlib.blake2b(
+        tenant.encode(), key=context.operator.derive(_KEY_USE), digest_size=32
+    ).digest()
+
+
+def _require_owner(session: CalSession) -> None:
+    """Raise ForbiddenScope unless the caller is the owner, because a template changes the contexts of all users."""
     session.access.require("write")
     if session.access.is_peer:
-        raise ForbiddenScope("templates are the owner's to define and to remove")
-
-
-class _Record:
-    """What is put on record of one execution."""
-
-    def __init__(
-        self, context: Context, session: CalSession, given: Given, name: str | None
-    ) -> None:
-        self._context = context
-        self.session = session
-        self._name = name
-        self._begun = time.monotonic()
-        self._type = "query"
-        self._tier = 0
-        # Of what cannot be read there is no canonical text.
-        self.query_hash = (
-            "sha256:" + hashlib.sha256(_text(given).encode("utf-8", "surrogatepass")).hexdigest()
-        )
-
-    def read(
-        self, given: Given, params: Mapping[str, object] | None, *, strict: bool
-    ) -> ParsedQuery:
-        """The query, bound."""
-        written = _read(given, strict=strict)
-        self._type, self._tier = (
-            STATEMENT_TYPES[type(written.statement)],
-            tier_of(written.statement),
-        )
-        self.query_hash = query_hash(written)
-        text = _text(given)
-        query = written
-        if params or not isinstance(given, str) or "$" in text or _MINE.search(text):
-            query = bind(written, params or {}, text=text, current_user=self.session.user_id)
-        _refuse_heavy(query)
-        return query
-
-    def told(self, count: int) -> dict[str, Any]:
-        """What the answer says about its own making."""
-        return {
-            "version": CAL_VERSION,
-            "statement_type": self._type,
-            "tier": self._tier,
-            "query_hash": self.query_hash,
-            "duration_ms": self._duration(),
-            "budget": {"tokens_used": 0, "grains_returned": count, "grains_scanned": 0},
-        }
-
-    def made(self, count: int, **more: Any) -> Any:
-        return entry_for(
-            self._context,
-            self.session,
-            statement_type=self._name or self._type,
-            query_hash=self.query_hash,
-            tier=self._tier,
-            duration_ms=self._duration(),
-            result_count=count,
-            **more,
-        )
-
-    def done(self, count: int = 0, **more: Any) -> None:
-        """Put it on record."""
-        self._context.audit_read(self.session.tenant, self.made(count, **more))
-
-    def entry(self, query: ParsedQuery, count: int, error_code: str | None) -> None:
-        """Put one entry of a BATCH on record."""
-        entry = entry_for(
-            self._context,
-            self.session,
-            statement_type=STATEMENT_TYPES[type(query.statement)],
-            query_hash=query_hash(query),
-            tier=0,
-            duration_ms=self._duration(),
-            result_count=count,
-            error_code=error_code,
-        )
-        self._context.audit_read(self.session.tenant, entry)
-
-    def _duration(self) -> int:
-        return round((time.monotonic() - self._begun) * 1000)
+        raise ForbiddenScope("only the owner may define and remove templates")
 
 
 def check_ops(session: CalSession, query: ParsedQuery) -> None:
-    """Raise CAL-E044 unless the session's token allows every operation of the query, on every type it names."""
+    """Raise CAL-E044 unless the session's token allows every operation of a query, on every type that it names."""
     if session.allowed_ops is None:
         return
     types = {recall.grain_type for recall in checks.walk_recalls(query)}
@@ -537,49 +362,115 @@ def check_ops(session: CalSession, query: ParsedQuery) -> None:
         refuse(
             "type_not_allowed",
             "This token allows only some types of grains.",
-            "Name one after RECALL.",
+            "Write one of these types after RECALL.",
         )
     for operation in sorted(capability.operations(query)):
         check_op(session, operation, [name for name in types if name is not None])
 
 
-def _read(given: Given, *, strict: bool) -> ParsedQuery:
-    if isinstance(given, str | bytes):
-        return parse(given, strict=strict)
-    return from_json(given, strict=strict)
+# --- execution ---------------------------------------------------------------------------------------------
 
 
-def _text(given: Given) -> str:
-    if isinstance(given, bytes):
-        return given.decode("utf-8", "replace")
-    return given if isinstance(given, str) else repr(given)
+@contextmanager
+def _open_reader(context: Context, session: CalSession, statement: object) -> Iterator[GrainReader]:
+    """Open a snapshot, and a reader with the time limit of the statement."""
+    with context.engine.open_snapshot(session.tenant) as snapshot:
+        yield _create_reader(context, session, snapshot, isinstance(statement, Assemble))
 
 
-def _assemble(query: ParsedQuery) -> Assemble:
+def _create_reader(
+    context: Context, session: CalSession, snapshot: Snapshot, is_assembly: bool
+) -> GrainReader:
+    host = context.cal
+    is_minimal = "hipaa" in context.presets_in(snapshot)
+    return GrainReader(
+        context=context,
+        session=session,
+        snapshot=snapshot,
+        deadline=time.monotonic() + (host.assemble_seconds if is_assembly else host.query_seconds),
+        timeout_code="CAL-E075" if is_assembly else "CAL-E031",
+        default_limit=HIPAA_LIMIT if is_minimal else limits.LIMIT_DEFAULT,
+        is_minimal=is_minimal,
+    )
+
+
+def _require_assemble(query: ParsedQuery) -> Assemble:
+    """Return the ASSEMBLE of a query. Raises CAL-E079 for other statements."""
     if not isinstance(query.statement, Assemble):
         raise QueryError(
             "Only ASSEMBLE can be streamed.",
             cal_code="CAL-E079",
-            suggestion="Run it, or put it into an ASSEMBLE.",
+            suggestion="Run the query without streaming, or make it a source of an ASSEMBLE.",
         )
     return query.statement
 
 
-def _refuse_heavy(query: ParsedQuery) -> None:
-    weight = measure_complexity(query)
-    if weight > checks.MAX_COMPLEXITY:
-        raise QueryError(
-            f"The query weighs {weight}, and {checks.MAX_COMPLEXITY} is the most.",
-            cal_code="CAL-E012",
-            suggestion="Ask with fewer conditions, or in several queries.",
-        )
+def _run(
+    context: Context, query: ParsedQuery, execution: Execution, cursor: str | None
+) -> dict[str, Any]:
+    """Run a bound query, record it, and return its answer."""
+    session, statement = execution.session, query.statement
+    if tier_of(statement):
+        change = evolve.run(context, session, query, execution.query_hash)
+        warnings = [warning._asdict() for warning in checks.find_warnings(query)]
+        return {"_cal": execution.build_header(1), **change, "warnings": warnings}
+    if isinstance(statement, DefineTemplate):
+        return _define_template(context, statement, execution)
+    offset = 0 if cursor is None else decode_cursor(cursor, execution.query_hash)
+    if any(checks.has_text_search(recall) for recall in checks.walk_recalls(query)):
+        context.semantic_search.settle()
+    with _open_reader(context, session, statement) as reader:
+        runner = Runner(reader, query, execution.query_hash, offset, tier1_enabled=session.tier1)
+        body = runner.run()
+    for part, count, error_code in runner.batch_results:
+        execution.record_part(part, Outcome(result_count=count, error_code=error_code))
+    execution.record(Outcome(result_count=runner.returned))
+    budget = {
+        "tokens_used": runner.tokens_used,
+        "grains_returned": runner.returned,
+        "grains_scanned": reader.scanned,
+    }
+    return {
+        "_cal": {**execution.build_header(runner.returned), "budget": budget},
+        **body,
+        "warnings": [warning._asdict() for warning in dict.fromkeys(runner.warnings)],
+    }
 
 
-def _check_namespace(name: str) -> None:
-    if len(name) > NAMESPACE_CHARS_LIMIT or not name.isprintable():
-        raise InvalidInput(
-            f"namespace must be printable, with at most {NAMESPACE_CHARS_LIMIT} characters"
+def _define_template(
+    context: Context, statement: DefineTemplate, execution: Execution
+) -> dict[str, Any]:
+    """Store a template for this namespace. Raises QueryError if its name is taken, or if there are too many."""
+    session = execution.session
+    if not context.cal.templates:
+        refuse(
+            "templates_disabled",
+            "Stored templates are not enabled here.",
+            "Write the template into the query: FORMAT TEMPLATE { … }.",
         )
+    kind = template_kind(session.namespace)
+
+    def work(unit: Unit) -> None:
+        stored = unit.load_items(kind)
+        if statement.name in stored or statement.name in words.FORMAT_NAMES:
+            raise QueryError(
+                f"A template or format named {statement.name} already exists.",
+                cal_code="CAL-E088",
+                suggestion="Use another name.",
+            )
+        if len(stored) >= TEMPLATES_LIMIT:
+            raise QueryError(
+                f"This namespace already has {TEMPLATES_LIMIT} templates, the maximum.",
+                cal_code="CAL-E089",
+                suggestion="Write the template into the query: FORMAT TEMPLATE { … }.",
+            )
+        unit.put_item(kind, statement.name, encode_template(statement))
+        context.quotas_of(unit).check_bytes(unit)
+        unit.record_audit(execution.create_entry(Outcome(result_count=1)))
+
+    _require_owner(session)
+    context.engine.write(session.tenant, work)
+    return {"_cal": execution.build_header(1), "defined": statement.name, "warnings": []}
 
 
 class Cal(Verbs[Caller]):
@@ -595,14 +486,20 @@ class Cal(Verbs[Caller]):
 
     @overload
     def __call__(
-        self: Cal[Access], query: Given, params: Mapping[str, object] | None = None, **options: Any
+        self: Cal[Access],
+        query: QueryInput,
+        params: Mapping[str, object] | None = None,
+        **options: Any,
     ) -> dict[str, Any]: ...
     @overload
     def __call__(
-        self: Cal[Awaited], query: Given, params: Mapping[str, object] | None = None, **options: Any
+        self: Cal[Awaited],
+        query: QueryInput,
+        params: Mapping[str, object] | None = None,
+        **options: Any,
     ) -> Awaitable[dict[str, Any]]: ...
     def __call__(
-        self: Any, query: Given, params: Mapping[str, object] | None = None, **options: Any
+        self: Any, query: QueryInput, params: Mapping[str, object] | None = None, **options: Any
     ) -> Any:
         """Return the answer to one caller's query: `run`."""
         return self.run(query, params=params, **options)

@@ -1,24 +1,27 @@
-"""ADD, SUPERSEDE and REVERT (CAL sections 8.8 to 8.10): they append grains, and nothing is ever changed or taken away.
+"""ADD, SUPERSEDE and REVERT (CAL sections 8.8 to 8.10). They append grains and never change or remove one.
 
-Each runs as one unit of work: the token is spent, the quota counted, the target found, the policy of what is replaced
-asked, the grain written and the audit entry recorded; if one of these refuses, none of them happened. A statement can
-only do what a grain written by its owner could do: it passes the same scope, presets and policies.
+A statement runs in two steps:
+
+1. `_prepare_change` reads the target on a snapshot, builds the new grain, and checks policies and authority.
+2. One unit of work spends the token, counts the quota, checks that the versions are still the same, writes the grain
+   and records the audit entry. If one of these fails, none of them happens.
+
+A statement passes the same scopes, presets and policies as a grain that the owner writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from memoranda.errors import Conflict, GrainError, MemorandaError, QueryError, TooLarge
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Version, is_true_at
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, Version, is_true_at
 from memoranda.model.oms_names import ADDRESS_CHARS, DENIED
-from memoranda.service.cal.audit import entry_for
+from memoranda.service.cal.execution import Outcome, create_entry
 from memoranda.service.cal.session import CalSession, check_op, refuse
 from memoranda.service.core.authorship import attribute_grain
 from memoranda.service.core.context import Context, retry_on_conflict
@@ -53,12 +56,13 @@ from memoranda.standards.ump.port import rules_of_record
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine.contract import Snapshot, Unit
 
+# The confidence of a grain whose ADD sets none.
 CONFIDENCE: Final = 0.8
 OBSERVER_TYPE: Final = "llm"
 BELIEF_BYTE: Final = 0x01
-# So many grains of one tenant may begin with the same digits before we stop looking.
+# Grains among which the prefix of a hash is looked up.
 _PREFIX_NAMES: Final = 100
-# What an earlier grain says of itself alone: a grain made from it was not signed, timed or released by the same.
+# Fields that a new grain does not copy from the earlier one: its signature, its times and its release.
 _NOT_INHERITED: Final = frozenset(
     """created_at derived_from author_did trusted_timestamp system_valid_from supersession_justification
     supersession_auth invalidation_type invalidation_reason invalidation_initiator""".split()
@@ -69,81 +73,99 @@ Evolving = Add | Supersede | Revert
 _OPERATIONS: Final[Mapping[type, str]] = {Add: "add", Supersede: "supersede", Revert: "revert"}
 
 
+class ChangeResult(TypedDict):
+    """The answer to a statement that writes: the hashes of the grains."""
+
+    operation: str
+    new_hash: str
+    target_hash: NotRequired[str]
+    # The head that REVERT replaced.
+    previous_head: NotRequired[str]
+
+
 class _Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What a statement comes to: the fields of a new grain but for its time, and what it replaces."""
+    """The effect of a statement: the fields of a new grain without its time, and the version that it replaces."""
 
     operation: str
     reason: str
-    fields: dict[str, Any]
+    fields: dict[str, object]
     # The head that the new grain replaces, and its address.
     prior: Version | None = None
     prior_address: str | None = None
-    # What the statement named.
+    # The address of the grain that the statement names.
     target: str | None = None
-    # The versions that it was made of.
-    rests_on: tuple[Version, ...] = ()
+    # The versions that the change was built from.
+    sources: tuple[Version, ...] = ()
 
 
-class _Ready(msgspec.Struct, frozen=True, kw_only=True):
-    """A change with its grain, made before the writer's turn."""
+class _PreparedChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change with its grain, prepared before the writer's lock is taken."""
 
     change: _Change
     grain: Grain
     new: NewVersion | Successor
 
 
-def run(
-    context: Context, session: CalSession, query: ParsedQuery, query_hash: str
-) -> dict[str, Any]:
-    """Execute one bound statement that appends; its audit entry is written with it, if it succeeds."""
+def run(context: Context, session: CalSession, query: ParsedQuery, query_hash: str) -> ChangeResult:
+    """Execute one bound statement that writes. Its audit entry is written with it, if it succeeds."""
     statement = require_allowed(session, query.statement)
     return retry_on_conflict(lambda: _run(context, session, statement, query_hash))
 
 
 def _run(
     context: Context, session: CalSession, statement: Evolving, query_hash: str
-) -> dict[str, Any]:
-    ready = _ready_or_why_not(context, session, statement)
+) -> ChangeResult:
+    prepared: _PreparedChange | MemorandaError
+    try:
+        prepared = _prepare_change(context, session, statement)
+    except MemorandaError as error:
+        # Raised in the unit of work, because a spent token is refused first.
+        prepared = error
 
-    def work(unit: Unit) -> dict[str, Any]:
+    def work(unit: Unit) -> ChangeResult:
         spend_token(unit, session)
         _spend_quota(unit, session, statement)
-        if isinstance(ready, MemorandaError):
-            # Said only now: a token that was used up is refused first.
-            raise ready
-        change = ready.change
-        if unit.load_versions([each.version_id for each in change.rests_on]) != list(
-            change.rests_on
-        ):
+        if isinstance(prepared, MemorandaError):
+            raise prepared
+        change = prepared.change
+        source_ids = [version.version_id for version in change.sources]
+        if unit.load_versions(source_ids) != list(change.sources):
             raise Conflict("the grain was changed meanwhile; try again")
-        done = _result(change, _write(context, session, unit, ready))
-        entry = entry_for(
+        result = _describe_result(change, _write(context, session, unit, prepared))
+        entry = create_entry(
             context,
             session,
+            Outcome(
+                operation=change.operation,
+                target_hash=result.get("target_hash"),
+                new_hash=result["new_hash"],
+                reason=change.reason,
+            ),
             statement_type=change.operation,
             query_hash=query_hash,
             tier=1,
             duration_ms=max(0, context.clock() - session.now),
-            operation=change.operation,
-            target_hash=done.get("target_hash"),
-            new_hash=done["new_hash"],
-            reason=change.reason,
         )
         unit.record_audit(entry)
-        return done
+        return result
 
     return context.engine.write(session.tenant, work)
 
 
-def side_effects(context: Context, session: CalSession, query: ParsedQuery) -> list[dict[str, Any]]:
-    """What executing a bound query would write; it raises what executing would, quotas apart. Nothing is written."""
+def preview_effects(
+    context: Context, session: CalSession, query: ParsedQuery
+) -> list[dict[str, object]]:
+    """Return the effects that the execution of a bound query would have. Writes nothing.
+
+    Raises the errors of the execution, except for quotas.
+    """
     statement = query.statement
     if not isinstance(statement, Evolving):
         return []
-    ready = _ready(context, session, statement)
-    change = ready.change
-    # When it is made is only known when it is.
-    preview = {name: value for name, value in ready.grain.fields.items() if name != "created_at"}
+    prepared = _prepare_change(context, session, statement)
+    change = prepared.change
+    # The execution sets the time.
+    preview = {name: value for name, value in prepared.grain.fields.items() if name != "created_at"}
     target = {} if change.target is None else {"target_hash": _hash(change.target)}
     return [
         {
@@ -158,15 +180,18 @@ def side_effects(context: Context, session: CalSession, query: ParsedQuery) -> l
 def require_allowed(
     session: CalSession, statement: Statement, *, is_approved: bool = False
 ) -> Evolving:
-    """Raise CAL-E044 unless this session may run the statement; what is not approved was not prepared."""
+    """Return a statement that writes, if this session may run it. Raises CAL-E044 otherwise.
+
+    The statement must have been prepared, or be approved by the host or by `is_approved`.
+    """
     if not isinstance(statement, Evolving):
-        raise TypeError("only ADD, SUPERSEDE and REVERT evolve")
+        raise TypeError("only ADD, SUPERSEDE and REVERT write")
     operation = _OPERATIONS[type(statement)]
     if not session.tier1:
         refuse(
             "tier1_disabled",
             f"{operation.upper()} is not enabled here.",
-            "Reading is; EXPLAIN shows what it would do.",
+            "Statements that read are enabled; EXPLAIN shows the plan of this one.",
         )
     session.access.require("write")
     check_op(
@@ -175,17 +200,17 @@ def require_allowed(
         [statement.grain_type if isinstance(statement, Add) else "belief"],
     )
     if not (is_approved or session.auto_approve or session.prepared_id is not None):
-        # Section 18: two phases are REQUIRED for what writes.
+        # Section 18: two phases are REQUIRED for statements that write.
         refuse(
             "not_prepared",
-            f"{operation.upper()} is prepared first.",
-            "Prepare it, look at it, then execute its token.",
+            f"{operation.upper()} must be prepared first.",
+            "Prepare it, review its effects, then execute its token.",
         )
     return statement
 
 
 def spend_token(unit: Unit, session: CalSession) -> None:
-    """Use up the prepared query and one use of the capability token, if there are such."""
+    """Use up the prepared query and one use of the capability token, if there are such. Raises CAL-E044."""
     now = session.now
     if session.prepared_id is not None and not unit.claim_once(
         f"cal prepared {session.prepared_id}", now=now
@@ -200,16 +225,17 @@ def spend_token(unit: Unit, session: CalSession) -> None:
 
 
 def _spend_quota(unit: Unit, session: CalSession, statement: Evolving) -> None:
+    """Count a write against the session's quotas. Raises CAL-E043 or CAL-E052 if one is used up."""
     operation, quotas, now = _OPERATIONS[type(statement)], session.quotas, session.now
     limit = {"add": quotas.add, "supersede": quotas.supersede, "revert": quotas.revert}[operation]
-    # Both are free text; the lengths keep two pairs from spelling one name.
+    # Namespace and user are free text; the length keeps two pairs from having one name.
     name = f"cal {operation} {len(session.namespace)} {session.namespace} {session.user_id}"
     if not unit.consume_rate(name, now=now, window_ms=quotas.window_ms, limit=limit):
         seconds = quotas.window_ms // 1000
         raise QueryError(
-            f"No more than {limit} {operation.upper()} in {seconds} seconds.",
+            f"At most {limit} {operation.upper()} statements are allowed in {seconds} seconds.",
             cal_code="CAL-E052" if operation == "add" else "CAL-E043",
-            suggestion="Wait a little, then try again.",
+            suggestion=f"Try again in {seconds} seconds.",
             retry_after_seconds=seconds,
         )
     if session.write_quota is not None:
@@ -220,69 +246,55 @@ def _spend_quota(unit: Unit, session: CalSession, statement: Evolving) -> None:
             raise QueryError(
                 "The token's write quota is used up.",
                 cal_code="CAL-E043",
-                suggestion="Ask for a new token.",
+                suggestion="Use a new token.",
             )
 
 
-# --- what a statement comes to ---------------------------------------------------------------------------
+# --- the change ------------------------------------------------------------------------------------------
 
 
-def _ready_or_why_not(
-    context: Context, session: CalSession, statement: Evolving
-) -> _Ready | MemorandaError:
-    try:
-        return _ready(context, session, statement)
-    except MemorandaError as error:
-        return error
+def _prepare_change(context: Context, session: CalSession, statement: Evolving) -> _PreparedChange:
+    """Build the change of a statement with its grain, and check policies. Raises MemorandaError."""
+    visible, now = _find_visible(context, session, statement), session.now
+    with context.engine.open_snapshot(session.tenant) as snapshot:
+        change = _build_change(context, session, snapshot, statement, visible)
+        reason = screen_text(context, change.reason, "reason")
+        fields = attribute_grain(session.access, screen_fields(context, change.fields))
+        change = replace(change, fields=dict(fields), reason=reason)
+        grain = _encode_unique(snapshot, change.fields, now)
+        _check_change(snapshot, change, grain, now)
+    new = _admit(context, session, change, grain)
+    return _PreparedChange(change=change, grain=grain, new=new)
 
 
-def _ready(context: Context, session: CalSession, statement: Evolving) -> _Ready:
-    seen, now = _seen(context, session, statement), session.now
-    with context.engine.read(session.tenant) as snapshot:
-        change = _change(context, session, snapshot, statement, seen)
-        grain = _fresh(snapshot, change.fields, now)
-        _check(snapshot, change, grain, now)
-    return _Ready(change=change, grain=grain, new=_admitted(context, session, change, grain))
-
-
-def _admitted(
+def _admit(
     context: Context, session: CalSession, change: _Change, grain: Grain
 ) -> NewVersion | Successor:
+    """Return the grain as a new version, or as the successor of the version that it replaces."""
     opened = OpenedGrain(grain=grain, delivery=grain.blob, signer=None)
     if change.prior is None:
         return admit(context, session.access, opened, session.tenant)
     return Successor(context, session.access, opened, session.tenant)
 
 
-def _change(
+def _build_change(
     context: Context,
     session: CalSession,
     snapshot: Snapshot,
     statement: Evolving,
-    seen: frozenset[int],
+    visible: frozenset[int],
 ) -> _Change:
-    made = _meant(context, session, snapshot, statement, seen)
-    reason = screen_text(context, made.reason, "reason")
-    fields = attribute_grain(session.access, screen_fields(context, made.fields))
-    return replace(made, fields=dict(fields), reason=reason)
-
-
-def _meant(
-    context: Context,
-    session: CalSession,
-    snapshot: Snapshot,
-    statement: Evolving,
-    seen: frozenset[int],
-) -> _Change:
+    """Build the change of a statement. `visible` are the versions that the caller may see. Raises QueryError."""
     if isinstance(statement, Add):
-        return _Change(operation="add", reason=statement.reason, fields=_added(session, statement))
-    address, version = _target(context, session, snapshot, statement, seen)
-    grain = _belief(context, version)
+        fields = _added_fields(session, statement)
+        return _Change(operation="add", reason=statement.reason, fields=fields)
+    address, version = _find_target(context, session, snapshot, statement, visible)
+    grain = _require_belief(context, version)
     if isinstance(statement, Supersede):
         if not version.state.is_head:
-            raise _superseded()
-        fields = _successor(version, grain, [address], statement.reason, session.now)
-        fields |= _assigned(context, snapshot, grain, statement.assignments)
+            raise _superseded_error()
+        fields = _successor_fields(version, grain, [address], statement.reason, session.now)
+        fields |= _assigned_fields(context, snapshot, grain, statement.assignments)
         return _Change(
             operation="supersede",
             reason=statement.reason,
@@ -290,42 +302,43 @@ def _meant(
             prior=version,
             prior_address=address,
             target=address,
-            rests_on=(version,),
+            sources=(version,),
         )
-    return _reverted(context, session, snapshot, statement, seen, (address, version))
+    return _build_revert(context, session, snapshot, statement, visible, (address, version))
 
 
-def _added(session: CalSession, statement: Add) -> dict[str, Any]:
-    given = {each.field: _plain(each) for each in statement.assignments}
-    fields: dict[str, Any] = {
+def _added_fields(session: CalSession, statement: Add) -> dict[str, object]:
+    """Return the fields of the grain that an ADD writes."""
+    values = {assignment.field: _oms_value(assignment) for assignment in statement.assignments}
+    fields: dict[str, object] = {
         "type": statement.grain_type,
-        # Section 8.8: both come from the token.
+        # Section 8.8: namespace and user come from the session, never from the query.
         "namespace": session.namespace,
         "user_id": session.user_id,
         "source_type": session.source_type,
-        "confidence": given.pop("confidence", CONFIDENCE),
+        "confidence": values.pop("confidence", CONFIDENCE),
         "context": {"reason": statement.reason},
     }
-    if "tags" in given:
-        fields["structural_tags"] = given.pop("tags")
+    if "tags" in values:
+        fields["structural_tags"] = values.pop("tags")
     if statement.grain_type == "goal":
-        fields |= {"description": given["object"], "goal_state": "active"}
+        fields |= {"description": values["object"], "goal_state": "active"}
     elif statement.grain_type == "observation":
         fields |= {"observer_id": session.user_id, "observer_type": OBSERVER_TYPE}
     elif statement.grain_type == "reasoning":
-        fields["conclusion"] = given.pop("content", given["object"])
-    return {**fields, **given}
+        fields["conclusion"] = values.pop("content", values["object"])
+    return {**fields, **values}
 
 
-def _plain(assignment: Assignment) -> Any:
-    """The value of a SET as OMS holds it."""
+def _oms_value(assignment: Assignment) -> object:
+    """Return the value of a SET in the form of OMS."""
     name, value = assignment.field, assignment.value
     if name == "goal_state":
         return oms_goal_state(value)
     if name == "deadline":
         return _instant(value)
     if name == "depends_on":
-        return [_address(each) for each in (value if isinstance(value, tuple) else (value,))]
+        return [_address(member) for member in (value if isinstance(value, tuple) else (value,))]
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -334,76 +347,78 @@ def _address(value: Value) -> str:
 
 
 def _instant(value: Value) -> int:
+    """Return a time in milliseconds. A day stands for its end."""
     if isinstance(value, str):
         span = times.parse_span(value)
         assert span is not None
-        # A day is over when it ends.
         return span[1]
     assert isinstance(value, int | float)
     return times.epoch_ms(value)
 
 
-def _assigned(
+def _assigned_fields(
     context: Context, snapshot: Snapshot, grain: Grain, assignments: tuple[Assignment, ...]
-) -> dict[str, Any]:
-    fields = {each.field: _plain(each) for each in assignments}
+) -> dict[str, object]:
+    """Return the fields that the assignments of a SUPERSEDE set."""
+    fields = {assignment.field: _oms_value(assignment) for assignment in assignments}
     if "tags" in fields:
-        earlier, tags = grain.fields.get("structural_tags", ()), fields.pop("tags")
+        earlier = grain.fields.get("structural_tags", ())
+        tags = cast("list[str]", fields.pop("tags"))
         if context.presets_in(snapshot):
-            # Section 19: no query weakens the policy in force, so what is marked sensitive stays marked.
+            # Section 19: no query weakens the policy in force, so tags of sensitivity stay.
             tags = [*tags, *(tag for tag in earlier if tag.startswith(tuple(TAG_SENSITIVITY)))]
         if oms.is_text(grain.type_name, grain.fields):
-            tags = [*tags, *_marks_of_view(earlier, tags)]
+            tags = [*tags, *_find_view_tags(earlier, tags)]
         fields["structural_tags"] = list(dict.fromkeys(tags))
     return fields
 
 
-def _marks_of_view(earlier: Sequence[str], tags: Sequence[str]) -> Iterator[str]:
-    """Yield the tags by which a view says its kind and who may see it: nobody wrote them, so nobody replaces them."""
+def _find_view_tags(earlier: Sequence[str], tags: Sequence[str]) -> Iterator[str]:
+    """Yield the earlier tags that hold the kind and the visibility of a view. New tags replace only the visibility."""
+    sets_visibility = any(tag.startswith(oms.VISIBILITY_TAG) for tag in tags)
     for tag in earlier:
-        says_visibility = tag.startswith(oms.VISIBILITY_TAG)
-        is_replaced = says_visibility and any(each.startswith(oms.VISIBILITY_TAG) for each in tags)
-        if tag == oms.IDENTITY_TAG or (says_visibility and not is_replaced):
+        is_visibility = tag.startswith(oms.VISIBILITY_TAG)
+        if tag == oms.IDENTITY_TAG or (is_visibility and not sets_visibility):
             yield tag
 
 
-def _successor(
+def _successor_fields(
     version: Version, grain: Grain, sources: list[str], reason: str, now: Instant
-) -> dict[str, Any]:
-    """Return the payload of an earlier grain as that of a new one which comes from it."""
+) -> dict[str, object]:
+    """Return the fields of a new grain that is derived from an earlier one. Raises CAL-E042."""
     if "_elided" in grain.fields:
-        raise _not_evolvable("The grain is a view that does not show everything.")
+        raise _not_evolvable_error("The grain is a view that omits fields.")
     fields = {name: value for name, value in grain.fields.items() if name not in _NOT_INHERITED}
     if not port_of(version.document.standard).has_own_fields:
-        fields |= _beside(version, fields)
+        fields |= _find_rule_fields(version, fields.get("structural_tags", ()))
         if is_true_at(version.state, now):
-            # A view says since when the original holds; this is not that memory any more.
+            # The start of validity belongs to the original memory, not to the new grain.
             fields.pop("valid_from", None)
-    inner = {
+    grain_context = {
         name: value for name, value in grain.fields.get("context", {}).items() if name != NATIVE_KEY
     }
     fields.pop("context", None)
-    if inner:
-        fields["context"] = inner
+    if grain_context:
+        fields["context"] = grain_context
     return {**fields, "derived_from": sources, "supersession_justification": reason}
 
 
-def _beside(version: Version, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a record says beside its view as a grain. Raises QueryError if no grain can say it."""
+def _find_rule_fields(version: Version, view_tags: Sequence[str]) -> dict[str, object]:
+    """Return the rules of a record that its view as a grain lacks. Raises CAL-E042 if a grain cannot express them."""
     record = port_of(version.document.standard).record(version.document)
     if record is None:
         return {}
-    if beyond := _beyond_grains(version, record):
-        raise _not_evolvable(
-            f"The memory has {beyond} that a grain cannot carry.", "Revise it through UMP."
+    if inexpressible := _find_inexpressible(version, record):
+        raise _not_evolvable_error(
+            f"The memory has {inexpressible} that a grain cannot express.", "Revise it through UMP."
         )
-    said = {name: value for name, value in rules_of_record(record).items() if value}
-    tags = [*fields.get("structural_tags", ()), *said.pop("structural_tags", ())]
-    return {**said, **({"structural_tags": list(dict.fromkeys(tags))} if tags else {})}
+    rule_fields = {name: value for name, value in rules_of_record(record).items() if value}
+    tags = list(dict.fromkeys([*view_tags, *rule_fields.pop("structural_tags", ())]))
+    return {**rule_fields, **({"structural_tags": tags} if tags else {})}
 
 
-def _beyond_grains(version: Version, record: Record) -> str:
-    """Return what of a record would be lost in a grain, in words; empty if nothing."""
+def _find_inexpressible(version: Version, record: Record) -> str:
+    """Return the name of a part of a record that a grain cannot express; empty if there is none."""
     consent = record.get("consent", {})
     if (
         version.state.expires is not None
@@ -422,75 +437,73 @@ def _beyond_grains(version: Version, record: Record) -> str:
     return "structured data" if structured.keys() - RULE_NAMES else ""
 
 
-def _reverted(
+def _build_revert(
     context: Context,
     session: CalSession,
     snapshot: Snapshot,
     statement: Revert,
-    seen: frozenset[int],
+    visible: frozenset[int],
     target: tuple[str, Version],
 ) -> _Change:
-    """The content before the target once more, in front of whatever is the head now."""
+    """Build the change of a REVERT: the content of the version before the target replaces the head."""
     address, version = target
     head, before = version, None
-    for each in snapshot.iterate_history(version.memory_id):
-        if each.state.retired is None:
-            head = each
-            before = each if each.version_id < version.version_id else before
-    if head.version_id not in seen:
-        # Written since we looked, or not for this caller to see.
-        raise _superseded()
+    for other in snapshot.iterate_history(version.memory_id):
+        if other.state.retired is None:
+            head = other
+            before = other if other.version_id < version.version_id else before
+    if head.version_id not in visible:
+        # Written after `visible` was read, or hidden from the caller.
+        raise _superseded_error()
     if not _is_live(head, session.now):
-        raise _unknown()
-    # What was forgotten, erased or expired does not come back this way.
-    if before is None or before.version_id not in seen or not _is_live(before, session.now):
+        raise _unknown_error()
+    # A forgotten, erased or expired version cannot be restored by REVERT.
+    if before is None or before.version_id not in visible or not _is_live(before, session.now):
         raise QueryError(
-            "There is no earlier version to go back to.",
+            "There is no earlier version to revert to.",
             cal_code="CAL-E041",
-            suggestion="HISTORY shows the versions there are.",
+            suggestion="List the versions with HISTORY.",
         )
-    earlier, top = _belief(context, before), _belief(context, head)
-    if {earlier.namespace, top.namespace} != {session.namespace}:
-        raise _elsewhere()
-    sources = [top.address, earlier.address]
+    earlier, current = _require_belief(context, before), _require_belief(context, head)
+    if {earlier.namespace, current.namespace} != {session.namespace}:
+        raise _namespace_error()
+    sources = [current.address, earlier.address]
     return _Change(
         operation="revert",
         reason=statement.reason,
-        fields=_successor(before, earlier, sources, statement.reason, session.now),
+        fields=_successor_fields(before, earlier, sources, statement.reason, session.now),
         prior=head,
-        prior_address=top.address,
+        prior_address=current.address,
         target=address,
-        rests_on=tuple({each.version_id: each for each in (version, before, head)}.values()),
+        sources=tuple({source.version_id: source for source in (version, before, head)}.values()),
     )
 
 
 # --- the target ------------------------------------------------------------------------------------------
 
 
-def _seen(context: Context, session: CalSession, statement: Evolving) -> frozenset[int]:
-    """The versions of the target's memory that the caller may see whole.
+def _find_visible(context: Context, session: CalSession, statement: Evolving) -> frozenset[int]:
+    """Return the versions of the target's memory that the caller may see completely.
 
-    Asked before the unit of work, because the answer may depend on consent that lies in the store itself.
+    Runs on a snapshot of its own, because visibility may depend on consents in the store.
     """
     if isinstance(statement, Add):
         return frozenset()
-    with context.engine.read(session.tenant) as snapshot:
-        found = snapshot.load_versions(
-            [version_id for _, version_id in _candidates(snapshot, statement)]
+    with context.engine.open_snapshot(session.tenant) as snapshot:
+        candidates = snapshot.load_versions(
+            [version_id for _, version_id in _find_candidates(snapshot, statement)]
         )
-        memory_ids = dict.fromkeys(each.memory_id for each in found)
-        versions = (
-            version for memory_id in memory_ids for version in snapshot.iterate_history(memory_id)
-        )
+        memory_ids = dict.fromkeys(version.memory_id for version in candidates)
         return frozenset(
-            each.version_id
-            for each in versions
-            if is_visible(context, session.access, snapshot, each)
+            version.version_id
+            for memory_id in memory_ids
+            for version in snapshot.iterate_history(memory_id)
+            if is_visible(context, session.access, snapshot, version)
         )
 
 
-def _candidates(snapshot: Snapshot, statement: Supersede | Revert) -> list[tuple[str, int]]:
-    """The addresses that a hash may mean, with their versions."""
+def _find_candidates(snapshot: Snapshot, statement: Supersede | Revert) -> list[tuple[str, int]]:
+    """Return the addresses that begin with the hash of a statement, with their version ids."""
     assert isinstance(statement.hash, Hash)
     digits = bare_address(statement.hash.text)
     if len(digits) < ADDRESS_CHARS:
@@ -499,36 +512,40 @@ def _candidates(snapshot: Snapshot, statement: Supersede | Revert) -> list[tuple
     return [] if version is None else [(digits, version.version_id)]
 
 
-def _target(
+def _find_target(
     context: Context,
     session: CalSession,
     snapshot: Snapshot,
     statement: Supersede | Revert,
-    seen: frozenset[int],
+    visible: frozenset[int],
 ) -> tuple[str, Version]:
+    """Return the address and the version that the hash of a statement stands for. Raises QueryError."""
     names = {
         version_id: name
-        for name, version_id in _candidates(snapshot, statement)
-        if version_id in seen
+        for name, version_id in _find_candidates(snapshot, statement)
+        if version_id in visible
     }
-    versions = [each for each in snapshot.load_versions(list(names)) if _is_live(each, session.now)]
+    versions = snapshot.load_versions(list(names))
+    live = [version for version in versions if _is_live(version, session.now)]
     assert isinstance(statement.hash, Hash)
     is_prefix = len(bare_address(statement.hash.text)) < ADDRESS_CHARS
-    here = [each for each in versions if as_grain(context, each)[0].namespace == session.namespace]
-    if not here:
-        # Only a whole hash can tell that a grain is somewhere else.
-        raise _elsewhere() if versions and not is_prefix else _unknown()
-    if len(here) > 1:
+    targets = [
+        version for version in live if as_grain(context, version)[0].namespace == session.namespace
+    ]
+    if not targets:
+        # A prefix reveals nothing about grains in other namespaces.
+        raise _namespace_error() if live and not is_prefix else _unknown_error()
+    if len(targets) > 1:
         raise QueryError(
-            f"{len(here)} grains begin with {statement.hash.text}.",
+            f"{len(targets)} grains begin with {statement.hash.text}.",
             cal_code="CAL-E015",
-            suggestion="Give more digits.",
+            suggestion="Write more digits.",
         )
-    return names[here[0].version_id], here[0]
+    return names[targets[0].version_id], targets[0]
 
 
 def _is_live(version: Version, now: Instant) -> bool:
-    """Whether a version is neither erased, forgotten nor past its retention."""
+    """Return True if a version is neither erased, forgotten nor past its retention."""
     state = version.state
     return (
         not state.erased
@@ -537,11 +554,12 @@ def _is_live(version: Version, now: Instant) -> bool:
     )
 
 
-def _belief(context: Context, version: Version) -> Grain:
+def _require_belief(context: Context, version: Version) -> Grain:
+    """Return a version as a grain, if it is a belief. Raises CAL-E042 for other types, which do not evolve."""
     grain, _ = as_grain(context, version)
     if grain.type_byte != BELIEF_BYTE:
-        raise _not_evolvable(
-            f"A {grain.type_name} is a record of what was and does not evolve; beliefs do."
+        raise _not_evolvable_error(
+            f"Only beliefs can be changed, and this is of type {grain.type_name}."
         )
     return grain
 
@@ -549,14 +567,14 @@ def _belief(context: Context, version: Version) -> Grain:
 # --- writing ---------------------------------------------------------------------------------------------
 
 
-def _write(context: Context, session: CalSession, unit: Unit, ready: _Ready) -> str:
-    """Append the grain; its address."""
-    change, grain, new, now = ready.change, ready.grain, ready.new, session.now
+def _write(context: Context, session: CalSession, unit: Unit, prepared: _PreparedChange) -> str:
+    """Append the grain and return its address."""
+    change, grain, new, now = prepared.change, prepared.grain, prepared.new, session.now
     if unit.find_by_name(oms.STANDARD, grain.address) is not None:
-        # Somebody added the very same in this millisecond, after we looked.
-        grain = _fresh(unit, change.fields, now)
-        new = _admitted(context, session, change, grain)
-    _check(unit, change, grain, now)
+        # Another writer added an equal grain in the same millisecond, after the change was prepared.
+        grain = _encode_unique(unit, change.fields, now)
+        new = _admit(context, session, change, grain)
+    _check_change(unit, change, grain, now)
     if isinstance(new, Successor):
         assert change.prior is not None
         return new.replace(unit, change.prior, now)[0].address
@@ -564,31 +582,33 @@ def _write(context: Context, session: CalSession, unit: Unit, ready: _Ready) -> 
     return grain.address
 
 
-def _check(snapshot: Snapshot, change: _Change, grain: Grain, now: Instant) -> None:
+def _check_change(snapshot: Snapshot, change: _Change, grain: Grain, now: Instant) -> None:
+    """Check authority for a new grain, and the policy of the replaced version for a successor. Raises QueryError."""
     if change.prior is None:
         _check_authority(snapshot, grain, now)
     else:
         _check_policy(snapshot, change.prior, grain, now)
 
 
-def _fresh(snapshot: Snapshot, fields: Mapping[str, Any], now: Instant) -> Grain:
-    """The grain at the first moment from now at which there is none like it: no two ADDs are one grain."""
+def _encode_unique(snapshot: Snapshot, fields: Mapping[str, object], now: Instant) -> Grain:
+    """Encode a grain with the first creation time from now on at which no equal grain exists: each ADD adds one."""
     created = now
-    grain = _encoded(fields, created)
+    grain = _encode(fields, created)
     while snapshot.find_by_name(oms.STANDARD, grain.address) is not None:
         created = Instant(created + 1)
-        grain = _encoded(fields, created)
+        grain = _encode(fields, created)
     return grain
 
 
-def _encoded(fields: Mapping[str, Any], created: Instant) -> Grain:
+def _encode(fields: Mapping[str, object], created: Instant) -> Grain:
+    """Encode a grain. Raises CAL-E020 if its values are not allowed in OMS."""
     try:
         return codec.encode({**fields, "created_at": created})
     except (GrainError, TooLarge) as error:
         raise QueryError(
-            f"This cannot be a grain: {error.message}.",
+            f"The values do not form a valid grain: {error.message}.",
             cal_code="CAL-E020",
-            suggestion="Give other values.",
+            suggestion="Use other values.",
             oms_error=error.oms_code if isinstance(error, GrainError) else None,
         ) from error
 
@@ -597,7 +617,7 @@ def _check_authority(snapshot: Snapshot, grain: Grain, now: Instant) -> None:
     try:
         authority.check(snapshot, grain.fields, None, now=now)
     except GrainError as error:
-        raise _not_evolvable(f"{error.message}.") from error
+        raise _not_evolvable_error(f"{error.message}.") from error
 
 
 def _check_policy(snapshot: Snapshot, prior: Version, grain: Grain, now: Instant) -> None:
@@ -607,15 +627,16 @@ def _check_policy(snapshot: Snapshot, prior: Version, grain: Grain, now: Instant
         if error.oms_code not in _DENIALS:
             raise
         raise QueryError(
-            f"The policy refuses: {error.message}.",
+            f"The policy of the grain forbids this: {error.message}.",
             cal_code="CAL-E042",
-            suggestion="Its owner can release it, or ADD a belief beside it.",
+            suggestion="Ask its owner to release it, or ADD a second belief.",
             oms_error=error.oms_code,
         ) from error
 
 
-def _result(change: _Change, address: str) -> dict[str, Any]:
-    result = {"operation": change.operation, "new_hash": _hash(address)}
+def _describe_result(change: _Change, address: str) -> ChangeResult:
+    """Return the answer to a change."""
+    result: ChangeResult = {"operation": change.operation, "new_hash": _hash(address)}
     if change.target is not None:
         result["target_hash"] = _hash(change.target)
     if change.operation == "revert" and change.prior_address is not None:
@@ -627,13 +648,13 @@ def _hash(address: str) -> str:
     return f"sha256:{address}"
 
 
-def _unknown() -> QueryError:
+def _unknown_error() -> QueryError:
     return QueryError(
-        "There is no such grain here.", cal_code="CAL-E046", suggestion="Find its hash with RECALL."
+        "No grain here has this hash.", cal_code="CAL-E046", suggestion="Find its hash with RECALL."
     )
 
 
-def _elsewhere() -> QueryError:
+def _namespace_error() -> QueryError:
     return QueryError(
         "The grain is in another namespace.",
         cal_code="CAL-E045",
@@ -641,13 +662,13 @@ def _elsewhere() -> QueryError:
     )
 
 
-def _superseded() -> QueryError:
+def _superseded_error() -> QueryError:
     return QueryError(
         "The grain is already superseded.",
         cal_code="CAL-E040",
-        suggestion="HISTORY names its latest version.",
+        suggestion="Find its latest version with HISTORY.",
     )
 
 
-def _not_evolvable(message: str, suggestion: str = "ADD a belief instead.") -> QueryError:
+def _not_evolvable_error(message: str, suggestion: str = "ADD a belief instead.") -> QueryError:
     return QueryError(message, cal_code="CAL-E042", suggestion=suggestion)

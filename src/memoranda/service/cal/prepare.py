@@ -1,8 +1,8 @@
-"""Prepare, review, execute (CAL section 18): a query is fixed first, looked at, and then run as it was, once.
+"""Two-phase execution (CAL section 18): a query is prepared, reviewed by the caller, and then executed once.
 
-The token that stands for a prepared query is sealed with a key of this store and bound to the credential that asked
-for it: nobody can read, change or borrow it. It holds the canonical text and the values of its parameters, so what is
-executed is what was reviewed.
+A token carries the prepared query from one call to the next. It contains the canonical text and the values of the
+parameters, so that exactly the reviewed query is executed. It is encrypted with a key of this store and bound to the
+credential that prepared it: nobody can read or change it, and no other credential can use it.
 
     calprep.<base64url(nonce ‖ AES-256-GCM(content))>
 """
@@ -13,7 +13,7 @@ import json
 import os
 import uuid
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict, cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -31,18 +31,41 @@ from memoranda.standards.cal.language.syntax import Hash, ParsedQuery, tier_of
 from memoranda.storage.engine.contract import Unit
 
 PREFIX: Final = "calprep."
-# The values of parameters may be as large as a request; base64 makes four of three.
+# Characters of a token. The values of parameters may be as large as a request, and base64 adds a third.
 MAX_TOKEN_CHARS: Final = 2_097_152
 _KEY_USE: Final = b"cal prepare"
+# Bytes of the nonce of AES-GCM.
 _NONCE_BYTES: Final = 12
+# The member that holds a hash among the parameters.
 _HASH_KEY: Final = "sha256"
 
 
+class _Content(TypedDict):
+    """The content of a token."""
+
+    id: str
+    issued_at: int
+    expires_at: int
+    tenant: str
+    namespace: str
+    user_id: str
+    agent_id: str | None
+    tier: int
+    token_id: str
+    allowed_ops: list[str] | None
+    allowed_grain_types: list[str]
+    write_quota: int | None
+    max_uses: int | None
+    query_hash: str
+    query: str
+    params: dict[str, object]
+
+
 class Prepared(NamedTuple):
-    """A prepared query that may be executed: its text, its parameters, its hash, and the session to run it in."""
+    """A prepared query: its text, its parameters, its hash, and the session to run it in."""
 
     text: str
-    params: dict[str, Any]
+    params: dict[str, object]
     query_hash: str
     session: CalSession
 
@@ -54,13 +77,15 @@ def prepare(
     query_hash: str,
     text: str,
     params: Mapping[str, object],
-) -> dict[str, Any]:
-    """A token for this bound query, and what executing it would change. The plan is the caller's to add."""
-    level = tier_of(query.statement)
-    if level:
+) -> dict[str, object]:
+    """Return a token for a bound query, and the effects of its execution. The caller adds the plan."""
+    tier = tier_of(query.statement)
+    if tier:
         evolve.require_allowed(session, query.statement, is_approved=True)
-    effects = evolve.side_effects(context, session, query)
-    content = {
+    effects = evolve.preview_effects(context, session, query)
+    tokens = frozenset(lexer.split_tokens(text))
+    used = [name for name in params if f"${name}" in tokens]
+    content: _Content = {
         "id": str(uuid.uuid4()),
         "issued_at": session.now,
         "expires_at": session.now + capability.LIFETIME_MS,
@@ -68,7 +93,7 @@ def prepare(
         "namespace": session.namespace,
         "user_id": session.user_id,
         "agent_id": session.agent_id,
-        "tier": level,
+        "tier": tier,
         "token_id": session.token_id,
         "allowed_ops": None if session.allowed_ops is None else sorted(session.allowed_ops),
         "allowed_grain_types": sorted(session.allowed_grain_types),
@@ -76,21 +101,21 @@ def prepare(
         "max_uses": session.max_uses,
         "query_hash": query_hash,
         "query": text,
-        "params": {name: _plain(name, params[name]) for name in _used(text, params)},
+        "params": {name: _encode_value(name, params[name]) for name in used},
     }
-    return {"token": _seal(context, session, content), "tier": level, "side_effects": effects}
+    return {"token": _seal(context, session, content), "tier": tier, "side_effects": effects}
 
 
 def open_prepared(context: Context, session: CalSession, token: str) -> Prepared:
-    """The query behind a token, in the namespace and for the user it was prepared for. Raises CAL-E044.
+    """Return the prepared query of a token, with the session it was prepared in. Raises CAL-E044.
 
-    A token is good for one execution. That of a query that reads is spent here; that of a change is spent by the
-    change itself, in the same unit of work.
+    A token is valid for one execution. If the query reads, the token is spent here; if it writes, the change spends it
+    in its own unit of work.
     """
     content = _open(context, session, token)
     if session.now >= content["expires_at"]:
         capability.refuse(capability.EXPIRED)
-    # The same credential may speak for several tenants; it must still reach the one that was meant.
+    # A credential may reach several tenants; it must still reach the one that the query was prepared for.
     session.access.require_reach(content["tenant"])
     ops = content["allowed_ops"]
     opened = replace(
@@ -108,12 +133,12 @@ def open_prepared(context: Context, session: CalSession, token: str) -> Prepared
     )
     if content["tier"] == 0:
         spend_token(context, opened)
-    params = {name: _value(value) for name, value in content["params"].items()}
+    params = {name: _decode_value(value) for name, value in content["params"].items()}
     return Prepared(content["query"], params, content["query_hash"], opened)
 
 
 def spend_token(context: Context, session: CalSession) -> None:
-    """Spend what a reading query runs on, if it runs on a token. Raises CAL-E044 when that was used already."""
+    """Use up the token that a reading query runs on, if there is one. Raises CAL-E044 if it was used up before."""
 
     def work(unit: Unit) -> None:
         evolve.spend_token(unit, session)
@@ -122,61 +147,63 @@ def spend_token(context: Context, session: CalSession) -> None:
         context.engine.write(session.tenant, work)
 
 
-def _used(text: str, params: Mapping[str, object]) -> list[str]:
-    tokens = frozenset(lexer.split_tokens(text))
-    return [name for name in params if f"${name}" in tokens]
-
-
-def _plain(name: str, value: object) -> Any:
-    """A parameter as JSON; a hash is told from a text."""
+def _encode_value(name: str, value: object) -> object:
+    """Encode a parameter as JSON. A hash becomes an object, so that it differs from a text. Raises QueryError."""
     if isinstance(value, Hash):
         return {_HASH_KEY: value.text}
     if isinstance(value, list | tuple):
-        return [_plain(name, each) for each in value]
+        return [_encode_value(name, member) for member in value]
     if isinstance(value, str | bool):
         return value
     if isinstance(value, int | float) and (number := lexer.normalize_number(value)) is not None:
         return number
     message = f"${name} is neither text, number, boolean nor a list of these."
-    raise QueryError(message, cal_code="CAL-E020", suggestion="Give one of these.")
+    suggestion = "Use a text, a number, a boolean or a list."
+    raise QueryError(message, cal_code="CAL-E020", suggestion=suggestion)
 
 
-def _value(plain: Any) -> Any:
-    if isinstance(plain, dict):
-        return Hash(text=plain[_HASH_KEY])
-    return [_value(each) for each in plain] if isinstance(plain, list) else plain
+def _decode_value(value: object) -> object:
+    """Decode a parameter from JSON."""
+    if isinstance(value, dict):
+        return Hash(text=value[_HASH_KEY])
+    return [_decode_value(member) for member in value] if isinstance(value, list) else value
 
 
-def _seal(context: Context, session: CalSession, content: Mapping[str, Any]) -> str:
+def _seal(context: Context, session: CalSession, content: _Content) -> str:
+    """Encrypt the content of a token. Raises CAL-E001 if it is too large."""
     nonce = os.urandom(_NONCE_BYTES)
     data = json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode("ascii")
-    text = PREFIX + base64url_encode(nonce + _cipher(context).encrypt(nonce, data, _bound(session)))
+    text = PREFIX + base64url_encode(
+        nonce + _cipher(context).encrypt(nonce, data, _bound_to(session))
+    )
     if len(text) > MAX_TOKEN_CHARS:
         raise QueryError(
             "The query and its parameters are too large to be prepared.",
             cal_code="CAL-E001",
-            suggestion="Give shorter values.",
+            suggestion="Use shorter values.",
         )
     return text
 
 
-def _open(context: Context, session: CalSession, token: str) -> dict[str, Any]:
+def _open(context: Context, session: CalSession, token: str) -> _Content:
+    """Decrypt the content of a token. Raises CAL-E044 for a token of another store or credential."""
     if not token.startswith(PREFIX) or len(token) > MAX_TOKEN_CHARS:
         capability.refuse(capability.BAD_SIGNATURE)
     try:
         data = base64url_decode(token[len(PREFIX) :])
-        opened = _cipher(context).decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], _bound(session))
+        opened = _cipher(context).decrypt(
+            data[:_NONCE_BYTES], data[_NONCE_BYTES:], _bound_to(session)
+        )
         content = json_text.parse(opened, max_bytes=MAX_TOKEN_CHARS)
     except (ValueError, InvalidTag, MemorandaError):
         capability.refuse(capability.BAD_SIGNATURE)
-    assert isinstance(content, dict)
-    return content
+    return cast("_Content", content)
 
 
-def _cipher(context: Context) -> Any:
+def _cipher(context: Context) -> AESGCM:
     return AESGCM(context.operator.derive(_KEY_USE))
 
 
-def _bound(session: CalSession) -> bytes:
-    """Whose token it is: another credential cannot open it."""
+def _bound_to(session: CalSession) -> bytes:
+    """Return the data that binds a token to a credential, so that no other one can open it."""
     return json.dumps([session.access.credential, session.access.actor]).encode("ascii")

@@ -1,8 +1,14 @@
 """RECALL over the indexes of the store (CAL section 8.1).
 
 Conditions become tests that the index answers; pages, counts and the orders by time, confidence and importance are
-its work too. Only what it cannot answer is read and looked at grain by grain: then all that is left is read, up to
-SCAN_LIMIT, never only the newest. One snapshot serves a whole request.
+work of the store too. What the index cannot answer is checked grain by grain, for all grains that pass the tests, up
+to SCAN_LIMIT, never only for the newest. One snapshot serves a whole request.
+
+`GrainReader.recall` runs in these steps:
+
+1. `expand_recall` replaces shorthand; `build_query` turns the conditions into a `RecallQuery`.
+2. `split_pipeline` decides which part of the pipeline the store runs.
+3. The store returns a page, a count or groups; or `_load_all` reads every match, and the pipeline runs here.
 """
 
 from __future__ import annotations
@@ -10,10 +16,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from msgspec import structs
 from msgspec.structs import replace
 
 from memoranda.errors import MemorandaError, QueryError
@@ -29,33 +34,45 @@ from memoranda.model.selection import (
     StatusFilter,
     Test,
 )
-from memoranda.retrieval.analysis import keywords, query_terms
-from memoranda.service.cal.grouping import COUNTED, Grouping
-from memoranda.service.cal.session import CalSession
-from memoranda.service.cal.window import (
+from memoranda.retrieval.analysis import query_terms
+from memoranda.service.cal.paging import (
+    COUNTED_FIELDS,
     DIVERSE_LIMIT,
-    Found,
-    Window,
-    diversified,
-    is_list,
+    GroupPager,
+    RecallResult,
+    StorePage,
+    add_default_limit,
+    diversify,
+    keep_necessary_fields,
+    keeps_entries,
     limit_of,
-    minimal,
     order_of,
-    paged,
-    reordered,
-    window_of,
-    with_limit,
+    page_through,
+    reorder,
+    split_pipeline,
 )
-from memoranda.service.cal.written import about_searched, desugared, standing, tells, timed
+from memoranda.service.cal.recall_query import (
+    RecallQuery,
+    drop_score_conditions,
+    expand_recall,
+    has_field_words,
+    passes_conditions,
+    rescale_scores,
+    search_about,
+    select_time,
+    status_filter_of,
+    uses_field,
+)
+from memoranda.service.cal.session import CalSession
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import as_grain
 from memoranda.service.core.ranking import place_below_sources
-from memoranda.service.oms.views import collect_text, is_visible, matching_fields
+from memoranda.service.oms.views import is_visible, matching_fields
 from memoranda.service.retrieve import PAGE_BYTES, restrict_selection, with_phrase_reader
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
 from memoranda.standards.cal.assembly.pipeline import GrainList, Total, Values
-from memoranda.standards.cal.conditions import SEARCH, build_index_query, matches
+from memoranda.standards.cal.conditions import SEARCH, build_index_query
 from memoranda.standards.cal.field_index import SEMANTIC
 from memoranda.standards.cal.item import ResultItem, contradicted_addresses, field_of, value_of
 from memoranda.standards.cal.language.syntax import (
@@ -68,6 +85,7 @@ from memoranda.standards.cal.language.syntax import (
     Stage,
     Subquery,
     Thread,
+    Value,
     WhereCondition,
 )
 from memoranda.standards.oms import mapping as oms
@@ -77,91 +95,90 @@ from memoranda.standards.oms.registry import BY_BYTE, DEFAULT_NAMESPACE
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot
 
-# What one RECALL may read grain by grain, for which the text has no figure (CAL-E030).
+# Grains that one RECALL may read (CAL-E030); the specification sets no number.
 SCAN_LIMIT: Final = 100_000
+# Grains that are read at once.
 _CHUNK: Final = 500
-# Ours: the bytes of documents that one request may read, all its RECALLs together (CAL-E030, too). Large ones count
-# fourfold: few of them are as many as all requests at once can hold.
+# Bytes of documents that one request may read, all its RECALLs together (CAL-E030). Large documents count fourfold,
+# because all requests together can hold only few of them in memory.
 READ_BYTES: Final = 32 * 1_048_576
+# Bytes from which a document counts as large.
 _LARGE_BYTES: Final = 2_048
-# The score of the first match that has common words only; the next has half of it, then a third …
+# The score of the first match that has common words only; the second has half of it, the third a third.
 _LEAST_SCORE: Final = 0.001
-# Never what a search by words matched: names of places and people, kinds, times.
-_UNTOLD: Final = frozenset(
+# Fields that a keyword search never reports as matched: names of spaces and people, kinds, times.
+_UNREPORTED_FIELDS: Final = frozenset(
     ("type", "namespace", "user_id", "session_id", "author_did", "source_type", "role")
 )
+# Grains among which the prefix of a hash is looked up.
 _PREFIX_CANDIDATES: Final = 50
 _TYPE_NAMES: Final = {byte: kind.name for byte, kind in BY_BYTE.items()}
-_NOTHING: Final[Mapping[str, float]] = {}
-
-
-class _Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A RECALL in the store's words."""
-
-    selection: Selection
-    text: str | None = None
-    # Words that must stand in one field: (field, words).
-    within: tuple[tuple[str, frozenset[str]], ...] = ()
-    left_over: tuple[WhereCondition, ...] = ()
-    asked: tuple[str, ...] = ()
+_NO_BREAKDOWN: Final[Mapping[str, float]] = {}
 
 
 class GrainReader(msgspec.Struct):
-    """Reads for one request, all from one snapshot."""
+    """Reads grains for one request, all from one snapshot."""
 
     context: Context
     session: CalSession
     snapshot: Snapshot
     deadline: float
     timeout_code: str = "CAL-E031"
-    lets: dict[str, Found] = msgspec.field(default_factory=dict)
+    # The results that LET has bound, by name.
+    lets: dict[str, RecallResult] = msgspec.field(default_factory=dict)
     scanned: int = 0
     read_bytes: int = 0
-    # Of the RECALL that runs: what its search found, and the fields and words that make a grain its answer.
+    # State of the current RECALL: its scores by version id, the fields of its conditions, and its searched words.
     scores: dict[int, float] = msgspec.field(default_factory=dict)
-    asked: tuple[str, ...] = ()
-    sought: frozenset[str] = frozenset()
-    # The ends of links that contradict, if the RECALL tells which grains they are.
+    condition_fields: tuple[str, ...] = ()
+    search_terms: frozenset[str] = frozenset()
+    # The ends of `contradicts` links; empty unless the RECALL shows the field `contradicted`.
     contradicting: frozenset[int] = frozenset()
     default_limit: int = limits.LIMIT_DEFAULT
-    # Health information is shown only field by field.
+    # Health information is shown only by named fields.
     is_minimal: bool = False
-    reached: Selection | None = None
+    # The grains that the caller can reach in this namespace. None until the first query.
+    reachable: Selection | None = None
 
-    # --- the outside -------------------------------------------------------------------------------------
+    # --- interface ---------------------------------------------------------------------------------------
 
     def recall(
-        self, written: Recall, *, offset: int = 0, uncapped: bool = False, is_answer: bool = False
-    ) -> Found:
-        """Run a bound RECALL. `offset` is a cursor's; `uncapped` is for membership sets, which must not be cut.
+        self,
+        statement: Recall,
+        *,
+        offset: int = 0,
+        is_uncapped: bool = False,
+        is_answer: bool = False,
+    ) -> RecallResult:
+        """Run a bound RECALL. `offset` comes from a cursor; `is_uncapped` is for sets that must be complete.
 
-        What is the answer itself ends where it gets too large, and the next cursor goes on from there.
+        With `is_answer`, the page also ends when it gets too large, and the next cursor continues there.
         """
-        recall = desugared(written)
-        stages = with_limit(
-            written, recall.stages, limits.LIMIT_MAX if uncapped else self.default_limit
-        )
+        recall = expand_recall(statement)
+        default_limit = limits.LIMIT_MAX if is_uncapped else self.default_limit
+        stages = add_default_limit(statement, recall.stages, default_limit)
         self.contradicting = (
-            self._ends_of_contradictions() if tells("contradicted", recall) else frozenset()
+            self._find_contradicting() if uses_field("contradicted", recall) else frozenset()
         )
-        found = self._run(self.question(recall), recall, stages, offset, is_answer=is_answer)
-        if found.total == 0 and (lost := self._lost(written, recall)):
-            found = self._run(
-                self.question(recall, lost), recall, stages, offset, is_answer=is_answer
-            )
+        result = self._run(self.build_query(recall), recall, stages, offset, is_answer=is_answer)
+        if result.total == 0 and (unmatched := self._find_unmatched(statement, recall)):
+            query = self.build_query(recall, unmatched)
+            result = self._run(query, recall, stages, offset, is_answer=is_answer)
         if self.is_minimal and not any(isinstance(stage, Select | Project) for stage in stages):
-            found.outcome = minimal(found.outcome)
-        found.shape = next(
+            result.outcome = keep_necessary_fields(result.outcome)
+        result.shape = next(
             (stage for stage in reversed(stages) if isinstance(stage, Project)), None
         )
         if any(option.name == "contradiction_detection" for option in recall.options):
-            found.contradictions = pipeline.find_contradictions(found.items)
-        return found
+            result.contradictions = pipeline.find_contradictions(result.items)
+        return result
 
-    def items_of(self, version_ids: Sequence[int], *, ranked: bool = False) -> list[ResultItem]:
-        """Versions as grains, those left out that the caller may not see or that are damaged.
+    def load_items(
+        self, version_ids: Sequence[int], *, is_ranked: bool = False
+    ) -> list[ResultItem]:
+        """Load versions as grains, without those that the caller may not see or that are damaged.
 
-        What a search ranks stands behind what it was made from, page by page.
+        Ranked results that were derived from others of the same chunk are placed behind these.
         """
         items: list[ResultItem] = []
         start = 0
@@ -172,479 +189,483 @@ class GrainReader(msgspec.Struct):
             )
             start += max(1, len(chunk))
             if not self._sees_all():
-                chunk = [
-                    v.version_id for v in self.snapshot.load_versions(chunk) if self._may_see(v)
-                ]
-            kept = self.snapshot.load_documents(chunk)
-            self.count_bytes(*(len(each.document.native) for each in kept))
-            kept = place_below_sources(kept, _document_of) if ranked else kept
-            items += [item for each in kept if (item := self._item(each)) is not None]
+                versions = self.snapshot.load_versions(chunk)
+                chunk = [version.version_id for version in versions if self._may_see(version)]
+            documents = self.snapshot.load_documents(chunk)
+            self.count_bytes(*(len(queried.document.native) for queried in documents))
+            if is_ranked:
+                documents = place_below_sources(documents, _document_of)
+            items += [item for queried in documents if (item := self._to_item(queried)) is not None]
         self.scanned += len(version_ids)
         return items
 
     def count_bytes(self, *sizes: int) -> None:
-        """Count documents that are read. Raises QueryError when they are too much for one query."""
+        """Count the bytes of documents that are read. Raises CAL-E030 if a request reads too many."""
         self.read_bytes += sum(size if size <= _LARGE_BYTES else 4 * size for size in sizes)
         if self.read_bytes > READ_BYTES:
             raise QueryError(
-                f"More than {READ_BYTES >> 20} MiB of grains would have to be read.",
+                f"The query would have to read more than {READ_BYTES >> 20} MiB of grains.",
                 cal_code="CAL-E030",
-                suggestion="Narrow it: a type, a subject, a time, a smaller LIMIT.",
+                suggestion="Narrow the query: by type, subject or time, or with a smaller LIMIT.",
             )
 
-    def resolve(self, given: Hash) -> list[tuple[str, int]]:
-        """The grains of this namespace that a hash, or the beginning of one, stands for: (address, version)."""
-        prefix = given.text.removeprefix("sha256:")
-        named = self.snapshot.find_names_by_prefix(oms.STANDARD, prefix, _PREFIX_CANDIDATES)
-        by_id = {version_id: name for name, version_id in named}
-        selection = self.selection(
-            None, (IsAmong(version_ids=tuple(by_id)),), standing="unforgotten"
+    def resolve(self, grain_hash: Hash) -> list[tuple[str, int]]:
+        """Return the grains of this namespace whose hash begins with the given one, as (address, version id)."""
+        prefix = grain_hash.text.removeprefix("sha256:")
+        names = self.snapshot.find_names_by_prefix(oms.STANDARD, prefix, _PREFIX_CANDIDATES)
+        version_ids = tuple(dict.fromkeys(version_id for _, version_id in names))
+        selection = self.select(
+            None, (IsAmong(version_ids=version_ids),), status_filter="unforgotten"
         )
-        return [(each.address, each.version_id) for each in self._seen(selection)]
+        return [(hit.address, hit.version_id) for hit in self._find_visible(selection)]
 
-    def _seen(self, selection: Selection, enough: int = SCAN_LIMIT) -> list[Selected]:
-        """All that the selection finds and the caller may see, or at least so many of it."""
-        limit = enough if self._sees_all() else SCAN_LIMIT
-        found = self.snapshot.load_page(
-            selection, order_of(None), limit=limit, now=self.session.now
-        )
-        if self._sees_all():
-            return list(found)
-        versions = self.snapshot.load_versions([each.version_id for each in found])
-        allowed = {version.version_id for version in versions if self._may_see(version)}
-        return [each for each in found if each.version_id in allowed]
+    def resolve_one(self, grain_hash: Hash) -> tuple[int, ...]:
+        """Return the version id of the grain with a hash, or nothing. Raises CAL-E015 if several begin with it."""
+        return tuple(version_id for _, version_id in self._resolve_unique(grain_hash))
 
-    def check_time(self) -> None:
-        """Raise when the request has taken too long."""
-        if time.monotonic() > self.deadline:
+    def _resolve_unique(self, grain_hash: Hash) -> list[tuple[str, int]]:
+        candidates = self.resolve(grain_hash)
+        if len({address for address, _ in candidates}) > 1:
             raise QueryError(
-                "The query took too long.",
-                cal_code=self.timeout_code,
-                suggestion="Ask for less: narrow its conditions.",
+                f"Several hashes begin with {grain_hash.text}.",
+                cal_code="CAL-E015",
+                suggestion="Write more digits.",
             )
+        return candidates
 
-    # --- conditions --------------------------------------------------------------------------------------
-
-    def selection(
-        self, grain_type: str | None, tests: Sequence[Test] = (), *, standing: StatusFilter = "live"
-    ) -> Selection:
-        """What there is in this namespace, within the caller's reach."""
-        if self.reached is None:
-            namespace = self.session.namespace
-            space = "" if namespace == DEFAULT_NAMESPACE else namespace
-            everything = Selection(space=space, has_fields=True)
-            self.reached = restrict_selection(
-                self.context, self.session.access, self.snapshot, everything
-            )
-        within = self.reached
-        return structs.replace(
-            within, form=grain_type, tests=(*within.tests, *tests), status_filter=standing
-        )
-
-    def question(self, recall: Recall, lost: Sequence[WhereCondition] = ()) -> _Question:
-        """The conditions of a desugared RECALL as tests, words to search (`lost`: too), and what is left over."""
-        recall, now = about_searched(recall, lost), self.session.now
-        tests: list[Test] = []
-        texts: list[str] = []
-        within: list[tuple[str, frozenset[str]]] = []
-        left: list[WhereCondition] = []
-        for written in recall.where:
-            condition = self._resolved(written)
-            if condition.field == "query":
-                # What the whole grain is searched for; the words of single fields are looked for in what that finds.
-                texts.insert(0, _text(condition))
-            elif condition in lost or (condition.field in SEMANTIC and condition.operator == "="):
-                within.append((condition.field, query_terms(_text(condition))))
-                texts.append(_text(condition))
-            elif condition.field == "hash":
-                tests.append(IsAmong(version_ids=self._hashed(condition)))
-            elif condition.field == "contradicted":
-                tests.append(self._contradicted(wanted=bool(condition.value)))
-            elif condition.field == "score":
-                left.append(condition)
-            else:
-                asked = build_index_query(condition, recall.grain_type, self.session.now)
-                tests += asked.tests
-                left += [condition] if asked.needs_check else []
-        if recall.thread is not None:
-            tests.append(self._thread(recall.thread))
-        if not texts and left:
-            left = _without_scores(left, tests)
-        return _Question(
-            selection=timed(
-                self.selection(recall.grain_type, tests, standing=standing(recall)), recall, now
-            ),
-            text=texts[0] if texts else None,
-            within=tuple(within),
-            left_over=tuple(left),
-            asked=tuple(dict.fromkeys(c.field for c in recall.where if c.field not in SEARCH)),
-        )
-
-    def _resolved(self, condition: WhereCondition) -> WhereCondition:
-        """With the members that a subquery or a LET gives, and the caller where MY stands for one."""
-        value = condition.value
-        if isinstance(value, Param):
-            # Everything else was bound before; MY is written out only now.
-            return replace(condition, value=self.session.user_id)
-        if isinstance(value, Subquery):
-            return replace(condition, value=self._members(self.recall(value.query, uncapped=True)))
-        if condition.operator == "IN" and isinstance(value, tuple):
-            members: list[Any] = []
-            for each in value:
-                members += (
-                    self._members(self._let(each))
-                    if isinstance(each, Param)
-                    else (self._whole_hash(each),)
-                )
-            return replace(condition, value=tuple(members))
-        return (
-            replace(condition, value=self._whole_hash(value))
-            if isinstance(value, Hash)
-            else condition
-        )
-
-    def _whole_hash(self, value: Any) -> Any:
-        """The hash of the grain that the beginning of one stands for, if it is here; anything else as it is."""
-        if not isinstance(value, Hash) or len(value.text.removeprefix("sha256:")) == ADDRESS_CHARS:
-            return value
-        return next((Hash(text=f"sha256:{address}") for address, _ in self._only(value)), value)
-
-    def _let(self, param: Param) -> Found:
+    def let_result(self, param: Param) -> RecallResult:
+        """Return the result that LET bound to a name. Raises CAL-E008 if there is none."""
         if param.name not in self.lets:
             raise QueryError(
                 f"${param.name} has no value.", cal_code="CAL-E008", suggestion="Bind it with LET."
             )
         return self.lets[param.name]
 
-    def _members(self, found: Found) -> tuple[Any, ...]:
-        if not isinstance(found.outcome, Values):
+    def check_time(self) -> None:
+        """Raise QueryError if the request has run for too long."""
+        if time.monotonic() > self.deadline:
             raise QueryError(
-                "IN needs values.",
-                cal_code="CAL-E021",
-                suggestion="End it with SUBJECTS, OBJECTS or HASHES.",
+                "The query took too long.",
+                cal_code=self.timeout_code,
+                suggestion="Narrow the conditions of the query.",
             )
-        return tuple(found.outcome.items)
 
-    def _hashed(self, condition: WhereCondition) -> tuple[int, ...]:
-        assert isinstance(condition.value, Hash)
-        return self.only(condition.value)
-
-    def only(self, given: Hash) -> tuple[int, ...]:
-        """The version a hash stands for, or none. Raises CAL-E015 when a prefix stands for several."""
-        return tuple(version_id for _, version_id in self._only(given))
-
-    def _only(self, given: Hash) -> list[tuple[str, int]]:
-        found = self.resolve(given)
-        if len({address for address, _ in found}) > 1:
-            raise QueryError(
-                f"{given.text} is the beginning of several hashes.",
-                cal_code="CAL-E015",
-                suggestion="Write more of its digits.",
+    def select(
+        self,
+        grain_type: str | None,
+        tests: Sequence[Test] = (),
+        *,
+        status_filter: StatusFilter = "live",
+    ) -> Selection:
+        """Return a selection of this namespace's grains that the caller can reach, with further tests."""
+        if self.reachable is None:
+            namespace = self.session.namespace
+            space = "" if namespace == DEFAULT_NAMESPACE else namespace
+            self.reachable = restrict_selection(
+                self.context,
+                self.session.access,
+                self.snapshot,
+                Selection(space=space, has_fields=True),
             )
-        return found
+        return replace(
+            self.reachable,
+            form=grain_type,
+            tests=(*self.reachable.tests, *tests),
+            status_filter=status_filter,
+        )
 
-    def _contradicted(self, *, wanted: bool) -> IsAmong:
-        """What is contested, or at either end of a link that says so."""
-        ids = tuple(sorted(self._ends_of_contradictions()))
-        return IsAmong(version_ids=ids, or_verification="contested", negated=not wanted)
+    def _find_visible(self, selection: Selection, needed: int = SCAN_LIMIT) -> list[Selected]:
+        """Return the matches that the caller may see: all, or at least `needed`, if there are as many."""
+        limit = needed if self._sees_all() else SCAN_LIMIT
+        hits = self.snapshot.load_page(selection, order_of(None), limit=limit, now=self.session.now)
+        if self._sees_all():
+            return list(hits)
+        versions = self.snapshot.load_versions([hit.version_id for hit in hits])
+        visible = {version.version_id for version in versions if self._may_see(version)}
+        return [hit for hit in hits if hit.version_id in visible]
 
-    def _ends_of_contradictions(self) -> frozenset[int]:
-        links = self.selection(None, (IsOneOf(name="link", texts=("contradicts",)),))
-        ids = {each.version_id for each in self._seen(links)}
-        targets = [
-            target for item in self.items_of(sorted(ids)) for target in contradicted_addresses(item)
-        ]
-        for address in dict.fromkeys(targets):
-            ids.update(self._named(address))
-        return frozenset(ids)
+    # --- conditions --------------------------------------------------------------------------------------
 
-    def _named(self, address: str) -> tuple[int, ...]:
-        found = self.snapshot.find_names_by_prefix(oms.STANDARD, address, 1)
-        return tuple(version_id for name, version_id in found if name == address)
+    def build_query(self, recall: Recall, searched: Sequence[WhereCondition] = ()) -> RecallQuery:
+        """Build the query of an expanded RECALL. The `searched` conditions become searches."""
+        recall, now = search_about(recall, searched), self.session.now
+        tests: list[Test] = []
+        texts: list[str] = []
+        field_words: list[tuple[str, frozenset[str]]] = []
+        unindexed: list[WhereCondition] = []
+        for unresolved in recall.where:
+            condition = self._resolve_value(unresolved)
+            if condition.field == "query":
+                # This text is searched in whole grains; the words of fields are checked in the grains that it finds.
+                texts.insert(0, _text(condition))
+            elif condition in searched or (
+                condition.field in SEMANTIC and condition.operator == "="
+            ):
+                field_words.append((condition.field, query_terms(_text(condition))))
+                texts.append(_text(condition))
+            elif condition.field == "hash":
+                assert isinstance(condition.value, Hash)
+                tests.append(IsAmong(version_ids=self.resolve_one(condition.value)))
+            elif condition.field == "contradicted":
+                tests.append(self._test_contradicted(is_wanted=bool(condition.value)))
+            elif condition.field == "score":
+                unindexed.append(condition)
+            else:
+                index_query = build_index_query(condition, recall.grain_type, now)
+                tests += index_query.tests
+                unindexed += [condition] if index_query.needs_check else []
+        if recall.thread is not None:
+            tests.append(self._test_thread(recall.thread))
+        if not texts and unindexed:
+            unindexed = drop_score_conditions(unindexed, tests)
+        selection = self.select(recall.grain_type, tests, status_filter=status_filter_of(recall))
+        names = (condition.field for condition in recall.where if condition.field not in SEARCH)
+        return RecallQuery(
+            selection=select_time(selection, recall, now),
+            text=texts[0] if texts else None,
+            field_words=tuple(field_words),
+            unindexed=tuple(unindexed),
+            fields=tuple(dict.fromkeys(names)),
+        )
 
-    def _thread(self, thread: Thread) -> Test:
-        """The whole thread that a message is in: its session, or what hangs together by parents."""
+    def _resolve_value(self, condition: WhereCondition) -> WhereCondition:
+        """Replace the value of a condition if it is a subquery, a name of LET, MY, or the prefix of a hash."""
+        value = condition.value
+        if isinstance(value, Param):
+            # All other parameters are bound by now; this is MY, the caller.
+            return replace(condition, value=self.session.user_id)
+        if isinstance(value, Subquery):
+            members = _members(self.recall(value.query, is_uncapped=True))
+            return replace(condition, value=members)
+        if isinstance(value, Hash):
+            return replace(condition, value=self._complete_hash(value))
+        if condition.operator == "IN" and isinstance(value, tuple):
+            in_values: list[Value] = []
+            for member in value:
+                if isinstance(member, Param):
+                    in_values += _members(self.let_result(member))
+                else:
+                    in_values.append(
+                        self._complete_hash(member) if isinstance(member, Hash) else member
+                    )
+            return replace(condition, value=tuple(in_values))
+        return condition
+
+    def _complete_hash(self, grain_hash: Hash) -> Hash:
+        """Return the complete hash for a prefix; the prefix itself if no grain here has it."""
+        if len(grain_hash.text.removeprefix("sha256:")) == ADDRESS_CHARS:
+            return grain_hash
+        candidates = self._resolve_unique(grain_hash)
+        return Hash(text=f"sha256:{candidates[0][0]}") if candidates else grain_hash
+
+    def _test_contradicted(self, *, is_wanted: bool) -> IsAmong:
+        """Return a test for contested grains, and for both ends of `contradicts` links."""
+        version_ids = tuple(sorted(self._find_contradicting()))
+        return IsAmong(version_ids=version_ids, or_verification="contested", negated=not is_wanted)
+
+    def _find_contradicting(self) -> frozenset[int]:
+        """Return the version ids at both ends of `contradicts` links."""
+        linking = self.select(None, (IsOneOf(name="link", texts=("contradicts",)),))
+        version_ids = {hit.version_id for hit in self._find_visible(linking)}
+        targets = dict.fromkeys(
+            address
+            for item in self.load_items(sorted(version_ids))
+            for address in contradicted_addresses(item)
+        )
+        for address in targets:
+            names = self.snapshot.find_names_by_prefix(oms.STANDARD, address, 1)
+            version_ids.update(version_id for name, version_id in names if name == address)
+        return frozenset(version_ids)
+
+    def _test_thread(self, thread: Thread) -> Test:
+        """Return a test for the thread of a message: its session, or the messages connected by parents."""
         assert isinstance(thread.message, Hash)
-        start = self.items_of(self.only(thread.message))
-        if not start:
+        messages = self.load_items(self.resolve_one(thread.message))
+        if not messages:
             return IsAmong(version_ids=())
-        if session := field_of(start[0].grain_type, start[0].fields, "session_id"):
-            return IsOneOf(name="session", texts=(str(session),))
-        return IsAmong(version_ids=tuple(sorted(self._hanging_together(start[0]))))
+        message = messages[0]
+        if session_id := field_of(message.grain_type, message.fields, "session_id"):
+            return IsOneOf(name="session", texts=(str(session_id),))
+        return IsAmong(version_ids=tuple(sorted(self._find_connected(message))))
 
-    def _hanging_together(self, start: ResultItem) -> set[int]:
-        """Parents and children, and theirs, both ways; superseded ones, too, or the thread would fall apart."""
-        waiting, known, ids = [start.address], set[str](), set[int]()
-        while waiting:
+    def _find_connected(self, message: ResultItem) -> set[int]:
+        """Return the messages that parents connect with this one, in both directions.
+
+        Superseded messages are included; otherwise the thread would break apart at them.
+        """
+        unvisited, visited, version_ids = [message.address], set[str](), set[int]()
+        while unvisited:
             self.check_time()
-            address = waiting.pop()
-            if address in known:
+            address = unvisited.pop()
+            if address in visited:
                 continue
-            known.add(address)
-            # A parent may be gone, or in another namespace: its other children belong to the thread, it does not.
+            visited.add(address)
+            # A missing parent, or one in another namespace, still connects its children, but is not returned itself.
             own = tuple(
                 version_id
                 for name, version_id in self.resolve(Hash(text=address))
                 if name == address
             )
-            child = IsOneOf(name="parent_message_id", texts=(address,))
-            below = self._seen(self.selection(None, (child,), standing="unforgotten"))
-            ids.update(own, (each.version_id for each in below))
-            waiting += [each.address for each in below]
-            parents = (value_of(item, "parent_message_id") for item in self.items_of(own))
-            waiting += [
+            is_child = IsOneOf(name="parent_message_id", texts=(address,))
+            children = self._find_visible(
+                self.select(None, (is_child,), status_filter="unforgotten")
+            )
+            version_ids.update(own, (child.version_id for child in children))
+            unvisited += [child.address for child in children]
+            parents = (value_of(item, "parent_message_id") for item in self.load_items(own))
+            unvisited += [
                 parent.removeprefix("sha256:") for parent in parents if isinstance(parent, str)
             ]
-        return ids
+        return version_ids
 
-    def _lost(self, written: Recall, recall: Recall) -> list[WhereCondition]:
-        """ABOUT and an exact conclusion become a search when no grain has that subject, or that conclusion, at all."""
+    def _find_unmatched(self, statement: Recall, recall: Recall) -> list[WhereCondition]:
+        """Return the conditions of ABOUT, and on a conclusion, that no grain at all fulfils: they become searches."""
         exact = [
-            each for each in recall.where if each.field == "conclusion" and each.operator == "="
+            condition
+            for condition in recall.where
+            if condition.field == "conclusion" and condition.operator == "="
         ]
-        if isinstance(written.about, str) and all(each.field != "query" for each in recall.where):
-            exact.append(WhereCondition(field="subject", operator="=", value=written.about))
-        return [each for each in exact if not self._is_anywhere(recall, each)]
+        has_query = any(condition.field == "query" for condition in recall.where)
+        if isinstance(statement.about, str) and not has_query:
+            exact.append(WhereCondition(field="subject", operator="=", value=statement.about))
+        return [condition for condition in exact if not self._has_match(recall, condition)]
 
-    def _is_anywhere(self, recall: Recall, exact: WhereCondition) -> bool:
-        only = build_index_query(exact, recall.grain_type, self.session.now).tests
-        return bool(
-            self._seen(self.selection(recall.grain_type, only, standing=standing(recall)), 1)
-        )
+    def _has_match(self, recall: Recall, condition: WhereCondition) -> bool:
+        """Return True if any grain that the caller may see fulfils a single condition of a RECALL."""
+        tests = build_index_query(condition, recall.grain_type, self.session.now).tests
+        selection = self.select(recall.grain_type, tests, status_filter=status_filter_of(recall))
+        return bool(self._find_visible(selection, 1))
 
     # --- retrieval ---------------------------------------------------------------------------------------
 
     def _run(
         self,
-        question: _Question,
+        query: RecallQuery,
         recall: Recall,
         stages: tuple[Stage, ...],
         offset: int,
         *,
         is_answer: bool,
-    ) -> Found:
-        self.scores, self.asked = {}, question.asked
-        self.sought = frozenset() if question.text is None else query_terms(question.text)
+    ) -> RecallResult:
+        """Run a query and its pipeline, as much of it in the store as possible."""
+        self.scores, self.condition_fields = {}, query.fields
+        self.search_terms = frozenset() if query.text is None else query_terms(query.text)
         reorders = [option for option in recall.options if option.name in ("dedup", "diversity")]
-        is_looked_at = bool(
-            question.left_over or question.within or reorders or not self._sees_all()
+        is_checked_here = bool(
+            query.unindexed or query.field_words or reorders or not self._sees_all()
         )
         # WITH comes before every stage, also before an ORDER BY.
         if reorders:
-            window = Window(rest=tuple(pipeline.merge_slices(stages)))
+            page = StorePage(stages=tuple(pipeline.merge_slices(stages)))
         else:
-            window = window_of(stages, pushes=not is_looked_at)
-        if (varied := self._varied(question, reorders, stages, offset)) is not None:
-            return varied
-        if window.counts:
-            counted = self._count(question)
-            return Found(Total(counted), counted)
-        if window.groups is not None:
-            counted_groups = self._groups(question, window, offset)
-            if counted_groups is not None:
-                return counted_groups
-        if window.limit is None or window.groups is not None:
-            items = reordered(self._all(question, window), reorders)
-            return paged(window.rest, items, offset)
-        if any(limit_of(stage) is not None for stage in window.rest):
-            # Another LIMIT follows: a cursor is about that one.
-            page, total, _ = self._page(question, window, 0)
-            return replace(paged(window.rest, page, offset), total=total)
-        ids, total, is_more = self._page_ids(question, window, offset)
-        is_paged = is_list(window.rest)
-        fitting = self.snapshot.fit_into_bytes(ids, PAGE_BYTES) if is_answer and is_paged else ids
-        page = self.items_of(fitting, ranked=question.text is not None and window.order is None)
-        outcome = pipeline.run_stages(window.rest, GrainList(page))
-        if len(fitting) < len(ids):
-            return Found(outcome, total, offset + len(fitting))
-        return Found(outcome, total, offset + window.limit if is_more and is_paged else None)
+            page = split_pipeline(stages, store_pages=not is_checked_here)
+        if (diverse := self._load_diverse_page(query, reorders, stages, offset)) is not None:
+            return diverse
+        if page.is_count:
+            count = self._count(query)
+            return RecallResult(Total(count), count)
+        if page.group_field is not None:
+            groups = self._load_groups(query, page, offset)
+            if groups is not None:
+                return groups
+        if page.limit is None or page.group_field is not None:
+            items = reorder(self._load_all(query, page), reorders)
+            return page_through(page.stages, items, offset)
+        if any(limit_of(stage) is not None for stage in page.stages):
+            # Another LIMIT follows, and the cursor moves that one.
+            items, total, _ = self._load_page(query, page, 0)
+            return replace(page_through(page.stages, items, offset), total=total)
+        return self._load_cursor_page(query, page, offset, is_answer=is_answer)
 
-    def _varied(
-        self, question: _Question, reorders: list[Option], stages: tuple[Stage, ...], offset: int
-    ) -> Found | None:
-        """A page of what WITH diversity reorders: the first so many. None: all has to be looked at."""
-        if (
-            len(reorders) != 1
-            or reorders[0].name != "diversity"
-            or question.left_over
-            or question.within
-        ):
-            return None
-        window = window_of(stages, pushes=self._sees_all())
-        if (
-            window.limit is None
-            or window.order is not None
-            or window.groups
-            or not is_list(window.rest)
-        ):
-            return None
-        start, end = window.offset + offset, window.offset + offset + window.limit
-        page, _, is_more = self._page(question, Window(limit=max(end, DIVERSE_LIMIT)), 0)
-        if not is_more and reorders[0].word != "mmr":
-            return None
-        items = diversified(page, reorders[0], enough=end + 1)
-        if is_more and len(items) <= end:
-            return None
-        following = offset + window.limit if len(items) > end else None
-        outcome = pipeline.run_stages(window.rest, GrainList(items[start:end]))
-        return Found(outcome, None if is_more else len(page), following)
+    def _load_cursor_page(
+        self, query: RecallQuery, page: StorePage, offset: int, *, is_answer: bool
+    ) -> RecallResult:
+        """Load a page whose LIMIT the cursor moves. An answer ends early if its documents are too large."""
+        assert page.limit is not None
+        version_ids, total, has_next = self._find_page(query, page, offset)
+        can_continue = keeps_entries(page.stages)
+        fitting = version_ids
+        if is_answer and can_continue:
+            fitting = self.snapshot.fit_into_bytes(version_ids, PAGE_BYTES)
+        items = self.load_items(fitting, is_ranked=_is_ranked(query, page))
+        outcome = pipeline.run_stages(page.stages, GrainList(items))
+        if len(fitting) < len(version_ids):
+            return RecallResult(outcome, total, offset + len(fitting))
+        next_offset = offset + page.limit if has_next and can_continue else None
+        return RecallResult(outcome, total, next_offset)
 
-    def _groups(self, question: _Question, window: Window, offset: int) -> Found | None:
-        """Groups as the store counts them; None: it cannot."""
-        assert window.limit is not None
-        if window.groups not in COUNTED or question.text is not None:
+    def _load_diverse_page(
+        self, query: RecallQuery, reorders: list[Option], stages: tuple[Stage, ...], offset: int
+    ) -> RecallResult | None:
+        """Load a page of WITH diversity from the first matches. Returns None if all matches must be read."""
+        is_diversity_only = len(reorders) == 1 and reorders[0].name == "diversity"
+        if not is_diversity_only or query.unindexed or query.field_words:
             return None
-        grouping = Grouping(
+        page = split_pipeline(stages, store_pages=self._sees_all())
+        if page.limit is None or page.order is not None or page.group_field:
+            return None
+        if not keeps_entries(page.stages):
+            return None
+        start, end = page.offset + offset, page.offset + offset + page.limit
+        matches, _, has_more = self._load_page(query, StorePage(limit=max(end, DIVERSE_LIMIT)), 0)
+        if not has_more and reorders[0].word != "mmr":
+            return None
+        items = diversify(matches, reorders[0], limit=end + 1)
+        if has_more and len(items) <= end:
+            return None
+        next_offset = offset + page.limit if len(items) > end else None
+        outcome = pipeline.run_stages(page.stages, GrainList(items[start:end]))
+        return RecallResult(outcome, None if has_more else len(matches), next_offset)
+
+    def _load_groups(self, query: RecallQuery, page: StorePage, offset: int) -> RecallResult | None:
+        """Load a page of groups that the store counts. Returns None if it cannot count them."""
+        assert page.limit is not None
+        if page.group_field not in COUNTED_FIELDS or query.text is not None:
+            return None
+        pager = GroupPager(
             snapshot=self.snapshot,
-            selection=question.selection,
-            field=window.groups,
+            selection=query.selection,
+            field=page.group_field,
             now=self.session.now,
-            items_of=self.items_of,
-            refuse_wide=self._refuse_wide,
+            load_items=self.load_items,
+            check_count=_check_count,
         )
-        return grouping.page(window.offset + offset, window.limit, offset + window.limit)
+        return pager.load_page(page.offset + offset, page.limit, offset + page.limit)
 
-    def _count(self, question: _Question) -> int:
-        now = self.session.now
-        if question.text is None:
-            return self.snapshot.count(question.selection, now=now)
-        total = self._match(question.text, question.selection, 1, whole=True).total
+    def _count(self, query: RecallQuery) -> int:
+        """Return the number of matches."""
+        if query.text is None:
+            return self.snapshot.count(query.selection, now=self.session.now)
+        total = self._search(query.text, query.selection, 1, count_all=True).total
         assert total is not None
         return total
 
-    def _match(
-        self, text: str, selection: Selection, limit: int, *, whole: bool = False
+    def _search(
+        self, text: str, selection: Selection, limit: int, *, count_all: bool = False
     ) -> Matches:
-        legs = self.context.semantic_search.create_retriever_queries(
+        """Search a text in the selected grains."""
+        retrievers = self.context.semantic_search.create_retriever_queries(
             with_phrase_reader(self.context, KeywordQuery(text=text))
         )
-        began = time.monotonic()
+        started = time.monotonic()
         self.snapshot.warm_index()
-        # What the first question after a start waits for is not the question's fault.
-        self.deadline += time.monotonic() - began
+        # The first search after a start loads the index, which does not count as time of the query.
+        self.deadline += time.monotonic() - started
         return self.snapshot.match(
-            selection, legs, limit=limit, count_all=whole, now=self.session.now
+            selection, retrievers, limit=limit, count_all=count_all, now=self.session.now
         )
 
-    def _page(
-        self, question: _Question, window: Window, offset: int
+    def _load_page(
+        self, query: RecallQuery, page: StorePage, offset: int
     ) -> tuple[list[ResultItem], int | None, bool]:
-        """A page as the store orders it, how many there are in all if that shows, and whether there are more."""
-        ids, total, is_more = self._page_ids(question, window, offset)
-        return (
-            self.items_of(ids, ranked=question.text is not None and window.order is None),
-            total,
-            is_more,
-        )
+        """Return the grains of a page, the number of matches if known, and True if there is a next page."""
+        version_ids, total, has_next = self._find_page(query, page, offset)
+        items = self.load_items(version_ids, is_ranked=_is_ranked(query, page))
+        return items, total, has_next
 
-    def _page_ids(
-        self, question: _Question, window: Window, offset: int
+    def _find_page(
+        self, query: RecallQuery, page: StorePage, offset: int
     ) -> tuple[list[int], int | None, bool]:
-        assert window.limit is not None
-        now, start, end = (
-            self.session.now,
-            window.offset + offset,
-            window.offset + offset + window.limit,
+        """Return the version ids of a page, the number of matches if known, and True if there is a next page."""
+        assert page.limit is not None
+        start = page.offset + offset
+        end = start + page.limit
+        selection = query.selection
+        if query.text is not None:
+            if page.order is None:
+                matches = self._search(query.text, selection, end)
+                hits, total = matches.hits, matches.total
+                has_next = len(hits) == end if total is None else total > end
+                self._set_scores(hits)
+                return [hit.version_id for hit in hits[start:]], total, has_next
+            matches = self._search_all(query.text, selection)
+            self._set_scores(matches.hits)
+            is_match = IsAmong(version_ids=tuple(hit.version_id for hit in matches.hits))
+            selection = replace(selection, tests=(is_match,))
+        counted_page = self.snapshot.load_counted_page(
+            selection,
+            order_of(page.order),
+            limit=page.limit,
+            offset=start,
+            now=self.session.now,
         )
-        selection = question.selection
-        if question.text is not None:
-            if window.order is None:
-                matches = self._match(question.text, selection, end)
-                is_more = len(matches.hits) == end if matches.total is None else matches.total > end
-                self._keep_scores(matches.hits)
-                return [each.version_id for each in matches.hits[start:]], matches.total, is_more
-            matches = self._match(question.text, selection, SCAN_LIMIT, whole=True)
-            self._refuse_wide(matches.total)
-            self._keep_scores(matches.hits)
-            selection = structs.replace(
-                selection, tests=(IsAmong(version_ids=tuple(m.version_id for m in matches.hits)),)
+        version_ids = [hit.version_id for hit in counted_page.hits]
+        return version_ids, counted_page.total, not counted_page.is_last
+
+    def _load_all(self, query: RecallQuery, page: StorePage) -> list[ResultItem]:
+        """Load every grain that passes the conditions, in the order of the page."""
+        if query.text is None:
+            hits = self.snapshot.load_page(
+                query.selection,
+                order_of(page.order),
+                limit=SCAN_LIMIT + 1,
+                now=self.session.now,
             )
-        order = order_of(window.order)
-        page = self.snapshot.load_counted_page(
-            selection, order, limit=window.limit, offset=start, now=now
-        )
-        return [each.version_id for each in page.hits], page.total, not page.is_last
+            _check_count(len(hits))
+            items = self.load_items([hit.version_id for hit in hits])
+            return [item for item in items if _passes_unscored(query, item)]
+        matches = self._search_all(query.text, query.selection)
+        self._set_scores(matches.hits)
+        items = self.load_items([hit.version_id for hit in matches.hits], is_ranked=True)
+        items = rescale_scores([item for item in items if _passes_unscored(query, item)])
+        items = [item for item in items if passes_conditions(query, item, on_score=True)]
+        return items if page.order is None else pipeline.sort_items(items, page.order)
 
-    def _all(self, question: _Question, window: Window) -> list[ResultItem]:
-        """Everything that passes, in the order of the window."""
-        now = self.session.now
-        if question.text is not None:
-            matches = self._match(question.text, question.selection, SCAN_LIMIT, whole=True)
-            self._refuse_wide(matches.total)
-            items = self._scored(matches.hits, 0)
-        else:
-            order = order_of(window.order)
-            found = self.snapshot.load_page(
-                question.selection, order, limit=SCAN_LIMIT + 1, now=now
-            )
-            self._refuse_wide(len(found))
-            items = self.items_of([each.version_id for each in found])
-        items = [
-            item
-            for item in items
-            if _has_words(question, item) and _passes(question, item, scores=False)
-        ]
-        if question.text is not None:
-            items = [item for item in _rescored(items) if _passes(question, item, scores=True)]
-        if question.text is not None and window.order is not None:
-            items = pipeline.sort_items(items, window.order)
-        return items
+    def _search_all(self, text: str, selection: Selection) -> Matches:
+        """Search a text and return all matches. Raises CAL-E030 if there are too many."""
+        matches = self._search(text, selection, SCAN_LIMIT, count_all=True)
+        _check_count(matches.total)
+        return matches
 
-    def _refuse_wide(self, total: int | None) -> None:
-        if total is not None and total > SCAN_LIMIT:
-            raise QueryError(
-                f"More than {SCAN_LIMIT} grains would have to be read.",
-                cal_code="CAL-E030",
-                suggestion="Narrow it: a type, a subject, a time.",
-            )
-
-    def _scored(self, found: Sequence[Selected], start: int) -> list[ResultItem]:
-        self._keep_scores(found)
-        return self.items_of([each.version_id for each in found[start:]], ranked=True)
-
-    def _keep_scores(self, found: Sequence[Selected]) -> None:
-        best = found[0].lexical if found else 0.0
-        # The best scores 1, also where there are common words only.
+    def _set_scores(self, hits: Sequence[Selected]) -> None:
+        """Set the scores of the current RECALL. The best match has 1; matches of common words only come last."""
+        best = hits[0].lexical if hits else 0.0
+        # The best match scores 1 even if it has common words only.
         least = _LEAST_SCORE if best else 1.0
         self.scores = {}
         unscored = 0
-        for each in found:
-            if not each.lexical:
+        for hit in hits:
+            if not hit.lexical:
                 unscored += 1
-            self.scores[each.version_id] = each.lexical / best if each.lexical else least / unscored
+            self.scores[hit.version_id] = hit.lexical / best if hit.lexical else least / unscored
 
-    def _item(self, kept: QueriedDocument) -> ResultItem | None:
+    # --- grains ------------------------------------------------------------------------------------------
+
+    def _to_item(self, queried: QueriedDocument) -> ResultItem | None:
+        """Return a document as a result; None if it is damaged."""
         try:
-            grain_type, fields = self._read(kept)
+            grain_type, fields = self._decode(queried)
         except (MemorandaError, LookupError, TypeError, ValueError):
-            # A damaged document must not keep anyone from the others; `memoranda verify` names it.
+            # A damaged document must not fail the query for the others; `memoranda verify` reports it.
             return None
-        score = self.scores.get(kept.version_id)
+        score = self.scores.get(queried.version_id)
+        is_contested = queried.verification == "contested"
         return ResultItem(
-            address=kept.address,
+            address=queried.address,
             grain_type=grain_type,
             fields=fields,
-            verification=kept.verification,
-            contradicted=kept.verification == "contested" or kept.version_id in self.contradicting,
-            superseded_by="" if kept.is_superseded else None,
-            system_valid_to=kept.closed if kept.is_superseded else None,
+            verification=queried.verification,
+            contradicted=is_contested or queried.version_id in self.contradicting,
+            superseded_by="" if queried.is_superseded else None,
+            system_valid_to=queried.closed if queried.is_superseded else None,
             score=1.0 if score is None else score,
-            matched=partial(_matched, fields, self.asked, self.sought),
-            breakdown=_NOTHING if score is None else {"lexical": score},
+            matched=partial(_matched_fields, fields, self.condition_fields, self.search_terms),
+            breakdown=_NO_BREAKDOWN if score is None else {"lexical": score},
         )
 
-    def _read(self, kept: QueriedDocument) -> tuple[str, Mapping[str, Any]]:
-        """The type and the fields of a grain, or of the grain that a memory of another standard shows as."""
-        document = kept.document
+    def _decode(self, queried: QueriedDocument) -> tuple[str, Mapping[str, object]]:
+        """Return the type and the fields of a grain, or of the grain that shows a memory of another standard."""
+        document = queried.document
         if not port_of(document.standard).has_own_fields:
-            grain = as_grain(self.context, self.snapshot.load_versions([kept.version_id])[0])[0]
+            grain = as_grain(self.context, self.snapshot.load_versions([queried.version_id])[0])[0]
             return grain.type_name, grain.fields
         if document.decoded is None:
-            document.decoded = _decoded(document)
-        found: tuple[str, Mapping[str, Any]] = document.decoded
-        return found
+            document.decoded = _decode_document(document)
+        decoded: tuple[str, Mapping[str, object]] = document.decoded
+        return decoded
 
     def _sees_all(self) -> bool:
+        """Return True if the caller may see every grain of the selection, so that the store can cut pages."""
         access = self.session.access
         return access.sees_unredacted(self.session.tenant) and not (
             access.limits.keys() - {"owner", "project"}
@@ -654,51 +675,48 @@ class GrainReader(msgspec.Struct):
         return is_visible(self.context, self.session.access, self.snapshot, version)
 
 
-def _matched(
-    fields: Mapping[str, Any], asked: tuple[str, ...], sought: frozenset[str]
-) -> tuple[str, ...]:
-    return (*asked, *matching_fields(fields, sought, (*asked, *_UNTOLD))) if sought else asked
+def _is_ranked(query: RecallQuery, page: StorePage) -> bool:
+    """Return True if the page is in the order of a search."""
+    return query.text is not None and page.order is None
 
 
-def _without_scores(conditions: list[WhereCondition], tests: list[Test]) -> list[WhereCondition]:
-    """Without a search every score is 1, so that a condition on it holds for all or for none."""
-    whole = ResultItem(address="", grain_type="", fields={})
-    scores = [condition for condition in conditions if condition.field == "score"]
-    if not all(matches(condition, whole) for condition in scores):
-        tests.append(IsAmong(version_ids=()))
-    return [condition for condition in conditions if condition.field != "score"]
+def _passes_unscored(query: RecallQuery, item: ResultItem) -> bool:
+    """Check a grain against the words in fields, and the unindexed conditions that need no score."""
+    return has_field_words(query, item) and passes_conditions(query, item, on_score=False)
 
 
-def _has_words(question: _Question, item: ResultItem) -> bool:
-    return all(
-        not sought.isdisjoint(keywords(collect_text(value_of(item, name))))
-        for name, sought in question.within
-    )
-
-
-def _passes(question: _Question, item: ResultItem, *, scores: bool) -> bool:
-    """Whether it passes what the index could not answer: the conditions on the score, or the others."""
-    return all(
-        matches(each, item) for each in question.left_over if (each.field == "score") is scores
-    )
-
-
-def _rescored(items: list[ResultItem]) -> list[ResultItem]:
-    """The best of what is left scores 1: nothing shows of grains that the caller may not see."""
-    best = max((item.score for item in items), default=1.0)
-    if best == 1.0:
-        return items
-    return [
-        replace(
-            item,
-            score=item.score / best,
-            breakdown={name: part / best for name, part in item.breakdown.items()},
+def _check_count(count: int | None) -> None:
+    """Raise CAL-E030 if more grains would have to be read than one RECALL may read."""
+    if count is not None and count > SCAN_LIMIT:
+        raise QueryError(
+            f"The query would have to read more than {SCAN_LIMIT} grains.",
+            cal_code="CAL-E030",
+            suggestion="Narrow the query: by type, subject or time.",
         )
-        for item in items
-    ]
 
 
-def _decoded(document: OpenedDocument) -> tuple[str, Mapping[str, Any]]:
+def _members(result: RecallResult) -> tuple[Value, ...]:
+    """Return the values of a result for IN. Raises CAL-E021 if it has no values."""
+    if not isinstance(result.outcome, Values):
+        raise QueryError(
+            "IN needs values.",
+            cal_code="CAL-E021",
+            suggestion="End the inner query with SUBJECTS, OBJECTS or HASHES.",
+        )
+    return tuple(result.outcome.items)
+
+
+def _matched_fields(
+    fields: Mapping[str, object], condition_fields: tuple[str, ...], terms: frozenset[str]
+) -> tuple[str, ...]:
+    """Return the fields of the conditions, and the fields that have a searched word."""
+    if not terms:
+        return condition_fields
+    excluded = (*condition_fields, *_UNREPORTED_FIELDS)
+    return (*condition_fields, *matching_fields(fields, terms, excluded))
+
+
+def _decode_document(document: OpenedDocument) -> tuple[str, Mapping[str, object]]:
     blob = signature.blob_of(document.native)
     if document.is_sealed:
         type_byte, fields = read_accepted_fields(blob)
@@ -707,8 +725,8 @@ def _decoded(document: OpenedDocument) -> tuple[str, Mapping[str, Any]]:
     return _TYPE_NAMES[grain.type_byte], grain.fields
 
 
-def _document_of(kept: QueriedDocument) -> Document:
-    document = kept.document
+def _document_of(queried: QueriedDocument) -> Document:
+    document = queried.document
     return Document(
         standard=document.standard, media_type="", name=document.name, native=document.native
     )

@@ -1,9 +1,12 @@
-"""On whose behalf a query runs, and what that caller may do with the language (CAL sections 18 and 20)."""
+"""The session of a query: its caller, its limits, and the settings of the host (CAL sections 18 and 20).
+
+`cal.py` opens a session from a credential and the options of a request. A capability token can only narrow it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, TypedDict
 
 import msgspec
 from msgspec.structs import replace
@@ -21,14 +24,14 @@ DISABLED: Final = "CAL-E000"
 
 
 class Switches(msgspec.Struct, frozen=True, kw_only=True):
-    """The kill switches of section 20: everything, or what writes."""
+    """The kill switches of section 20: `master` for the whole language, `tier1` for the statements that write."""
 
     master: bool = True
     tier1: bool = True
 
 
 class WriteQuotas(msgspec.Struct, frozen=True, kw_only=True):
-    """How often each statement may write in a sliding window, per namespace and user (sections 8.8 to 8.10)."""
+    """Writes per statement, namespace and user in a sliding window (sections 8.8 to 8.10)."""
 
     add: int = 20
     supersede: int = 10
@@ -37,10 +40,10 @@ class WriteQuotas(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CalSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What whoever runs the store decides about the language, once."""
+    """Settings of the language, which the operator of the store chooses."""
 
     switches: Switches = msgspec.field(default_factory=Switches)
-    # Whether only the person at this machine may change memories through the language, or any writer.
+    # If true, only the person at this machine may change memories through the language; if not, any writer.
     evolves_locally_only: bool = True
     quotas: WriteQuotas = msgspec.field(default_factory=WriteQuotas)
     counter: TokenCounter = BYTES_OVER_FOUR
@@ -50,30 +53,41 @@ class CalSettings(msgspec.Struct, frozen=True, kw_only=True):
     assemble_seconds: float = 10.0
 
 
+class SessionOptions(TypedDict, total=False):
+    """The options of a request that choose its session."""
+
+    owner: str | None
+    namespace: str | None
+    user: str | None
+    agent: str | None
+    # The text of a capability token, which restricts the session.
+    token: str | None
+
+
 class CalSession(msgspec.Struct, frozen=True, kw_only=True):
-    """One request's caller: the namespace and the user are never taken from the query."""
+    """The caller of one request. The namespace and the user are never taken from the query."""
 
     access: Access
     tenant: str
-    # As OMS names it: "shared" is the default space.
+    # Under its OMS name: "shared" is the default space.
     namespace: str
     user_id: str
     # The switch is on and the credential grants "write".
     tier1: bool
-    # The host approves every change itself; otherwise a change is prepared first.
+    # If true, changes run directly; if not, they must be prepared first.
     auto_approve: bool = False
     agent_id: str | None = None
     now: Instant
     token_id: str
-    # From a capability token. None: no restriction; no grain types: no restriction either.
+    # Restrictions of a capability token. None, or an empty set of types, means no restriction.
     allowed_ops: frozenset[str] | None = None
     allowed_grain_types: frozenset[str] = frozenset()
     write_quota: int | None = None
     max_uses: int | None = None
-    # The prepared query that is executed: it is approved, and spent with it.
+    # The id of the prepared query that runs. It counts as approved, and is spent by the execution.
     prepared_id: str | None = None
     quotas: WriteQuotas = msgspec.field(default_factory=WriteQuotas)
-    # What ADD says of where a grain comes from; a host that asks the person itself may say user_explicit.
+    # The source type of grains that ADD writes. A host that asks the person itself may set user_explicit.
     source_type: str = "agent_inferred"
 
 
@@ -81,12 +95,14 @@ def require_enabled(switches: Switches) -> None:
     """Raise CAL-E000 when the language is switched off."""
     if not switches.master:
         raise QueryError(
-            "CAL is switched off.", cal_code=DISABLED, suggestion="Ask the operator of this store."
+            "CAL is switched off.",
+            cal_code=DISABLED,
+            suggestion="Ask the operator of this store to enable it.",
         )
 
 
-def narrowed(session: CalSession, token: CapabilityToken) -> CalSession:
-    """The session as a capability token limits it: its namespace and user count, whatever else was said."""
+def narrow_session(session: CalSession, token: CapabilityToken) -> CalSession:
+    """Return the session with the restrictions of a capability token, and with the token's namespace and user."""
     return replace(
         session,
         namespace=token.namespace,
@@ -101,19 +117,19 @@ def narrowed(session: CalSession, token: CapabilityToken) -> CalSession:
 
 
 def check_op(session: CalSession, op: str, grain_types: Collection[str] = ()) -> None:
-    """Raise CAL-E044 unless the token lets this operation ("Recall", "Add", …) touch these types."""
+    """Raise CAL-E044 unless the token allows an operation ("Recall", "Add", …) on these types."""
     if session.allowed_ops is not None and op not in session.allowed_ops:
-        refuse("op_not_allowed", f"This token does not allow {op}.", "Ask for a token that does.")
+        refuse("op_not_allowed", f"This token does not allow {op}.", "Use a token that allows it.")
     if session.allowed_grain_types and (
-        beyond := sorted(set(grain_types) - session.allowed_grain_types)
+        forbidden := sorted(set(grain_types) - session.allowed_grain_types)
     ):
         refuse(
             "type_not_allowed",
-            f"This token does not allow {op} of a {beyond[0]}.",
-            "Ask for a token that does.",
+            f"This token does not allow {op} for type {forbidden[0]}.",
+            "Use a token that allows it.",
         )
 
 
 def refuse(reason: str, message: str, suggestion: str) -> NoReturn:
-    """CAL-E044: the registry has no other code for what a caller may not do."""
+    """Raise CAL-E044, the registry's only code for missing permissions."""
     raise QueryError(message, cal_code=NOT_ENABLED, suggestion=suggestion, reason=reason)

@@ -91,7 +91,7 @@ _REFUSED: Final = "oams dream refused"
 _WRITTEN: Final = ("created", "updated")
 _WITHDRAWN: Final = "withdrawn"
 _CHANGING: Final = (*_WRITTEN, _WITHDRAWN)
-_ERASED_REASON: Final = "what it was consolidated from was erased"
+_ERASED_REASON: Final = "a memory that it was derived from was erased"
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +126,7 @@ class DreamRun(msgspec.Struct, frozen=True, kw_only=True):
     is_dry: bool
 
     @property
-    def written(self) -> int:
+    def written_count(self) -> int:
         """The number of results that are new or changed."""
         return sum(output.result in _WRITTEN for output in self.outputs)
 
@@ -139,7 +139,7 @@ class DreamRun(msgspec.Struct, frozen=True, kw_only=True):
             "dry_run": self.is_dry,
             "inputs": self.inputs,
             "stayed": self.stayed,
-            "written": self.written,
+            "written": self.written_count,
             "outputs": [output.document() for output in self.outputs],
             "taken_back": list(self.taken_back),
             "left_out": list(self.left_out),
@@ -315,7 +315,7 @@ def _run(context: Context, request: _Request) -> DreamRun:
     now, tenant = context.clock(), request.location.tenant
     contents = _read_namespace(context, request, now)
     findings = _find_results(context, request, contents, now)
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         plan = _plan(context, snapshot, findings, now)
         is_written = not request.is_dry and any(change.result in _CHANGING for change in plan)
         if is_written:
@@ -337,7 +337,7 @@ def _read_namespace(context: Context, request: _Request, now: Instant) -> _Conte
     inputs: dict[str, Input] = {}
     results: dict[str, Memory] = {}
     chars = stayed = 0
-    with context.engine.read(location.tenant) as snapshot:
+    with context.engine.open_snapshot(location.tenant) as snapshot:
         if not snapshot.has_space(location.space):
             raise NamespaceNotFound(f"nothing was ever stored in {location.namespace}")
         for version in _visible_versions(context, request.access, snapshot, location, now):
@@ -689,9 +689,9 @@ def _write_change(
     if change.accepted is None:
         if prior is not None:
             withdraw(unit, prior, now)
-        return RecordedChange(key=change.key, written=None, before=prior_id)
+        return RecordedChange(key=change.key, new_id=None, prior_id=prior_id)
     version = memories.append_memory(context, unit, change.accepted.new, prior, now)
-    return RecordedChange(key=change.key, written=version.version_id, before=prior_id)
+    return RecordedChange(key=change.key, new_id=version.version_id, prior_id=prior_id)
 
 
 def _erase_history(unit: Unit, prior: Version, tombstones: Tombstones) -> None:
@@ -734,7 +734,7 @@ def _audit_run(request: _Request, run: DreamRun, now: Instant) -> AuditEntry:
         "oams.consolidate",
         now=now,
         scope=location_scope(request.location),
-        result=f"{run.written} {would}written, {len(run.taken_back)} {would}withdrawn",
+        result=f"{run.written_count} {would}written, {len(run.taken_back)} {would}withdrawn",
         meta={
             "strategy": run.strategy,
             "run_id": run.run_id,

@@ -107,7 +107,7 @@ class ResultBuilder:
         """Return a result as a memory. `plain_digest` is the digest of the result before it was reworded."""
         inputs = [self.inputs[name] for name in dream.inputs]
         citations = _cite(self.namespace, dream.inputs)
-        details: dict[str, Any] = {"kind": dream.kind}
+        details: dict[str, object] = {"kind": dream.kind}
         if dream.revises:
             details["revises"] = dream.revises
         details |= _shorten_lists(dream.detail)
@@ -170,9 +170,9 @@ def _cite(namespace: str, names: Sequence[str]) -> list[list[str]]:
     return citations
 
 
-def _shorten_lists(detail: Mapping[str, Any]) -> dict[str, Any]:
+def _shorten_lists(detail: Mapping[str, object]) -> dict[str, object]:
     """Return details with the first items of each long list, and its length under NAME_count."""
-    shortened: dict[str, Any] = {}
+    shortened: dict[str, object] = {}
     for name, value in detail.items():
         shortened[name] = value
         if isinstance(value, list | tuple) and len(value) > _DETAIL_ITEMS_LIMIT:
@@ -188,7 +188,7 @@ def _build_tags(result_tags: Iterable[str], inputs: Iterable[Input]) -> list[str
     return [tag for tag in tags if 0 < len(tag) <= memory.MAX_TAG_CHARS]
 
 
-def _combine_protection(inputs: Sequence[Input]) -> dict[str, Any]:
+def _combine_protection(inputs: Sequence[Input]) -> dict[str, object]:
     """Return the metadata that protects a result as strictly as the strictest of its inputs."""
     metadata: dict[str, Any] = {}
     ends = min((item.expires for item in inputs if item.expires is not None), default=None)
@@ -227,7 +227,7 @@ def date_after(result: Memory, previous: Memory | None) -> Memory:
 
 def details_of(result: Memory) -> dict[str, Any]:
     """Return the details of a result: its kind, the figures behind it, and its digest."""
-    details: dict[str, Any] = memory.metadata_of(result)[DETAILS_KEY]
+    details: dict[str, object] = memory.metadata_of(result)[DETAILS_KEY]
     return details
 
 

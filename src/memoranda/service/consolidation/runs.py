@@ -11,7 +11,7 @@ there any more. A restored result is a new version, so the triples of earlier ru
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import msgspec
 from msgspec import structs
@@ -43,10 +43,15 @@ _CHANGES: Final = "oams dream changes"
 # Runs of one strategy over one namespace that can be undone: three weeks of daily runs.
 RUNS_LIMIT: Final = 20
 _NUMBER_DIGITS: Final = 12
-# Descriptions of runs by number, the oldest first.
-_Runs = dict[int, dict[str, Any]]
-# Changes of a run, each as key, version written, and version before.
-_Changes = list[list[Any]]
+
+
+class RecordedRun(TypedDict):
+    """The description of a run, as the store keeps it."""
+
+    run_id: str
+    namespace: str
+    strategy: str
+    at: Instant
 
 
 class RecordedChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,9 +59,9 @@ class RecordedChange(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     # The new version; None if the run withdrew the result.
-    written: int | None
+    new_id: int | None
     # The version before, which an undo restores; None if there was none.
-    before: int | None
+    prior_id: int | None
 
 
 def record_run(
@@ -70,10 +75,14 @@ def record_run(
     """Record a run for an undo, and drop the oldest runs of the same strategy and namespace over RUNS_LIMIT."""
     recorded = _load_runs(unit)
     number = 1 + max(recorded, default=0)
-    description = {"run_id": run_id, "namespace": namespace, "strategy": strategy, "at": now}
-    triples = [[change.key, change.written, change.before] for change in changes]
+    description: RecordedRun = {
+        "run_id": run_id,
+        "namespace": namespace,
+        "strategy": strategy,
+        "at": now,
+    }
     unit.put_item(_RUNS, _item_name(number), json_text.dump(description))
-    unit.put_item(_CHANGES, _item_name(number), json_text.dump(triples))
+    _put_changes(unit, number, changes)
     same_kind = [other for other, run in recorded.items() if _is_same_kind(run, description)]
     for oldest in same_kind[: max(0, len(same_kind) + 1 - RUNS_LIMIT)]:
         _drop_run(unit, oldest)
@@ -84,17 +93,27 @@ def _drop_run(unit: Unit, number: int) -> None:
         unit.delete_item(kind, _item_name(number))
 
 
-def _load_runs(snapshot: Snapshot) -> _Runs:
-    """Return the descriptions of all recorded runs, without their changes."""
+def _load_runs(snapshot: Snapshot) -> dict[int, RecordedRun]:
+    """Return the descriptions of all recorded runs by number, the oldest first."""
     return {
         int(name): json_text.parse(value)
         for name, value in sorted(snapshot.load_items(_RUNS).items())
     }
 
 
-def _load_changes(snapshot: Snapshot, number: int) -> _Changes:
-    changes: _Changes = json_text.parse(snapshot.load_item(_CHANGES, _item_name(number)) or b"[]")
-    return changes
+def _put_changes(unit: Unit, number: int, changes: Sequence[RecordedChange]) -> None:
+    """Store the changes of a run as triples of a key, the version written, and the version before."""
+    triples = [[change.key, change.new_id, change.prior_id] for change in changes]
+    unit.put_item(_CHANGES, _item_name(number), json_text.dump(triples))
+
+
+def _load_changes(snapshot: Snapshot, number: int) -> list[RecordedChange]:
+    """Return the changes of a run."""
+    triples = json_text.parse(snapshot.load_item(_CHANGES, _item_name(number)) or b"[]")
+    return [
+        RecordedChange(key=key, new_id=new_id, prior_id=prior_id)
+        for key, new_id, prior_id in triples
+    ]
 
 
 def _item_name(number: int) -> str:
@@ -102,23 +121,22 @@ def _item_name(number: int) -> str:
     return f"{number:0{_NUMBER_DIGITS}d}"
 
 
-def _is_same_kind(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return bool(one["namespace"] == other["namespace"] and one["strategy"] == other["strategy"])
+def _is_same_kind(one: RecordedRun, other: RecordedRun) -> bool:
+    return one["namespace"] == other["namespace"] and one["strategy"] == other["strategy"]
 
 
 def runs(context: Context, access: Access) -> list[dict[str, Any]]:
     """Return the runs that can be undone, or wait for a later one, in the namespaces of the caller; latest first."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         recorded = [
-            {**run, "changes": _load_changes(snapshot, number)}
-            for number, run in _load_runs(snapshot).items()
+            (run, _load_changes(snapshot, number)) for number, run in _load_runs(snapshot).items()
         ]
     descriptions = []
     seen: set[tuple[str, str]] = set()
-    for run in reversed(recorded):
+    for run, changes in reversed(recorded):
         kind = (run["namespace"], run["strategy"])
         if _may_enter(access, run["namespace"]):
-            descriptions.append(_describe_run(run, is_last=kind not in seen))
+            descriptions.append(_describe_run(run, changes, is_last=kind not in seen))
         seen.add(kind)
     return descriptions
 
@@ -132,26 +150,26 @@ def _may_enter(access: Access, namespace: str) -> bool:
     return True
 
 
-def _describe_run(run: dict[str, Any], *, is_last: bool) -> dict[str, Any]:
+def _describe_run(
+    run: RecordedRun, changes: Sequence[RecordedChange], *, is_last: bool
+) -> dict[str, Any]:
     """Return a recorded run as JSON. `is_last`: no later run of its kind is recorded."""
-    changes = [
-        RecordedChange(key=key, written=new_id, before=old_id)
-        for key, new_id, old_id in run["changes"]
-    ]
     return {
         "run_id": run["run_id"],
         "namespace": run["namespace"],
         "strategy": run["strategy"],
         "at": format_instant(run["at"]),
         "created": [
-            change.key for change in changes if change.written is not None and change.before is None
+            change.key
+            for change in changes
+            if change.new_id is not None and change.prior_id is None
         ],
         "updated": [
             change.key
             for change in changes
-            if change.written is not None and change.before is not None
+            if change.new_id is not None and change.prior_id is not None
         ],
-        "taken_back": [change.key for change in changes if change.written is None],
+        "taken_back": [change.key for change in changes if change.new_id is None],
         "can_be_undone": is_last,
     }
 
@@ -191,7 +209,7 @@ def undo(context: Context, access: Access, run_id: str) -> Undone:
 
 def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Instant) -> Undone:
     """Plan the undo in a snapshot and carry it out. Raises Conflict if a result changes in between."""
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         recorded, seq = _load_runs(snapshot), snapshot.find_last_change()
         number = _find_last(access, recorded, run_id)
         run = recorded.pop(number)
@@ -218,7 +236,7 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
         is_changed = any(not changed_ids.isdisjoint(step.rests_on) for step in plan)
         if is_locked or is_undone or is_changed:
             raise Conflict("the results of the run were changed meanwhile; try again")
-        replacements = {step.before: _apply_step(context, unit, step, now) for step in plan}
+        replacements = {step.prior_id: _apply_step(context, unit, step, now) for step in plan}
         _drop_run(unit, number)
         _rewrite_earlier(unit, earlier_changes, replacements, undone.left)
         entry = audit_entry(
@@ -235,7 +253,7 @@ def _undo(context: Context, access: Access, run_id: str, tenant: str, now: Insta
     return context.engine.write(tenant, work)
 
 
-def _find_last(access: Access, recorded: _Runs, run_id: str) -> int:
+def _find_last(access: Access, recorded: Mapping[int, RecordedRun], run_id: str) -> int:
     """Return the number of the last run with an id. Raises NotFound, or Conflict unless it is the last of its kind."""
     numbers = (number for number, run in recorded.items() if run["run_id"] == run_id)
     number = max(numbers, default=None)
@@ -257,7 +275,7 @@ class _UndoStep(msgspec.Struct, frozen=True, kw_only=True):
     """The part of an undo under one key: a version to withdraw, a version to restore, or neither."""
 
     key: str
-    before: int | None
+    prior_id: int | None
     withdrawn: Version | None = None
     restored: NewVersion | None = None
     is_left: bool = False
@@ -266,28 +284,35 @@ class _UndoStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _plan_undo(
-    context: Context, snapshot: Snapshot, location: Location, changes: _Changes, now: Instant
+    context: Context,
+    snapshot: Snapshot,
+    location: Location,
+    changes: Sequence[RecordedChange],
+    now: Instant,
 ) -> list[_UndoStep]:
     """Return a step for each change of a run."""
     plan = []
-    for key, new_id, old_id in changes:
-        head = None
-        if new_id is not None:
+    for change in changes:
+        key, prior_id, head = change.key, change.prior_id, None
+        if change.new_id is not None:
             head = memories.find_head(context, snapshot, location, key)
-            if head is None or head.version_id != new_id or not may_change(snapshot, head, now):
-                plan.append(_UndoStep(key=key, before=old_id, is_left=True))
+            is_as_left = head is not None and head.version_id == change.new_id
+            if head is None or not is_as_left or not may_change(snapshot, head, now):
+                plan.append(_UndoStep(key=key, prior_id=prior_id, is_left=True))
                 continue
         restored, rests_on = None, set[int]()
-        if old_id is not None:
-            restored, rests_on = _restore(context, snapshot, location, old_id, now, withdrawn=head)
+        if prior_id is not None:
+            restored, rests_on = _restore(
+                context, snapshot, location, prior_id, now, withdrawn=head
+            )
         if head is not None:
             rests_on.add(head.memory_id)
         step = _UndoStep(
             key=key,
-            before=old_id,
+            prior_id=prior_id,
             withdrawn=head,
             restored=restored,
-            is_left=old_id is not None and restored is None,
+            is_left=prior_id is not None and restored is None,
             rests_on=frozenset(rests_on),
         )
         plan.append(step)
@@ -305,22 +330,26 @@ def _apply_step(context: Context, unit: Unit, step: _UndoStep, now: Instant) -> 
 
 def _rewrite_earlier(
     unit: Unit,
-    earlier_changes: Mapping[int, _Changes],
+    earlier_changes: Mapping[int, Sequence[RecordedChange]],
     replacements: Mapping[int | None, int | None],
     left_keys: Collection[str],
 ) -> None:
     """Replace restored versions in the changes of earlier runs, and drop the changes of results that were left."""
-    restored_ids = {
-        before: restored for before, restored in replacements.items() if restored is not None
+    restored_ids: dict[int | None, int | None] = {
+        prior_id: new_id for prior_id, new_id in replacements.items() if new_id is not None
     }
     for number, changes in earlier_changes.items():
         rewritten = [
-            [key, restored_ids.get(new_id, new_id), restored_ids.get(old_id, old_id)]
-            for key, new_id, old_id in changes
-            if key not in left_keys
+            RecordedChange(
+                key=change.key,
+                new_id=restored_ids.get(change.new_id, change.new_id),
+                prior_id=restored_ids.get(change.prior_id, change.prior_id),
+            )
+            for change in changes
+            if change.key not in left_keys
         ]
         if rewritten != changes:
-            unit.put_item(_CHANGES, _item_name(number), json_text.dump(rewritten))
+            _put_changes(unit, number, rewritten)
 
 
 def _restore(
@@ -378,7 +407,7 @@ def require_whole(access: Access, location: Location) -> None:
     """
     if not access.sees_whole_space(location.tenant):
         raise ForbiddenScope(
-            "consolidating is for who sees the whole namespace; this credential can only run it dry"
+            "only a credential that sees the whole namespace can consolidate it; this one can do a dry run"
         )
 
 

@@ -25,8 +25,8 @@ from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.memory import AuditEntry
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.standards.ump.audit import ChainReport, seal_event, verify_chain
 from memoranda.standards.ump.requests import AuditRequest
+from memoranda.standards.ump.signature import ChainReport, seal_event, verify_chain
 from memoranda.storage.engine.contract import Seal, Snapshot, Unit
 
 _log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def query(context: Context, access: Access, request: object) -> list[dict[str, A
     context.engine.flush()
     events: list[dict[str, Any]] = []
     before: int | None = None
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         while len(events) < criteria.limit and (
             page := snapshot.list_audit_before(before, PAGE_LIMIT)
         ):
@@ -97,7 +97,7 @@ def verify_chain_of_caller(
 
 def verify_tenant(context: Context, tenant: str) -> ChainReport:
     """Verify a chain from its signed head to the end that is stored apart, so that a cut tail is detected."""
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         count, end = snapshot.read_audit_head()
         head = _load_signed_head(snapshot)
     start, prev = head.get("seq", 0), head.get("prev")
@@ -113,7 +113,7 @@ def verify_tenant(context: Context, tenant: str) -> ChainReport:
     def events() -> Iterator[Mapping[str, Any]]:
         after = start
         while after < count:
-            with context.engine.read(tenant) as snapshot:
+            with context.engine.open_snapshot(tenant) as snapshot:
                 page = snapshot.list_audit_after(after, PAGE_LIMIT)
             if not page:
                 return
@@ -171,7 +171,7 @@ def apply_retention(context: Context) -> int:
 def _prune_segment(context: Context, access: Access, tenant: str, before: Instant) -> int:
     """Prune one segment and sign the new head; return the number of events, 0 if nothing is left to prune."""
     now = context.clock()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         head = _load_signed_head(snapshot)
         page = snapshot.list_audit_after(head.get("seq", 0), PRUNE_LIMIT)
     if head and not _is_signed_by_operator(head, context, tenant):

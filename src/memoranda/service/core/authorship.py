@@ -18,8 +18,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from memoranda.errors import ForbiddenScope
-from memoranda.model.memory import Bounds, Version
-from memoranda.model.native import CLAIMED_KEY
+from memoranda.model.memory import CLAIMED_KEY, Bounds, Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion, with_bounds

@@ -125,7 +125,7 @@ def note_withdrawal(unit: Unit, projection: Projection) -> None:
 
 def erase_withdrawn(context: Context, tenant: str) -> CascadeResult:
     """Erase the memories of a tenant that rest on withdrawn consents, and those derived from them."""
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         pending = list(snapshot.load_items(PENDING))
     erased = on_hold = 0
     for consent in pending:
@@ -150,7 +150,7 @@ def _erase_dependents(context: Context, tenant: str, consent: str) -> CascadeRes
     erased = on_hold = 0
     while waiting:
         batch, waiting = waiting[:BATCH_LIMIT], waiting[BATCH_LIMIT:]
-        with context.engine.read(tenant) as snapshot:
+        with context.engine.open_snapshot(tenant) as snapshot:
             derived = {
                 version.memory_id
                 for memory_id in batch
@@ -191,7 +191,7 @@ def _find_dependent_memories(
 ) -> Iterator[int]:
     """Yield the memories of which any version rests on a consent: a restriction of one version binds those after it."""
     memory_ids: dict[int, None] = {}
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         for name in (consent, ADDRESS_PREFIX + consent):
             for version in iterate_linked(snapshot, "basis", name):
                 if _depends_on(context, snapshot, version, consent, now):

@@ -25,8 +25,7 @@ from typing import Any
 from memoranda.errors import ConsentViolation
 from memoranda.model.bounds import is_binding
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Version
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, Document, Version
 from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.standards.port import port_of
 

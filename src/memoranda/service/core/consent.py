@@ -35,7 +35,7 @@ def find_consent(
     """Return the address of the consent under which `grantee` may act on the memories of `subject` now; None without
     one.
     """
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return find_authorizing_consent(context, snapshot, subject, grantee, scope)
 
 

@@ -95,7 +95,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         """Return the presets in force for a tenant, without a snapshot: up to a second old."""
         stored, read_at = self._rules_cache.get(tenant, (b"", -RULES_SECONDS))
         if time.monotonic() - read_at >= RULES_SECONDS:
-            with self.engine.read(tenant) as snapshot:
+            with self.engine.open_snapshot(tenant) as snapshot:
                 stored = snapshot.rules
             if len(self._rules_cache) >= RULES_LIMIT:
                 self._rules_cache.clear()

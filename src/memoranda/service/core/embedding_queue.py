@@ -336,7 +336,7 @@ class EmbeddingQueue:
     def _load_texts(self, tenant: str, version_ids: Sequence[int]) -> dict[int, _EmbeddedText]:
         """Return the texts of versions to embed, by version; damaged and erased versions are left out."""
         texts: dict[int, _EmbeddedText] = {}
-        with self._context.engine.read(tenant) as snapshot:
+        with self._context.engine.open_snapshot(tenant) as snapshot:
             versions = snapshot.load_versions(version_ids)
         for version in versions:
             if version.state.erased:

@@ -66,14 +66,14 @@ def _authorize_subscription(access: Access, scope: Mapping[str, str]) -> str:
 
 def read_position(context: Context, access: Access) -> int:
     """Return the newest position of the caller's own feed. It reveals no memory, so it is not audited."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return snapshot.find_last_change()
 
 
 def begin_subscription(context: Context, access: Access, scope: Mapping[str, str]) -> int:
     """Return the newest position of the feed, where a new subscriber starts."""
     tenant = _authorize_subscription(access, scope)
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         end, has_audit_log = snapshot.find_last_change(), snapshot.read_audit_head()[0] > 0
     entry = audit_entry(access, "subscribe", now=context.clock(), scope=dict(scope), result="ok")
     context.audit_read(tenant if has_audit_log else access.default_tenant, entry)
@@ -86,7 +86,7 @@ def read_changes(
     """Return the next changes in a scope, redacted as everything that leaves is."""
     tenant = _authorize_subscription(access, scope)
     now = context.clock()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         page = snapshot.list_changes(after, PAGE_LIMIT, PAGE_BYTES)
         is_last = not page or page[-1].seq >= snapshot.find_last_change()
         allowed = {

@@ -20,6 +20,7 @@ from memoranda.errors import ForbiddenScope, MemorandaError
 from memoranda.model.bounds import apply_bounds
 from memoranda.model.instant import Instant
 from memoranda.model.memory import (
+    NATIVE_KEY,
     OMS,
     UMP,
     Bounds,
@@ -30,7 +31,6 @@ from memoranda.model.memory import (
     Scope,
     Version,
 )
-from memoranda.model.native import NATIVE_KEY
 from memoranda.retrieval.entry import NO_TEXT, IndexedText
 from memoranda.service.core.context import Context
 from memoranda.service.core.limits import Quotas, tighten_quotas
@@ -42,7 +42,7 @@ from memoranda.service.core.views import (
 )
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
-from memoranda.storage.engine.contract import Unit
+from memoranda.storage.engine.contract import Unit, VersionIndex
 
 if TYPE_CHECKING:
     from memoranda.standards.oms.grains import Grain
@@ -82,10 +82,8 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             now=now,
             follows=self.follows,
             cause=cause,
-            field_index=self.field_index,
-            view_names=self.view_names,
+            index=VersionIndex(self.field_index, self.indexed, self.view_names),
             follow_head=follow_head,
-            indexed=self.indexed,
         )
 
 

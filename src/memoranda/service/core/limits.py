@@ -143,7 +143,7 @@ def _smaller_limit(one: int, other: int) -> int:
 
 def read_rules(context: Context, access: Access) -> OwnRules:
     """Return the rules set by the caller's owner."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return parse_rules(snapshot.rules)
 
 

@@ -276,7 +276,7 @@ class ErasurePlan(NamedTuple):
 def plan_erasure(context: Context, version: Version, reason: str, now: Instant) -> ErasurePlan:
     """Prepare the erasure of a memory up to a version, before the writer's turn."""
     memory_id = version.memory_id
-    with context.engine.read(version.tenant) as snapshot:
+    with context.engine.open_snapshot(version.tenant) as snapshot:
         own = Tombstones(context, reason, now, snapshot.iterate_history(memory_id))
         return ErasurePlan(
             own,

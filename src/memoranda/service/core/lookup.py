@@ -63,7 +63,7 @@ def resolve_name(
     start = name.removeprefix(prefix)
     if beginning.fullmatch(start) is None:
         return name
-    with context.engine.read(access.tenant or access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.tenant or access.default_tenant) as snapshot:
         candidates = dict(
             snapshot.find_names_by_prefix(standard, prefix + start, _SHARED_PREFIX_LIMIT)
         )
@@ -90,7 +90,7 @@ def resolve_name(
 def shorten_ids(context: Context, access: Access, names: Sequence[str]) -> dict[str, str]:
     """Return the shortest ids by which the caller can name memories; full names for memories of others."""
     short: dict[str, str] = {}
-    with context.engine.read(access.tenant or access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.tenant or access.default_tenant) as snapshot:
         for name in names:
             short[name] = _shorten_id(snapshot, name)
     return short
@@ -142,7 +142,7 @@ def find_visible(
     """Return a memory that the caller may see, and its verified record, which is not redacted yet. Raises NotFound."""
     version = _locate_version(context, access, name, standard, reachable_only=False)
     record = view_record(context, version, now)
-    with context.engine.read(version.tenant) as snapshot:
+    with context.engine.open_snapshot(version.tenant) as snapshot:
         is_seen = scope_of(record)["visibility"] in readable_visibilities(context, access, snapshot)
         is_allowed = may_read_personal(context, access, snapshot, version)
     if not is_seen:
@@ -187,7 +187,7 @@ def read_history_page(
     """
     now, name = context.clock(), resolve_name(context, access, name)
     version, record = find_visible(context, access, name, now)
-    with context.engine.read(version.tenant) as snapshot:
+    with context.engine.open_snapshot(version.tenant) as snapshot:
         visible = readable_visibilities(context, access, snapshot)
         version_ids = snapshot.list_history_ids(version.memory_id)[after:]
         fitting = snapshot.fit_into_bytes(version_ids[:SLICE_VERSIONS], PAGE_BYTES)
@@ -265,7 +265,7 @@ def list_records(
         standard=standard,
         since=since,
     )
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         where = restrict_selection(context, access, snapshot, selection)
         if where.space is None and where.agent is None and selection == Selection(at=now):
             # No filter can reveal a redacted value, so partly hidden records are listed, too.
@@ -313,7 +313,7 @@ def _locate_version(
 
 
 def _load_named(context: Context, tenant: str, standard: str, name: str) -> Version | None:
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         return snapshot.find_by_name(standard, name)
 
 
@@ -322,6 +322,6 @@ def _is_publicly_visible(context: Context, access: Access, version: Version) -> 
     scope = run_unless_damaged(
         version, lambda: scope_of(view_record(context, version, context.clock()))
     )
-    with context.engine.read(version.tenant) as snapshot:
+    with context.engine.open_snapshot(version.tenant) as snapshot:
         seen = readable_visibilities(context, access, snapshot)
     return scope is not None and scope["visibility"] in seen and version.state.tombstoned is None

@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from memoranda.errors import InvalidInput
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY
 
 if TYPE_CHECKING:
     from memoranda.service.core.context import Context

@@ -131,7 +131,7 @@ def purge(context: Context) -> int:
 def _expire_memories(context: Context, tenant: str, version_ids: Sequence[int]) -> None:
     """Erase memories up to the versions that are due, and what was derived from them."""
     now = context.clock()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         due = snapshot.load_versions(version_ids)
         # By memory, the newest version that is due.
         last: dict[int, int] = {}

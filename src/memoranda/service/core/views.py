@@ -24,8 +24,19 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt
 from memoranda.model.bounds import apply_bounds, decode
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import UMP, Bounds, Document, Projection, State, Version, is_over
-from memoranda.model.native import CUT_KEY, NATIVE_KEY, STATE_KEY, wrap
+from memoranda.model.memory import (
+    CUT_KEY,
+    NATIVE_KEY,
+    STATE_KEY,
+    UMP,
+    Bounds,
+    Document,
+    Projection,
+    State,
+    Version,
+    is_over,
+    wrap_document,
+)
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.standards.port import Original, port_of
@@ -101,7 +112,7 @@ def _attach_original(closed: Record, document: Document, record: Record, operato
         or ump.unwrap(record) is not None
     ):
         return closed
-    structured = {**(closed["body"].get("structured") or {}), NATIVE_KEY: wrap(document)}
+    structured = {**(closed["body"].get("structured") or {}), NATIVE_KEY: wrap_document(document)}
     return {**closed, "body": {**closed["body"], "structured": structured}}
 
 

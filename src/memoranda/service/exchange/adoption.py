@@ -17,8 +17,7 @@ import msgspec
 
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import Conflict, InvalidInput
-from memoranda.model.memory import Document
-from memoranda.model.native import NATIVE_KEY, wrap
+from memoranda.model.memory import NATIVE_KEY, Document, wrap_document
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
@@ -128,7 +127,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
             **memory,
             "metadata": {
                 **metadata_of(cast("Memory", memory)),
-                NATIVE_KEY: wrap(self.adopt_document(inner)),
+                NATIVE_KEY: wrap_document(self.adopt_document(inner)),
             },
         }
 

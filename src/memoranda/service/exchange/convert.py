@@ -23,10 +23,15 @@ from msgspec.structs import replace
 
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import ConsentViolation, GrainError, MemorandaError, TooLarge, Unsupported
-from memoranda.model import native
 from memoranda.model.instant import LATEST, Instant, format_instant
-from memoranda.model.memory import Document, Projection
-from memoranda.model.native import NATIVE_KEY, STATE_KEY
+from memoranda.model.memory import (
+    NATIVE_KEY,
+    STATE_KEY,
+    Document,
+    Projection,
+    unwrap_document,
+    wrap_document,
+)
 from memoranda.service.core.views import (
     create_record,
     is_view,
@@ -169,7 +174,7 @@ class Conversion(msgspec.Struct, kw_only=True):
 
     def _unwrap_grain(self, blob: bytes) -> SourceMemory | None:
         _, fields = grains.read_accepted_fields(blob)
-        inner = native.unwrap(fields.get("context"))
+        inner = unwrap_document(fields.get("context"))
         if inner is None:
             return None
         space = grain_space_of(str(fields.get("namespace", DEFAULT_NAMESPACE)))
@@ -298,7 +303,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         closed = _close_record(record, successor, index) if successor else strip_integrity(record)
         return _with_structured(
             closed,
-            {NATIVE_KEY: native.wrap(source.document), **({STATE_KEY: state} if state else {})},
+            {NATIVE_KEY: wrap_document(source.document), **({STATE_KEY: state} if state else {})},
         )
 
     def _to_plain_record(self, source: SourceMemory) -> Record:
@@ -316,7 +321,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         return (
             record
             if ump.unwrap(record) == document
-            else _with_structured(strip_integrity(record), {NATIVE_KEY: native.wrap(document)})
+            else _with_structured(strip_integrity(record), {NATIVE_KEY: wrap_document(document)})
         )
 
     def _restore_record(self, source: SourceMemory, index: IndexState) -> Record:

@@ -20,11 +20,9 @@ from msgspec.structs import replace
 
 from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
-from memoranda.model import native
 from memoranda.model.bounds import encode, is_binding
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Version, is_over
-from memoranda.model.native import NATIVE_KEY, STATE_KEY
+from memoranda.model.memory import NATIVE_KEY, STATE_KEY, Document, Version, is_over, wrap_document
 from memoranda.model.selection import Selection
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
@@ -97,7 +95,7 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
         everything = Selection(status_filter="all", space=space)
         self.unrestricted.clear()
         self.earlier.clear()
-        with self.context.engine.read(self.tenant) as snapshot:
+        with self.context.engine.open_snapshot(self.tenant) as snapshot:
             page = read_page(snapshot, everything, after=after, limit=limit, now=self.now)
             exported = [
                 with_remote_successor(snapshot, candidate)
@@ -247,7 +245,7 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
 
     def _find_record_id(self, version: Version) -> str:
         """Return the id of a version as a record, in whatever form it is exported."""
-        with self.context.engine.read(self.tenant) as snapshot:
+        with self.context.engine.open_snapshot(self.tenant) as snapshot:
             return (
                 snapshot.load_names(version.version_id).get(ump.STANDARD)
                 or outline_record(self.context, version)["id"]
@@ -339,7 +337,7 @@ def _load_named(
             None,
             scope_of(record).get("project"),
         )
-        with export.context.engine.read(version.tenant) as snapshot:
+        with export.context.engine.open_snapshot(version.tenant) as snapshot:
             is_exported = is_here and export.may_export(snapshot, version)
         if is_exported:
             yield [version]
@@ -365,7 +363,7 @@ def _create_exported_record(export: _Export, version: Version, *, carry: bool) -
     if not extra and (is_itself or ump.unwrap(record) == stored):
         return record
     # The record was closed or judged since, or is the view of a carried document: the stored document is added.
-    members: dict[str, object] = {NATIVE_KEY: native.wrap(stored)}
+    members: dict[str, object] = {NATIVE_KEY: wrap_document(stored)}
     if extra:
         members[STATE_KEY] = extra
     return _with_structured(context, record, members)
@@ -526,7 +524,7 @@ def _create_lines(
 ) -> list[tuple[bytes, Memory]]:
     """Return versions as lines of an OAMS bundle, and the parsed memories."""
     lines: list[tuple[bytes, Memory]] = []
-    with export.context.engine.read(location.tenant) as snapshot:
+    with export.context.engine.open_snapshot(location.tenant) as snapshot:
         for version in versions:
             if oams.owns(version.document):
                 lines.append((version.document.native, load_memory(version.document.native)))
@@ -539,7 +537,7 @@ def _create_lines(
 def list_namespaces(context: Context, access: Access) -> list[str]:
     """Return the namespaces in which the caller's tenant has memories and which the caller may read."""
     tenant = access.default_tenant
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         names = [namespace_of(space, tenant) for space in snapshot.list_spaces()]
     return sorted(name for name in names if _can_read_namespace(access, name))
 

@@ -59,7 +59,7 @@ class ImportRecord:
 
 def resume_import(context: Context, access: Access, name: str) -> ImportRecord:
     """Return an import that continues. Raises NotFound if it was undone meanwhile, or is no longer recorded."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         stored = snapshot.load_item(_IMPORTS, name)
     if stored is None:
         raise NotFound(f"there is no import {name}")
@@ -83,7 +83,7 @@ class UndoneImport(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_imports(context: Context, access: Access) -> list[dict[str, Any]]:
     """Return the imports that can be undone, latest first."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         stored = snapshot.load_items(_IMPORTS)
     imports = []
     for name in sorted(stored, reverse=True):
@@ -112,7 +112,7 @@ def undo_import(
     Memories that were changed since stay. After an interrupt, the next call continues.
     """
     tenant = access.default_tenant
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         records = {
             name: json_text.parse(stored) for name, stored in snapshot.load_items(_IMPORTS).items()
         }
@@ -146,7 +146,7 @@ class _ImportUndo:
 
     def _undo_chunk(self, numbers: range) -> None:
         """Undo the versions with these numbers."""
-        with self._context.engine.read(self._access.default_tenant) as snapshot:
+        with self._context.engine.open_snapshot(self._access.default_tenant) as snapshot:
             versions = [
                 version
                 for version in snapshot.load_versions(list(numbers))

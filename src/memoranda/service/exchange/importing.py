@@ -219,7 +219,7 @@ class _Import:
         self._is_dry = is_dry
         self._progress = progress
         self._links: _Links = {}
-        self._count_before = report.taken + report.refused
+        self._count_before = report.imported_count + report.refused
         self.renaming: NamespaceMapping | None = None
         self.adoption: Adoption | None = None
         self.restores = False
@@ -326,7 +326,7 @@ class _Import:
     def _prepare_batch(self, batch: _Batch) -> tuple[_Batch, BatchLookup]:
         """Return a batch with all that can be computed before the writer's turn, and the lookup it is based on."""
         context = self._context
-        with context.engine.read(batch[0][1].tenant) as snapshot:
+        with context.engine.open_snapshot(batch[0][1].tenant) as snapshot:
             before = BatchLookup.look_up(context, snapshot, [ready for _, ready in batch])
             now, prepared = context.clock(), []
             for item, ready in batch:
@@ -375,7 +375,7 @@ class _Import:
         for item, error in result.unlinked:
             self.report.refuse(item.where, item.name, error, number=item.number)
         if self._progress is not None:
-            self._progress(self.report.taken + self.report.refused - self._count_before)
+            self._progress(self.report.imported_count + self.report.refused - self._count_before)
 
     def _count(self, item: Item, ready: PreparedItem, outcome: Outcome) -> None:
         """Count the outcome of an item in the report."""
@@ -715,15 +715,9 @@ def _check_authority(
     ends: authority.DelegationEnds,
 ) -> None:
     """Raise GrainError if the author of a grain lacks the authority for it."""
-    created = Instant(int(ready.fields["created_at"]))
-    is_superseded = ready.successor is not None or ready.index.system_valid_to is not None
-    authority.check(
-        unit,
-        ready.fields,
-        ready.signer,
-        now=now,
-        written_at=created,
-        prior=prior,
-        is_superseded=is_superseded,
+    imported = authority.ImportedGrain(
+        written_at=Instant(int(ready.fields["created_at"])),
+        is_superseded=ready.successor is not None or ready.index.system_valid_to is not None,
         known_ends=ends,
     )
+    authority.check(unit, ready.fields, ready.signer, now=now, prior=prior, imported=imported)

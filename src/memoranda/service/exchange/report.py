@@ -73,7 +73,7 @@ class Report(msgspec.Struct, kw_only=True):
     forms: set[Form] = msgspec.field(default_factory=set)
 
     @property
-    def taken(self) -> int:
+    def imported_count(self) -> int:
         """The number of items that were imported or stored already."""
         return self.created + self.merged + self.updated + self.unchanged
 

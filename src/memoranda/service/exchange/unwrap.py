@@ -1,6 +1,6 @@
 """Unwrapping: an imported item is made ready for the store, as itself or as the document that it is the view of.
 
-Every form can carry the native document of a memory that another standard wrote (`model.native`). The item is compared
+Every form can carry the native document of a memory that another standard wrote (`model.memory`). The item is compared
 with the view that this very document has in its form. If they are equal, the document is stored under its own names,
 and the view is not: so a memory remains one memory in whatever form it travels, and importing it into its own store
 changes nothing. An item that differs from the view is stored as a statement of its own.
@@ -25,8 +25,7 @@ from memoranda.encoding.json_text import parse
 from memoranda.errors import GrainError, InvalidInput, MemorandaError, StoreCorrupt
 from memoranda.model.bounds import UNBOUND, apply_bounds, bounds_of_view
 from memoranda.model.instant import LATEST, Instant, parse_instant
-from memoranda.model.memory import Bounds, Document, Version
-from memoranda.model.native import NATIVE_KEY, STATE_KEY
+from memoranda.model.memory import NATIVE_KEY, STATE_KEY, Bounds, Document, Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
@@ -326,7 +325,9 @@ def _put_original(
         "created" if outcome == "created" else "superseded" if outcome == "updated" else "exists"
     )
     unit.record_audit(
-        grains.build_audit_entry(access, "put", now, (address,), unit.tenant, "", result)
+        grains.build_audit_entry(
+            access, "put", now, grains.audit_scope(unit.tenant), (address,), result
+        )
     )
     return grains.GrainResult(address=address, result=result)
 

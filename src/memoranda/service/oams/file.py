@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from memoranda.errors import CrossNamespace, InvalidInput, NamespaceNotFound
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.retrieval.analysis import exact_terms, keywords
-from memoranda.retrieval.analysis import query_words as asked_words
+from memoranda.retrieval.analysis import exact_terms, keywords, query_words
 from memoranda.retrieval.weights import K1, RETRIEVER_COUNT, WINDOW_B, WORDS_ONLY, B
 from memoranda.service.oams.recall import score_of
 from memoranda.standards.oams.jsonl_store import JsonlStore
@@ -53,7 +52,7 @@ def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memo
         )
     if missing := [name for name in map(str, namespaces) if name not in store.namespaces]:
         raise NamespaceNotFound(f"the file has no namespace {missing[0]!a}")
-    terms = tuple(word.terms for word in asked_words(request.query) if not word.is_optional)
+    terms = tuple(word.terms for word in query_words(request.query) if not word.is_optional)
     is_newest = not request.query.strip()
     narrowed = request.replace_fields(namespace=None, namespace_list=list(namespaces))
     matches, weights, mean = _matches(store, narrowed, terms, takes_all=is_newest)

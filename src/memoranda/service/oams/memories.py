@@ -31,8 +31,7 @@ from memoranda.errors import (
     VersionMismatch,
 )
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Projection, Version
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, AuditEntry, Document, Projection, Version
 from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
@@ -124,6 +123,28 @@ def resolve_namespace(_: Context, access: Access, name: str | None = None) -> Na
     )
 
 
+class StoreCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition on the current version under a key, without which nothing is written."""
+
+    # An `If-Match` header: the current version must have one of its entity tags, or exist at all for `*`.
+    if_match: str | None = None
+    # There must be no memory under the key.
+    if_absent: bool = False
+
+    def check(self, etag: str | None) -> None:
+        """Raise VersionMismatch unless the condition holds. `etag` is the current version's; None if there is none."""
+        if self.if_absent and etag is not None:
+            raise VersionMismatch("a memory is stored under this key already")
+        if self.if_match is None:
+            return
+        tags = [tag.strip().removeprefix("W/").strip('"') for tag in self.if_match.split(",")]
+        if etag is None or (self.if_match != "*" and etag not in tags):
+            raise VersionMismatch("the memory has changed since; read it again")
+
+
+UNCONDITIONAL: Final = StoreCondition()
+
+
 # --- store ---------------------------------------------------------------------------------------------------
 
 
@@ -136,14 +157,12 @@ def store(
     if_absent: bool = False,
 ) -> StoreResult:
     """Write a new memory, or the next version of one; nothing if the content is unchanged."""
-    now = context.clock()
+    now, condition = context.clock(), StoreCondition(if_match=if_match, if_absent=if_absent)
     accepted = accept(context, access, value, now=now)
     location, key = accepted.location, accepted.memory["key"]
 
     def write(unit: Unit, accepted: AcceptedMemory, prior: Version | None) -> StoreResult:
-        result = write_next(
-            context, unit, accepted, prior, now, if_match=if_match, if_absent=if_absent
-        )
+        result = write_next(context, unit, accepted, prior, now, condition=condition)
         unit.record_audit(
             build_audit_entry(access, "store", now, location, (result.etag,), result.result)
         )
@@ -156,7 +175,7 @@ def store(
     result = context.engine.write(location.tenant, write_if_new)
     if result is None:
         # The next version is compared and built before the writer is needed.
-        with context.engine.read(location.tenant) as snapshot:
+        with context.engine.open_snapshot(location.tenant) as snapshot:
             prior = find_head(context, snapshot, location, key, or_retracted=True)
             prepared = prepare_next(context, snapshot, accepted, prior, now)
         result = context.engine.write(
@@ -187,7 +206,7 @@ def batch_store(context: Context, access: Access, values: Sequence[object]) -> l
         except InvalidInput as error:
             raise type(error)(f"memories[{number}]: {error.message}") from None
 
-    with context.engine.read(accepted[0].location.tenant) as snapshot:
+    with context.engine.open_snapshot(accepted[0].location.tenant) as snapshot:
         unchanged, seq = _find_unchanged(context, snapshot, accepted), snapshot.find_last_change()
 
     def work(unit: Unit) -> list[StoreResult]:
@@ -270,7 +289,7 @@ def accept(
     namespace = parse_namespace(checked["namespace"])
     location = locate_namespace(access, namespace)
     if is_foreign_namespace(namespace, location.tenant):
-        # Section 4: a namespace is an access envelope; nobody could read a memory written into a foreign one.
+        # Section 4: a namespace is an access envelope; a memory written into a foreign one would be unreadable.
         raise CrossNamespace("namespace: under the owner hash of another tenant")
     metadata = memory.metadata_of(checked)
     # An owner's import keeps its bytes, which are compared with those in the store; its author is a claim.
@@ -515,8 +534,7 @@ def write_next(
     prior: Version | None,
     now: Instant,
     *,
-    if_match: str | None = None,
-    if_absent: bool = False,
+    condition: StoreCondition = UNCONDITIONAL,
     is_allowed: bool = False,
 ) -> StoreResult:
     """Append the next version to the head, or the first version of a memory.
@@ -531,9 +549,8 @@ def write_next(
         and not may_see(context, accepted.bearer, unit, prior)
     ):
         raise CrossNamespace("this credential may not see the memory under this key")
-    is_unconditional = if_match is None and not if_absent
     if (
-        is_unconditional
+        condition == UNCONDITIONAL
         and prior is not None
         and accepted.prepared is not None
         and accepted.prepared[0] == prior
@@ -547,9 +564,7 @@ def write_next(
         return result
     current = None if prior is None else render(context, unit, prior, location)
     has_current = prior is not None and not _is_retracted(prior)
-    _check_condition(
-        current.etag if current is not None and has_current else None, if_match, if_absent
-    )
+    condition.check(current.etag if current is not None and has_current else None)
     if prior is not None and current is not None:
         wanted = mapping.drop_original(wanted)
         if has_current and _has_content(current, accepted.memory, wanted):
@@ -663,7 +678,7 @@ def _is_original_known(context: Context, unit: Unit, accepted: AcceptedMemory) -
 def get(context: Context, access: Access, namespace: Namespace, key: str) -> TaggedMemory:
     """Return the memory under a key. Raises MemoryNotFound, NamespaceNotFound and StoreCorrupt."""
     now, location = context.clock(), locate_namespace(access, namespace)
-    with context.engine.read(location.tenant) as snapshot:
+    with context.engine.open_snapshot(location.tenant) as snapshot:
         require_namespace(snapshot, location)
         version = find_head(context, snapshot, location, key)
         if version is None or not may_see(context, access, snapshot, version):
@@ -685,7 +700,7 @@ def get(context: Context, access: Access, namespace: Namespace, key: str) -> Tag
 def forget(
     context: Context, access: Access, namespace: Namespace, key: str, *, if_match: str | None = None
 ) -> None:
-    """Forget a memory softly: nobody finds it any more, and it can be restored (FORGET)."""
+    """Forget a memory softly: it is hidden from everyone, and can be restored (FORGET)."""
     now, location = context.clock(), locate_namespace(access, namespace)
 
     def work(unit: Unit) -> None:
@@ -693,7 +708,7 @@ def forget(
         version = find_head(context, unit, location, key)
         if version is None or not may_see(context, access, unit, version):
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
-        _check_condition(render(context, unit, version, location).etag, if_match, if_absent=False)
+        StoreCondition(if_match=if_match).check(render(context, unit, version, location).etag)
         check_supersession(unit, version, {}, now=now)
         for protected in unit.iterate_protecting(version.memory_id):
             refuse_on_hold(protected)
@@ -749,21 +764,6 @@ def _is_retracted(version: Version) -> bool:
     return version.state.verification == "retracted"
 
 
-def _check_condition(etag: str | None, if_match: str | None, if_absent: bool) -> None:
-    """Raise VersionMismatch unless the current version is the one that the caller has seen."""
-    if if_absent and etag is not None:
-        raise VersionMismatch("a memory is stored under this key already")
-    if if_match is None:
-        return
-    if etag is None or (if_match != "*" and etag not in _entity_tags(if_match)):
-        raise VersionMismatch("the memory has changed since; read it again")
-
-
-def _entity_tags(if_match: str) -> list[str]:
-    """Return the entity tags of an `If-Match` header."""
-    return [tag.strip().removeprefix("W/").strip('"') for tag in if_match.split(",")]
-
-
 def require_namespace(snapshot: Snapshot, location: Location) -> None:
     """Raise NamespaceNotFound if nothing was ever stored in a namespace."""
     if not snapshot.has_space(location.space):
@@ -783,7 +783,8 @@ def build_audit_entry(
     targets: tuple[str, ...],
     result: str,
     meta: Mapping[str, object] | None = None,
-) -> Any:
+) -> AuditEntry:
+    """Return the audit entry of an operation on memories."""
     scope = {"owner": location.tenant, **({"project": location.space} if location.space else {})}
     return audit_entry(
         access, f"oams.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta

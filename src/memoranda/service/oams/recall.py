@@ -69,7 +69,7 @@ def list_memories(context: Context, access: Access, request: ListRequest) -> Mem
     )
     size, is_more = 0, False
     requested = Selection(space=location.space, tags=request.tags, since=request.since)
-    with context.engine.read(location.tenant) as snapshot:
+    with context.engine.open_snapshot(location.tenant) as snapshot:
         selection = restrict_selection(context, access, snapshot, requested)
         require_namespace(snapshot, location)
         for version, position in iterate_selected(
@@ -119,15 +119,12 @@ def recall(
                 context.audit_read(chain, entry)
     best_lexical = max((lexical for lexical, _, _ in hits), default=0.0) or 1.0
     ranked = [
-        (score_of(lexical / best_lexical, version.state.updated, now), found_memory, version)
-        for lexical, version, found_memory in hits
+        (score_of(lexical / best_lexical, version.state.updated, now), content, version)
+        for lexical, version, content in hits
     ]
     ranked.sort(key=lambda hit: (-hit[0], hit[1]["key"], hit[1]["namespace"]))
     ordered = place_below_sources(ranked, lambda hit: hit[2].document)
-    return [
-        memory.to_response(found_memory, score=score)
-        for score, found_memory, _ in ordered[: request.k]
-    ]
+    return [memory.to_response(content, score=score) for score, content, _ in ordered[: request.k]]
 
 
 def _reachable_namespaces(
@@ -173,7 +170,7 @@ def _find_consents(
 
 def _has_space(context: Context, location: Location) -> bool:
     """Return True if anything was ever stored at a location."""
-    with context.engine.read(location.tenant) as snapshot:
+    with context.engine.open_snapshot(location.tenant) as snapshot:
         return snapshot.has_space(location.space)
 
 
@@ -190,7 +187,7 @@ def _recall_namespace(
         in_force=True,
     )
     retrievers = prepare_queries(context, KeywordQuery(text=request.query))
-    with context.engine.read(location.tenant) as snapshot:
+    with context.engine.open_snapshot(location.tenant) as snapshot:
         selection = restrict_selection(context, access, snapshot, requested)
         require_namespace(snapshot, location)
 

@@ -1,9 +1,16 @@
-"""Checks of a grain against the store: ownership of agents, ended delegations, and goals that wait for others."""
+"""Checks of a grain against the store: ownership of agents, ended delegations, and goals that wait for others.
+
+`check` runs in the unit of work that writes a grain, because each rule depends on other grains of the store: a record
+of an agent's ownership must not contradict a protected one, an author must not write after all delegations to it have
+ended, and a goal must not become active before the goals that it depends on are satisfied (`check_activation`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+
+import msgspec
 
 from memoranda.errors import GrainError
 from memoranda.model.instant import Instant
@@ -25,6 +32,17 @@ BELIEFS: Final = ("belief", "fact")
 _LIMIT: Final = 100
 
 
+class ImportedGrain(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts about a grain of a file that its authority depends on."""
+
+    # The delegation must have been valid at this instant, not now.
+    written_at: Instant
+    # True if a later grain of the file supersedes it: then rivals do not matter.
+    is_superseded: bool
+    # A cache of delegations, shared by the grains of a batch.
+    known_ends: DelegationEnds
+
+
 def check(
     snapshot: Snapshot,
     fields: Fields,
@@ -32,28 +50,21 @@ def check(
     *,
     now: Instant,
     prior: Version | None = None,
-    written_at: Instant | None = None,
-    is_superseded: bool = False,
-    known_ends: DelegationEnds | None = None,
+    imported: ImportedGrain | None = None,
 ) -> None:
-    """Raise GrainError for a grain that its author may not write.
-
-    `written_at`: the grain comes from a file, and the delegation must have been valid at this instant.
-    `prior`: the version that it replaces. `is_superseded`: it is superseded already, so rivals do not matter.
-    `known_ends`: a cache of delegations, shared by the grains of a batch.
-    """
+    """Raise GrainError for a grain that its author may not write. `prior` is the version that it replaces."""
+    is_superseded = imported is not None and imported.is_superseded
+    ends_by_author = {} if imported is None else imported.known_ends
+    acted_at = now if imported is None else min(imported.written_at, now)
     authors = {name for name in (fields.get("author_did"), signer) if isinstance(name, str)}
     if fields.get("relation") == OWNED_BY and fields.get("type") in BELIEFS:
         _check_ownership(fields, authors)
         if not is_superseded:
             _check_rivals(snapshot, fields, prior, now)
     for author in authors - {snapshot.tenant}:
-        ends_by_author = {} if known_ends is None else known_ends
         if author not in ends_by_author:
             ends_by_author[author] = _delegation_ends(snapshot, author, now)
-        if _have_all_ended(
-            ends_by_author[author], now if written_at is None else min(written_at, now)
-        ):
+        if _have_all_ended(ends_by_author[author], acted_at):
             raise GrainError(
                 f"the delegation to {author} has ended (delegation_expiry)", oms_code=DENIED
             )

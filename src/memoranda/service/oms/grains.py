@@ -27,7 +27,7 @@ from memoranda.errors import (
     NotFound,
 )
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Document, Projection, Version, is_over
+from memoranda.model.memory import AuditEntry, Document, Projection, Version, is_over
 from memoranda.model.oms_names import check_address
 from memoranda.model.selection import Selection
 from memoranda.service.core import authorship, cascade, compliance, lineage
@@ -81,7 +81,7 @@ class GrainResult(msgspec.Struct, frozen=True, kw_only=True):
     needs_review: bool = False
 
 
-def with_defaults(context: Context, access: Access, fields: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(context: Context, access: Access, fields: Mapping[str, object]) -> dict[str, Any]:
     """Return the fields with the current time, and the project that the agent was started for, as defaults."""
     filled = {"created_at": context.clock(), **fields}
     if access.default_project and "namespace" not in filled:
@@ -145,7 +145,12 @@ def write_grain(
         )
     unit.record_audit(
         build_audit_entry(
-            access, "put", now, (grain.address,), unit.tenant, grain.namespace, result.result
+            access,
+            "put",
+            now,
+            audit_scope(unit.tenant, grain.namespace),
+            (grain.address,),
+            result.result,
         )
     )
     return result
@@ -159,7 +164,12 @@ def get(context: Context, access: Access, address: str) -> StoredGrain:
         raise NotFound(f"no grain {address}")
     stored_grain = to_stored_grain(context, version)
     entry = build_audit_entry(
-        access, "get", now, (address,), version.tenant, scope_of(record).get("project", ""), "ok"
+        access,
+        "get",
+        now,
+        audit_scope(version.tenant, scope_of(record).get("project", "")),
+        (address,),
+        "ok",
     )
     context.audit_read(version.tenant, entry)
     return stored_grain
@@ -227,7 +237,12 @@ def supersede(
         targets = (grain.address, old_address)
         unit.record_audit(
             build_audit_entry(
-                access, "supersede", now, targets, tenant, grain.namespace, decision.reason
+                access,
+                "supersede",
+                now,
+                audit_scope(tenant, grain.namespace),
+                targets,
+                decision.reason,
             )
         )
         warnings = warnings_for(grain.fields)
@@ -316,7 +331,13 @@ def set_verification(
         unit.set_verification(version, status, now=now)
         unit.record_audit(
             build_audit_entry(
-                access, "verification", now, (address,), tenant, "", status, {"reason": reason}
+                access,
+                "verification",
+                now,
+                audit_scope(tenant),
+                (address,),
+                status,
+                {"reason": reason},
             )
         )
         return status
@@ -343,7 +364,7 @@ def set_hold(
         result = "held" if held else "released"
         unit.record_audit(
             build_audit_entry(
-                access, "hold", now, (address,), tenant, "", result, {"reason": reason}
+                access, "hold", now, audit_scope(tenant), (address,), result, {"reason": reason}
             )
         )
         return held
@@ -374,7 +395,13 @@ def erase(context: Context, access: Access, address: str, *, reason: str) -> Non
         unit.announce("tombstoned", version, now=now)
         unit.record_audit(
             build_audit_entry(
-                access, "erase", now, (address,), tenant, "", "erased", {"reason": reason}
+                access,
+                "erase",
+                now,
+                audit_scope(tenant),
+                (address,),
+                "erased",
+                {"reason": reason},
             )
         )
 
@@ -414,7 +441,7 @@ def erase_user(
     context.engine.write(
         tenant,
         lambda unit: unit.record_audit(
-            build_audit_entry(access, "erase_user", now, (), tenant, "", result, meta)
+            build_audit_entry(access, "erase_user", now, audit_scope(tenant), (), result, meta)
         ),
     )
     context.engine.scrub()
@@ -427,7 +454,7 @@ def _erase_versions(
     """Erase the versions of a user page by page, and return the numbers of erased and of held ones."""
     erased = on_hold = after = 0
     while True:
-        with context.engine.read(tenant) as snapshot:
+        with context.engine.open_snapshot(tenant) as snapshot:
             everything = Selection(status_filter="unerased", user=user)
             page = read_page(snapshot, everything, after=after, limit=BATCH_LIMIT, now=now)
             derived_ids = lineage.find_derived_memories(
@@ -438,10 +465,10 @@ def _erase_versions(
             return erased, on_hold
         after = page[-1].version_id
         plan = lineage.ErasurePlan(Tombstones(context, reason, now, page), derived_tombstones)
-        page_erased, page_held = context.engine.write(
+        page_erased, page_on_hold = context.engine.write(
             tenant, partial(_erase_page, page=page, derived_ids=derived_ids, plan=plan, now=now)
         )
-        erased, on_hold = erased + page_erased, on_hold + page_held
+        erased, on_hold = erased + page_erased, on_hold + page_on_hold
 
 
 def _erase_page(
@@ -622,18 +649,21 @@ def space_of(namespace: str) -> str:
     return "" if namespace == DEFAULT_NAMESPACE else namespace
 
 
+def audit_scope(tenant: str, namespace: str = "") -> dict[str, str]:
+    """Return the scope of an audit entry: the owner, and the namespace as the project if there is one."""
+    return {"owner": tenant, **({"project": namespace} if namespace else {})}
+
+
 def build_audit_entry(
     access: Access,
     op: str,
     now: Instant,
+    scope: dict[str, str],
     targets: tuple[str, ...],
-    tenant: str,
-    namespace: str,
     result: str,
     meta: Mapping[str, object] | None = None,
-) -> Any:
+) -> AuditEntry:
     """Return the audit entry of an operation on grains."""
-    scope = {"owner": tenant, **({"project": namespace} if namespace else {})}
     return audit_entry(
         access, f"oms.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta
     )

@@ -80,7 +80,7 @@ def find(
     """Return the matching grains, best first for a query with words, else in the order written."""
     matched = tuple(request.exact_fields())
     if request.text is not None:
-        results_found = _search(
+        matches = _search(
             context,
             access,
             request.text,
@@ -89,19 +89,19 @@ def find(
             request.type_byte,
             request.limit,
         )
-        words_sought = query_terms(request.text)
+        terms = query_terms(request.text)
         results = tuple(
             ScoredGrain(
                 stored=hit.view,
                 score=round(hit.lexical, _SCORE_DIGITS),
                 matched_fields=(
                     *matched,
-                    *grain_views.matching_fields(hit.view.grain.fields, words_sought, matched),
+                    *grain_views.matching_fields(hit.view.grain.fields, terms, matched),
                 ),
             )
-            for hit in results_found.hits
+            for hit in matches.hits
         )
-        return GrainPage(results=results, total=results_found.total, next_cursor=None)
+        return GrainPage(results=results, total=matches.total, next_cursor=None)
     tenant = access.tenant_for(owner)
     after = 0 if request.cursor is None else _open_cursor(context, tenant, request.cursor)
     stored, following = listing(
@@ -137,11 +137,11 @@ def listing(
     """Return a page of grains in the order written, and the position of the next page; None on the last."""
     limit = _clamp_limit(limit)
     tenant, visible, now = _restrict(context, access, selection, owner, type_byte)
-    grains_found: list[StoredGrain] = []
+    page_grains: list[StoredGrain] = []
     position = last = after
     size, is_more = 0, True
     while is_more:
-        with context.engine.read(tenant) as snapshot:
+        with context.engine.open_snapshot(tenant) as snapshot:
             page = read_page(snapshot, visible, after=position, limit=limit + 1, now=now)
             listable = {
                 version.version_id
@@ -155,14 +155,14 @@ def listing(
             position = version.version_id
             if position not in listable:
                 continue
-            if len(grains_found) == limit or size > PAGE_BYTES:
+            if len(page_grains) == limit or size > PAGE_BYTES:
                 _audit_read(context, access, "list", tenant, selection, limit, now)
-                return grains_found, last
-            grains_found.append(grain_views.to_stored_grain(context, version))
+                return page_grains, last
+            page_grains.append(grain_views.to_stored_grain(context, version))
             size += len(version.document.native)
             last = position
-    _audit_read(context, access, "list", tenant, selection, len(grains_found), now)
-    return grains_found, None
+    _audit_read(context, access, "list", tenant, selection, len(page_grains), now)
+    return page_grains, None
 
 
 def search(
@@ -195,7 +195,7 @@ def _search(
     visible = replace(visible, at=now)
     retrievers = prepare_queries(context, KeywordQuery(text=text))
 
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
 
         def shows(version: Version) -> Version | None:
             return (
@@ -206,7 +206,7 @@ def _search(
 
         results = search_visible(snapshot, visible, retrievers, shows, limit=limit, now=now)
     _audit_read(context, access, "search", tenant, selection, min(limit, len(results.hits)), now)
-    # After the snapshot is closed: a view that nobody has asked for yet gets its address here, with a write.
+    # After the snapshot is closed, because a view that is requested for the first time gets its address with a write.
     hits = [
         SearchHit(hit.version, grain_views.to_stored_grain(context, hit.version), hit.lexical)
         for hit in results.hits[:limit]
@@ -235,7 +235,7 @@ def _restrict(
         selection = replace(selection, tests=(*selection.tests, form))
     if sees_everything(access, tenant):
         return tenant, selection, now
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         return tenant, restrict_selection(context, access, snapshot, selection), now
 
 
@@ -250,7 +250,7 @@ def _audit_read(
 ) -> None:
     """Record a query in the audit log."""
     entry = grains.build_audit_entry(
-        access, op, now, (), tenant, selection.space or "", f"{count} grains"
+        access, op, now, grains.audit_scope(tenant, selection.space or ""), (), f"{count} grains"
     )
     context.audit_read(tenant, entry)
 

@@ -55,9 +55,9 @@ def open_grain_input(
     """
     if isinstance(grain_input, bytes):
         opened = signature.open_delivery(grain_input, context.did_documents)
-        grain_read = opened.grain if isinstance(opened, SignedGrain) else opened
+        grain = opened.grain if isinstance(opened, SignedGrain) else opened
         if is_new:
-            refuse_secrets(context, grain_read.fields)
+            refuse_secrets(context, grain.fields)
         if isinstance(opened, SignedGrain):
             return OpenedGrain(grain=opened.grain, delivery=opened.envelope, signer=opened.signer)
         return OpenedGrain(grain=opened, delivery=opened.blob, signer=None)
@@ -194,7 +194,7 @@ def _successor_address(context: Context, version: Version) -> str | None:
     names = version.state.successor_names
     if not version.state.superseded_by or oms.STANDARD in names:
         return names.get(oms.STANDARD)
-    with context.engine.read(version.tenant) as snapshot:
+    with context.engine.open_snapshot(version.tenant) as snapshot:
         # Some standards keep the name of a revised memory, so the successor's UMP id is tried first.
         named_successor = (
             snapshot.find_by_name(ump.STANDARD, names[ump.STANDARD])
@@ -208,7 +208,7 @@ def _successor_address(context: Context, version: Version) -> str | None:
     return None if successor is None else to_stored_grain(context, successor).address
 
 
-def to_json_value(value: Any) -> Any:
+def to_json_value(value: Any) -> object:
     """Return a field value as JSON, with bytes as base64 text."""
     kind = type(value)
     if kind in _JSON_SCALARS:
@@ -224,7 +224,7 @@ def to_json_value(value: Any) -> Any:
 
 
 def matching_fields(
-    fields: Mapping[str, Any], terms: frozenset[str], but: Sequence[str]
+    fields: Mapping[str, object], terms: frozenset[str], but: Sequence[str]
 ) -> list[str]:
     """Return the names of the fields that hold a searched word."""
     return [
@@ -236,7 +236,7 @@ def matching_fields(
     ]
 
 
-def collect_text(value: Any) -> str:
+def collect_text(value: object) -> str:
     """Return all texts inside a value, joined by spaces."""
     if isinstance(value, str):
         return value

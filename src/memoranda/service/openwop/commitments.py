@@ -125,7 +125,7 @@ def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
     """Find the commitments that the memories of a ref state, arm the new ones, and return all of the ref."""
     tenant, now = access.default_tenant, context.clock()
     space = require_space(access, ref)
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         versions = _visible_versions(snapshot, access, space, now)
         new = _find_new(context, snapshot, ref, space, versions)
     arm(context, tenant, new, now)
@@ -139,7 +139,7 @@ def infer_changed(context: Context, access: Access, ref: str, after: int) -> Non
     """Find and arm the commitments in the memories of a ref that changed after a position of the change feed."""
     tenant, now = access.default_tenant, context.clock()
     space = require_space(access, ref)
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         current = [
             version
             for version in _changed_versions(snapshot, space, after)
@@ -210,7 +210,7 @@ def _build_commitment(
 def listing(context: Context, access: Access, ref: str | None = None) -> list[Commitment]:
     """Return the stored commitments of a ref, or of all refs, those that are due first in front."""
     space = None if ref is None else require_space(access, ref)
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return sorted(map(_decode, snapshot.list_commitments(space)), key=_due_order)
 
 
@@ -236,13 +236,13 @@ def fire_now(
     Raises InvalidInput if `condition` is another than the commitment has.
     """
     tenant, now = access.default_tenant, context.clock()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         commitment = _load(snapshot, commitment_id)
         if condition is not None and condition != commitment.condition:
             raise InvalidInput(f"condition: this commitment waits for a {commitment.condition}")
         judged = _judge(context, snapshot, commitment, now, snapshot.find_last_change())
     fired = _fire_all(context, tenant, [judged] if commitment.state == OPEN else [], None)
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         return (fired[0] if fired else None), _load(snapshot, commitment_id)
 
 
@@ -266,7 +266,7 @@ def fire_due(context: Context, tenant: str, *, workflow_id: str | None = None) -
     fired = _fire_all(context, tenant, _judge_predicates(context, tenant), workflow_id)
     previous: list[bytes] = []
     while True:
-        with context.engine.read(tenant) as snapshot:
+        with context.engine.open_snapshot(tenant) as snapshot:
             now, seq = context.clock(), snapshot.find_last_change()
             due = snapshot.list_due_commitments(now, _UNIT_LIMIT)
             if not due or due == previous:
@@ -280,7 +280,7 @@ def fire_due(context: Context, tenant: str, *, workflow_id: str | None = None) -
 def prune(context: Context, tenant: str) -> None:
     """Delete commitments that have been over for longer than OVER_MS, at most _PRUNE_LIMIT of them."""
     before = Instant(context.clock() - OVER_MS)
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         is_any = snapshot.has_closed_commitments(before)
     if is_any:
         context.engine.write(tenant, lambda unit: unit.prune_commitments(before, _PRUNE_LIMIT))
@@ -357,7 +357,7 @@ def _fire_one(
     claim = f"commitment {commitment.commitment_id} {commitment.condition} {instant}"
     if not unit.claim_once(claim, now=now):
         return None
-    payload: dict[str, Any] = {
+    payload: dict[str, object] = {
         "commitmentId": commitment.commitment_id,
         "memoryRef": commitment.ref,
         "condition": commitment.condition,
@@ -396,7 +396,7 @@ def _judge_predicates(context: Context, tenant: str) -> list[Judged]:
     others again: after a crash nothing is lost, and claims keep a commitment from firing twice.
     """
     now = context.clock()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         seq, position = (
             snapshot.find_last_change(),
             int(snapshot.load_item(FEED_POSITION, "") or b"0"),
@@ -571,7 +571,7 @@ def _store(unit: Unit, commitment: Commitment, *, is_fresh: bool = False) -> Non
 
 
 def _change(
-    context: Context, access: Access, commitment_id: str, op: str, **changes: Any
+    context: Context, access: Access, commitment_id: str, op: str, **changes: object
 ) -> Commitment:
     """Change fields of a commitment, among them its state. Raises InvalidInput unless it is open or has fired."""
     now = context.clock()

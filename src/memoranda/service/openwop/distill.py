@@ -4,7 +4,7 @@ Compaction replaces many entries by one that keeps all their statements. Distill
 writes an archive of them within a token budget, the same bytes for the same sources and budget. Consolidation replaces
 duplicates, and entries that a later one contradicts. Compaction and consolidation can be undone (`ref_entries.undo`).
 
-All three read one ref of one tenant in a snapshot, prepare the result outside of the writer's turn, and write it in a
+All three read one ref of one tenant in a snapshot, prepare the result before they need the writer, and write it in a
 unit of work that raises Conflict if the entries changed meanwhile; `retry_on_conflict` then repeats the operation.
 Results pass the same redaction as a fresh put (SR-1 carry-forward), and each operation is logged in a run of our own.
 """
@@ -61,7 +61,7 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 # Tokens of sources and archive together: a fair part of a context window.
 MAX_TOKEN_BUDGET: Final = 16_000
 ARCHIVE_RETENTION_DAYS: Final = 365
-# Share of the budget for the summary; the sources that are read take the other part.
+# Share of the budget for the summary. The rest is for the sources that are read.
 _OUTPUT_SHARE: Final = 0.25
 # Bytes of a compacted entry: half of the limit of an entry, because redaction may lengthen a text.
 _COMPACTED_BYTES_LIMIT: Final = MAX_CONTENT_BYTES // 2
@@ -149,7 +149,7 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
     created = max(parse_instant(entry["createdAt"]) for _, entry in sources)
     new = memory.prepare(context, tenant, space, draft, created)
     record = {"space": space, "made": new.entry["id"], "taken": []}
-    payload: dict[str, Any] = {
+    payload: dict[str, object] = {
         "memoryRef": ref,
         "outputId": new.entry["id"],
         "sourceCount": len(ids),
@@ -179,7 +179,7 @@ def _load_replaceable(
     context: Context, tenant: str, space: str, now: Instant
 ) -> list[EntryVersion]:
     """Return the entries that a run may replace and that have no expiry, oldest first."""
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         return [
             (version, entry)
             for version, entry in select_replaceable(load_entries(snapshot, space, now))
@@ -243,7 +243,7 @@ def distill(
         ref=ref,
         space=require_space(access, ref),
         budget=_check_budget(token_budget),
-        given=given,
+        texts=given,
         run_id=run_id,
         is_indexed=is_indexed,
         of_archives=of_archives,
@@ -263,12 +263,12 @@ def _check_budget(requested: int | None) -> int:
 
 
 class DistillRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked request for a distillation; the fields are those of `distill`."""
+    """A checked request for a distillation; the fields are those of `distill`, and `texts` are its `given`."""
 
     ref: str
     space: str
     budget: int
-    given: Sequence[str] | None = None
+    texts: Sequence[str] | None = None
     run_id: str | None = None
     is_indexed: bool = True
     of_archives: bool = False
@@ -285,7 +285,7 @@ def prepare_scheduled(
 def prepare(context: Context, access: Access, request: DistillRequest) -> Distillation:
     """Read the sources and distil them. Raises TokenBudgetExceededError."""
     tenant, now = access.default_tenant, context.clock()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         seq = snapshot.find_last_change()
         entries_by_id = _load_candidates(context, snapshot, request, now)
         run = None if request.run_id is None else runs.load(snapshot, request.run_id)
@@ -296,9 +296,9 @@ def prepare(context: Context, access: Access, request: DistillRequest) -> Distil
     key = None if run is None else run.key
     chosen, content, tokens_used = _distill_notes(context, notes, request, key)
     checksum = hashlib.sha256(content.encode()).hexdigest()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         sources = []
-        if request.given is None:
+        if request.texts is None:
             sources = [get_source_name(snapshot, entries_by_id[note.name][0]) for note in chosen]
     run_id = runs.new_run_id()
     tag = f"{ARCHIVE_TAG}sha256:{checksum}"
@@ -334,7 +334,7 @@ def _load_candidates(
     context: Context, snapshot: Snapshot, request: DistillRequest, now: Instant
 ) -> dict[str, EntryVersion]:
     """Return the entries of the ref by id, archives included."""
-    if request.given is None and not request.of_archives:
+    if request.texts is None and not request.of_archives:
         entries = load_all_entries(context, snapshot, request.space, now)
     else:
         entries = load_entries(snapshot, request.space, now)
@@ -420,10 +420,10 @@ def _select_sources(
 ) -> tuple[list[MemoryNote], Instant]:
     """Return the notes to distil, and the expiry of the archive."""
     expires = Instant(now + ARCHIVE_RETENTION_DAYS * DAY_MS)
-    if request.given is not None:
+    if request.texts is not None:
         return [
             MemoryNote(name=f"source-{number:06d}", text=text, at=0)
-            for number, text in enumerate(request.given)
+            for number, text in enumerate(request.texts)
         ], expires
     sources = []
     for version, entry in current:
@@ -454,7 +454,7 @@ def _distill_notes(
     """Return the newest notes that fit into the budget, oldest first, their archive, and the tokens of both together.
 
     The tokens of the archive's head come off the budget first. Of the remaining ones, _OUTPUT_SHARE is reserved for the
-    summary; notes are read until the other part is used up. Raises TokenBudgetExceededError.
+    summary; notes are read until the rest is used up. Raises TokenBudgetExceededError.
     """
     from memoranda.consolidation.text import corpus as corpora
     from memoranda.consolidation.text import summary
@@ -467,21 +467,21 @@ def _distill_notes(
     if available < int(bool(notes)):
         raise TokenBudgetExceededError(budget, head_tokens + 2 * _smallest(notes, count))
     chosen: list[MemoryNote] = []
-    tokens_read = 0
+    source_tokens = 0
     for note in sorted(notes, key=lambda note: (-note.at, note.name)):
         tokens = count(note.text)
-        if tokens_read + tokens <= reading_budget:
+        if source_tokens + tokens <= reading_budget:
             # Redacted before it is summarized, so that the tokens that are counted are those that are written.
             text = context.secrets.redact_text(note.text, key, "source")
             chosen.append(replace(note, text=text))
-            tokens_read += tokens
+            source_tokens += tokens
     if notes and not chosen:
         raise TokenBudgetExceededError(budget, head_tokens + 2 * _smallest(notes, count))
     summary_text, smallest_tokens = "", 0
     if chosen:
         result = summary.summarize(
             corpora.Corpus(chosen),
-            budget_tokens=available - tokens_read,
+            budget_tokens=available - source_tokens,
             now=max(note.at for note in chosen),
             count=count,
         )
@@ -489,9 +489,9 @@ def _distill_notes(
     ordered = sorted(chosen, key=lambda note: (note.at, note.name))
     archive = _render_archive(request.ref, budget, ordered, summary_text)
     content = context.secrets.redact_text(archive, key, "archive")
-    tokens_used = tokens_read + count(content)
+    tokens_used = source_tokens + count(content)
     if tokens_used > budget or (chosen and not summary_text):
-        minimum = max(tokens_used, tokens_read + head_tokens + smallest_tokens)
+        minimum = max(tokens_used, source_tokens + head_tokens + smallest_tokens)
         raise TokenBudgetExceededError(budget, minimum)
     return ordered, content, tokens_used
 
@@ -537,7 +537,7 @@ def _consolidate(
     entries = _load_replaceable(context, tenant, space, now)
     versions = {entry["id"]: version for version, entry in entries}
     replacements, strengthened, disputed = _plan(build_notes(entries))
-    payload: dict[str, Any] = {
+    payload: dict[str, object] = {
         "memoryRef": ref,
         "inputCount": len(entries),
         "outputCount": len(entries) - len(replacements),

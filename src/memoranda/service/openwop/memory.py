@@ -16,7 +16,7 @@ import heapq
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -111,7 +111,7 @@ def list_entries(
         return []
     if options.query is not None:
         context.semantic_search.settle()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
         entries = _collect(context, access, snapshot, space, options, run, now)[: options.limit]
     if options.token_budget is not None:
@@ -128,7 +128,7 @@ def get_entry(
     space = space_of(access, ref, tenant)
     if space is None or not isinstance(entry_id, str) or not 0 < len(entry_id) <= MAX_ID_CHARS:
         return None
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
         version = find(context, snapshot, space, entry_id)
         if version is not None and run is not None:
@@ -220,13 +220,13 @@ def _prepare_replacement(
     def find_prior(snapshot: Snapshot) -> Version | None:
         return memories.find_head(context, snapshot, location, key, or_retracted=True)
 
-    with context.engine.read(location.tenant) as snapshot:
+    with context.engine.open_snapshot(location.tenant) as snapshot:
         prior = find_prior(snapshot)
         prior_memory = None if prior is None else to_memory(context, snapshot, prior, location)
     # `accept` opens a snapshot of its own for the owner's rules; `write` notices a change in between.
     successor = _build_memory(location, key, draft, prior_memory)
     accepted = memories.accept(context, access, successor, now=now)
-    with context.engine.read(location.tenant) as snapshot:
+    with context.engine.open_snapshot(location.tenant) as snapshot:
         foreseen = memories.prepare_next(context, snapshot, accepted, prior, now)
 
     def write(unit: Unit) -> tuple[Entry, Version]:
@@ -339,7 +339,7 @@ def _log_write(
     agent_id: str | None,
 ) -> None:
     """Append the event of a write to the log of its run."""
-    payload: dict[str, Any] = {"memoryRef": ref, "memoryId": entry["id"]}
+    payload: dict[str, object] = {"memoryRef": ref, "memoryId": entry["id"]}
     optional = {"nodeId": node_id, "agentId": agent_id}
     payload |= {name: value for name, value in optional.items() if value is not None}
     if entry["tags"]:

@@ -1,7 +1,7 @@
 """openwop for bindings and hosts: discovery, runs of a host, their variables and secrets, and the table of all verbs.
 
 The variables of a run hold no memory. Where a variable is to show a memory, it names it, and the memory is read
-whenever the run is read: a memory that has expired, was forgotten or belongs to somebody else does not show.
+whenever the run is read: a memory that has expired, was forgotten or belongs to another owner is not shown.
 
     {"$memory": {"memoryRef": ref, "id": id}}               the entry, or null
     {"$memory": {"memoryRef": ref, "id": id, "field": f}}   one field of it
@@ -76,9 +76,9 @@ def begin_run(
     workflow_id: str,
     *,
     run_id: str | None = None,
-    agent: Mapping[str, Any] | None = None,
+    agent: Mapping[str, object] | None = None,
     tags: tuple[str, ...] = (),
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, object] | None = None,
 ) -> Run:
     """Start a run of the host, which sees the store as it is now. Raises Conflict if the id is in use."""
     now = context.clock()
@@ -111,7 +111,7 @@ def emit(
     access: Access,
     run_id: str,
     type: str,  # noqa: A002
-    payload: dict[str, Any],
+    payload: Mapping[str, object],
     *,
     node_id: str | None = None,
 ) -> Event:
@@ -141,8 +141,8 @@ def finish_run(
     run_id: str,
     *,
     status: str = "completed",
-    variables: Mapping[str, Any] | None = None,
-    error: Mapping[str, Any] | None = None,
+    variables: Mapping[str, object] | None = None,
+    error: Mapping[str, object] | None = None,
 ) -> Run:
     """End a run with a terminal status, store its final variables or error, and forget its secrets."""
     if status not in run_log.TERMINAL:
@@ -186,7 +186,7 @@ def runs(
     """Return the runs of the caller's tenant, latest start first, that began before an instant or a listed run."""
     # Many runs may begin in one millisecond, so the next page starts after a run (RunPosition), not after an instant.
     position = (before, "") if isinstance(before, int) else before
-    with context.engine.read(access.default_tenant) as reading:
+    with context.engine.open_snapshot(access.default_tenant) as reading:
         stored_runs = reading.list_runs(before=position, limit=min(limit, MAX_RUNS))
         return [run_log.decode_run(stored) for stored in stored_runs]
 
@@ -196,7 +196,7 @@ def register_secret(
 ) -> bool:
     """Register a secret that a run must never store. Return False if it is too short to be recognised in a text."""
     tenant = access.default_tenant
-    with context.engine.read(tenant) as reading:
+    with context.engine.open_snapshot(tenant) as reading:
         run_log.load_open(reading, run_id)
     digest = context.engine.fingerprint(tenant, f"secret of a run\x00{value.strip()}")
     is_registered = context.secrets.register((tenant, run_id), secret_id, value, digest)
@@ -209,7 +209,7 @@ def register_secret(
 
 def resolve_secret(context: Context, access: Access, run_id: str, secret_id: str) -> str:
     """Return a secret for an open run, from the host's resolvers, and register it unless the platform owns it."""
-    with context.engine.read(access.default_tenant) as reading:
+    with context.engine.open_snapshot(access.default_tenant) as reading:
         # A run that has ended forgot its secrets, and would never forget this one.
         run_log.load_open(reading, run_id)
     secret = context.secrets.resolve(secret_id)
@@ -218,7 +218,7 @@ def resolve_secret(context: Context, access: Access, run_id: str, secret_id: str
     return secret.value
 
 
-def _resolve_variable(context: Context, access: Access, run: Run, value: Any) -> Any:
+def _resolve_variable(context: Context, access: Access, run: Run, value: object) -> Any:
     """Return the value of a variable; for `{"$memory": {…}}`, the memory that it names as the run sees it."""
     target = value.get(MEMORY_KEY) if isinstance(value, Mapping) and len(value) == 1 else None
     if not isinstance(target, Mapping):
@@ -317,7 +317,7 @@ def forget(context: Context, access: Access, ref: str, subject: str) -> int:
         return 0
     # Entries that a consolidation run replaced are included: the entry that replaced them repeats them.
     selection = Selection(status_filter="unforgotten", space=space, tags=(tag.lower(),))
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         matches = [
             version
             for version, _ in iterate_selected(

@@ -13,7 +13,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base32_encode
@@ -23,7 +23,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, retry_on_conflict
 from memoranda.service.openwop import runs as run_log
 from memoranda.standards.openwop import proposals
-from memoranda.standards.openwop.proposals import Proposal, Revision
+from memoranda.standards.openwop.proposals import Proposal, ProposedArtifact, Revision
 from memoranda.storage.engine.contract import Snapshot, Unit
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
     from memoranda.consolidation.habits.habits import draft_habits
 
     tenant, now = access.default_tenant, context.clock()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         items, traces = snapshot.load_items(KIND), _load_traces(snapshot)
     existing = [json_text.parse(data) for data in items.values()]
     fingerprints = {_fingerprint(proposal) for proposal in existing}
@@ -91,14 +91,16 @@ def _propose_draft(unit: Unit, draft: HabitDraft, now: Instant) -> Proposal | No
     """Store a habit as a proposal; None if it would contain a secret or could not be applied."""
     try:
         proposal = proposals.build_proposal(
-            id=f"prop_{base32_encode(secrets.token_bytes(15))}",
-            kind=draft.kind,
-            artifact=dict(draft.artifact),
+            ProposedArtifact(
+                kind=draft.kind,
+                artifact=draft.artifact,
+                title=proposals.redact_text(draft.title),
+                rationale=proposals.redact_text(draft.rationale),
+                source_run_ids=draft.source_runs,
+            ),
+            id=_new_id(),
             tenant=unit.tenant,
             created=now,
-            source_run_ids=draft.source_runs,
-            title=proposals.redact_text(draft.title),
-            rationale=proposals.redact_text(draft.rationale),
             duplicate_of=draft.duplicate_of,
         )
         proposals.check_safe(proposal)
@@ -114,44 +116,41 @@ def propose(
     context: Context,
     access: Access,
     kind: str,
-    artifact: Mapping[str, Any],
+    artifact: Mapping[str, object],
     *,
     title: str | None = None,
     rationale: str | None = None,
     source_run_ids: tuple[str, ...] = (),
 ) -> Proposal:
     """Propose an artifact by hand. Raises InvalidInput if it is malformed or contains a secret."""
-    draft = _ManualDraft(kind, artifact, title, rationale, source_run_ids)
-    return retry_on_conflict(lambda: _propose_by_hand(context, access, draft))
+    proposed = ProposedArtifact(
+        kind=kind,
+        artifact=artifact,
+        title=title,
+        rationale=rationale,
+        source_run_ids=source_run_ids,
+    )
+    return retry_on_conflict(lambda: _propose_by_hand(context, access, proposed))
 
 
-class _ManualDraft(NamedTuple):
-    """The arguments of `propose`."""
-
-    kind: str
-    artifact: Mapping[str, Any]
-    title: str | None
-    rationale: str | None
-    source_run_ids: tuple[str, ...]
+def _new_id() -> str:
+    """Return a random id of a proposal."""
+    return f"prop_{base32_encode(secrets.token_bytes(15))}"
 
 
-def _propose_by_hand(context: Context, access: Access, draft: _ManualDraft) -> Proposal:
+def _propose_by_hand(context: Context, access: Access, proposed: ProposedArtifact) -> Proposal:
     """Propose once. Raises Conflict if other proposals change before the new one is written."""
     tenant, now = access.default_tenant, context.clock()
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         items = snapshot.load_items(KIND)
-    fingerprint = _fingerprint_artifact(draft.kind, draft.artifact)
+    fingerprint = _fingerprint_artifact(proposed.kind, proposed.artifact)
     existing = (json_text.parse(data) for data in items.values())
     duplicates = (other["id"] for other in existing if _fingerprint(other) == fingerprint)
     proposal = proposals.build_proposal(
-        id=f"prop_{base32_encode(secrets.token_bytes(15))}",
-        kind=draft.kind,
-        artifact=dict(draft.artifact),
+        proposed,
+        id=_new_id(),
         tenant=tenant,
         created=now,
-        source_run_ids=draft.source_run_ids,
-        title=draft.title,
-        rationale=draft.rationale,
         duplicate_of=next(duplicates, None),
     )
     proposals.check_safe(proposal)
@@ -173,7 +172,7 @@ def listing(
     context: Context, access: Access, *, state: str | None = None, kind: str | None = None
 ) -> list[Proposal]:
     """Return the proposals with a state and a kind, if they are given, oldest first."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         items = snapshot.load_items(KIND)
     matches = [
         proposal
@@ -185,7 +184,7 @@ def listing(
 
 def get(context: Context, access: Access, proposal_id: str) -> Proposal:
     """Return one proposal. Raises NotFound."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return _load(snapshot, proposal_id)
 
 
@@ -287,7 +286,7 @@ def apply(
 
 def installed(context: Context, access: Access) -> dict[str, Any]:
     """Return the artifacts that were applied, by reference, for a host to load."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return {ref: json_text.parse(data) for ref, data in snapshot.load_items(INSTALLED).items()}
 
 
@@ -309,7 +308,7 @@ def _fingerprint(proposal: Proposal) -> str:
     return _fingerprint_artifact(proposal["kind"], proposal["artifact"])
 
 
-def _fingerprint_artifact(kind: str, artifact: Mapping[str, Any]) -> str:
+def _fingerprint_artifact(kind: str, artifact: Mapping[str, object]) -> str:
     """Return a hash that is equal for proposals of the same artifact."""
     return hashlib.sha256(kind.encode() + b"\x00" + json_text.canonical(dict(artifact))).hexdigest()
 

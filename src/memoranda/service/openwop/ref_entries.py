@@ -140,7 +140,7 @@ def select_replaceable(entries: Sequence[EntryVersion]) -> list[EntryVersion]:
 
 
 def build_provenance_tags(run_id: str, ids: Sequence[str]) -> list[str]:
-    """Return the tags of a run's result: one for the run (RFC 0012 §C), and one for each source as far as they fit."""
+    """Return the tags of a run's result: one for the run (RFC 0012 §C), and one for each source up to a limit."""
     tags = [f"{mapping.DERIVED_PREFIX}{name}" for name in ids[:_MAX_PROVENANCE_TAGS]]
     return [
         f"{mapping.COMPACTED_PREFIX}{run_id}",
@@ -160,7 +160,7 @@ def undo(context: Context, access: Access, run_id: str) -> int:
     Return the number of restored entries. Raises NotFound if there is nothing to undo under that run.
     """
     now, tenant = context.clock(), access.default_tenant
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         stored = snapshot.load_item(UNDO_RECORDS, run_id)
         record = {"taken": []} if stored is None else json_text.parse(stored)
         names = {step[key] for step in record["taken"] for key in ("id", "by")}

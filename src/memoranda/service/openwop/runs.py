@@ -153,9 +153,9 @@ def begin(
     workflow_id: str,
     now: Instant,
     run_id: str | None = None,
-    agent: Mapping[str, Any] | None = None,
+    agent: Mapping[str, object] | None = None,
     tags: tuple[str, ...] = (),
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, object] | None = None,
 ) -> Run:
     """Start a run in a unit of work; its view is the store as it is now. Raises Conflict if the id is in use."""
     if run_id is not None and unit.load_run(run_id) is not None:
@@ -178,7 +178,7 @@ def emit(
     unit: Unit,
     run_id: str,
     type: str,  # noqa: A002
-    payload: dict[str, Any],
+    payload: Mapping[str, object],
     *,
     now: Instant,
     node_id: str | None = None,
@@ -197,8 +197,8 @@ def finish(
     *,
     now: Instant,
     status: str = "completed",
-    variables: Mapping[str, Any] | None = None,
-    error: Mapping[str, Any] | None = None,
+    variables: Mapping[str, object] | None = None,
+    error: Mapping[str, object] | None = None,
 ) -> Run:
     """End a run in a unit of work: log its status, store its variables and error, and forget its digests."""
     ended = replace(
@@ -223,7 +223,7 @@ def host_run(
     unit: Unit,
     act: str,
     now: Instant,
-    *facts: tuple[str, dict[str, Any]],
+    *facts: tuple[str, Mapping[str, object]],
     run_id: str | None = None,
 ) -> tuple[Run, list[Event]]:
     """Write a complete run of our own: its start, the given facts, and its end. Return it with the events of the facts.
@@ -232,7 +232,11 @@ def host_run(
     """
     workflow_id = HOST_WORKFLOW + act
     run = _build_run(unit, run_id or new_run_id(), workflow_id, now, status="completed")
-    entries = [("run.started", {"workflowId": workflow_id}), *facts, ("run.completed", {})]
+    entries: list[tuple[str, Mapping[str, object]]] = [
+        ("run.started", {"workflowId": workflow_id}),
+        *facts,
+        ("run.completed", {}),
+    ]
     logged = [
         events.build_event(event_type, payload, run.run_id, sequence, now)
         for sequence, (event_type, payload) in enumerate(entries)
@@ -293,7 +297,7 @@ def add_secret(unit: Unit, run_id: str, digest: str) -> None:
 
 def get(context: Context, access: Access, run_id: str) -> Run:
     """Return one run of the caller's tenant. Raises NotFound."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return load(snapshot, run_id)
 
 
@@ -301,7 +305,7 @@ def read_events(
     context: Context, access: Access, run_id: str, *, after: int = -1
 ) -> tuple[list[Event], bool]:
     """Return a page of a run's events after a sequence number, and True if these are its last events."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         run = load(snapshot, run_id)
         page = [
             json_text.parse(event)
@@ -317,7 +321,7 @@ def read_all_events(
 
     Without `after` the page is empty: the caller follows the log from now on.
     """
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         end = snapshot.find_last_run_event()
         page = snapshot.list_run_events_after(end if after is None else after, EVENTS_LIMIT)
     return [(position, json_text.parse(event)) for position, event in page], end
@@ -342,7 +346,7 @@ def _expired_runs(
     context: Context, tenant: str, cursor: RunPosition, before: Instant
 ) -> list[RunPosition]:
     """Return the next page of runs that began before an instant."""
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         return snapshot.list_runs_after(cursor, before=before, limit=PURGE_LIMIT)
 
 
@@ -359,7 +363,7 @@ def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: 
     A replay repeats the log and can write nothing new. A branch is a running run that sees the store as it is now.
     """
     now = context.clock()
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         source = load(snapshot, run_id)
         _check_forkable(snapshot, source, mode, from_seq)
         run = replace(source, run_id=new_run_id(), source_run_id=run_id, is_replay=mode == "replay")

@@ -10,7 +10,7 @@ again. A watched ref is an item with the position of the change feed up to which
 from __future__ import annotations
 
 import logging
-from typing import Any, Final, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, WorkflowError
@@ -26,6 +26,16 @@ from memoranda.storage.engine.contract import Unit
 KIND: Final = "openwop schedule"
 WATCHED: Final = "openwop watch"
 _log = logging.getLogger(__name__)
+
+
+class ScheduleDocument(TypedDict):
+    """A schedule as JSON for its owner."""
+
+    memoryRef: str
+    cron: str
+    timezone: str
+    tokenBudget: NotRequired[int]
+    nextAt: str
 
 
 class ScheduleItem(TypedDict):
@@ -47,7 +57,7 @@ def schedule(
     *,
     timezone: str = "UTC",
     token_budget: int | None = None,
-) -> dict[str, Any]:
+) -> ScheduleDocument:
     """Schedule the distillation of a ref by a cron expression, in the local time of a time zone.
 
     A schedule that the ref has is replaced. Raises InvalidInput for a bad expression, time zone or ref.
@@ -90,19 +100,24 @@ def unschedule(context: Context, access: Access, ref: str) -> bool:
     return context.engine.write(access.default_tenant, work)
 
 
-def schedules(context: Context, access: Access) -> list[dict[str, Any]]:
+def schedules(context: Context, access: Access) -> list[ScheduleDocument]:
     """Return the schedules of the caller's tenant, each with the instant at which it is due next."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return [_describe(json_text.parse(data)) for data in snapshot.load_items(KIND).values()]
 
 
-def _describe(item: ScheduleItem) -> dict[str, Any]:
+def _describe(item: ScheduleItem) -> ScheduleDocument:
     """Return a stored schedule as JSON for its owner."""
-    document = {
-        name: value for name, value in item.items() if name != "since" and value is not None
-    }
     due = next_after(item["cron"], item["since"], item["timezone"])
-    return {**document, "nextAt": format_instant(due)}
+    document: ScheduleDocument = {
+        "memoryRef": item["memoryRef"],
+        "cron": item["cron"],
+        "timezone": item["timezone"],
+        "nextAt": format_instant(due),
+    }
+    if item["tokenBudget"] is not None:
+        document["tokenBudget"] = item["tokenBudget"]
+    return document
 
 
 def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True) -> None:
@@ -143,7 +158,7 @@ def tick(context: Context) -> int:
 
 def _read_watched(context: Context, tenant: str) -> None:
     """Infer commitments from the changes of watched refs; from all memories of a ref when it is read first."""
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         seq, watched = snapshot.find_last_change(), snapshot.load_items(WATCHED)
     behind = {ref: int(position) for ref, position in watched.items() if int(position) < seq}
     for ref, position in behind.items():
@@ -170,7 +185,7 @@ def _system_access(tenant: str) -> Access:
 def _distil_due(context: Context, tenant: str) -> int:
     """Carry out the schedules of a tenant that are due. Return the number of distillations."""
     now, count = context.clock(), 0
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         items: list[ScheduleItem] = [
             json_text.parse(data) for data in snapshot.load_items(KIND).values()
         ]

@@ -246,7 +246,7 @@ class Vault:
             run_secrets = self._runs.get(run)
             return run_secrets is not None and run_secrets.occurs_in(text)
 
-    def redact_value(self, value: Any, run: RunKey) -> Any:
+    def redact_value(self, value: object, run: RunKey) -> Any:
         """Return a JSON value without the run's secrets in any of its strings."""
         if isinstance(value, str):
             return self.redact_text(value, run, "run")

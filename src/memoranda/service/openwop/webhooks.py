@@ -15,10 +15,10 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
 import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base32_encode
@@ -52,14 +52,14 @@ State = Literal["active", "failed"]
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
-    """A webhook and its position in the event log. The store keeps the fields under these names."""
+    """A webhook and its position in the event log. The store keeps the fields by name."""
 
     webhook_id: str
     url: str
     events: tuple[str, ...]
     tags: tuple[str, ...] = ()
     # The position of the last event that was delivered, dropped or not subscribed to.
-    place: int = 0
+    position: int = msgspec.field(default=0, name="place")
     # Failed attempts at the next event.
     attempts: int = 0
     # Failed attempts since the last delivery.
@@ -97,6 +97,15 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
             failures=document["failures"],
             dropped=document["dropped"],
         )
+
+
+class Registration(TypedDict):
+    """The answer to a registration. The secret is shown nowhere else."""
+
+    webhookId: str
+    secret: str
+    secretFingerprint: str
+    signatureAlgorithm: str
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +147,7 @@ def signature(secret: str, stamp: str, body: bytes) -> str:
 
 def register(
     context: Context, access: Access, url: str, events: Sequence[str], tags: Sequence[str] = ()
-) -> dict[str, Any]:
+) -> Registration:
     """Register a URL for events from now on, and return the id and the secret, which is never shown again.
 
     The binding has checked the URL. Raises Conflict if there are too many subscriptions.
@@ -156,7 +165,7 @@ def register(
             url=url,
             events=tuple(events),
             tags=tuple(tags),
-            place=unit.find_last_run_event(),
+            position=unit.find_last_run_event(),
         )
         _store(unit, subscription)
         _audit(unit, access, context.clock(), "register", webhook_id)
@@ -166,10 +175,10 @@ def register(
     return registered(context, access, webhook_id)
 
 
-def registered(context: Context, access: Access, webhook_id: str) -> dict[str, Any]:
+def registered(context: Context, access: Access, webhook_id: str) -> Registration:
     """Return the answer to a registration, to the request itself or to its idempotent repetition. Raises NotFound."""
     _require_owner(access)
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         if snapshot.load_item(KIND, webhook_id) is None:
             raise NotFound("no such webhook")
     secret = _derive_secret(context, access.default_tenant, webhook_id)
@@ -197,7 +206,7 @@ def unregister(context: Context, access: Access, webhook_id: str) -> bool:
 
 def subscriptions(context: Context, access: Access) -> list[Subscription]:
     """Return all subscriptions of the caller's tenant, without their secrets."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return [_decode(data) for data in snapshot.load_items(KIND).values()]
 
 
@@ -221,7 +230,7 @@ def next_delivery(
     for tenant in context.engine.system.list_tenants_with_items((KIND,)):
         if tenant in passing_over:
             continue
-        with context.engine.read(tenant) as snapshot:
+        with context.engine.open_snapshot(tenant) as snapshot:
             tenant_subscriptions = [_decode(data) for data in snapshot.load_items(KIND).values()]
         for subscription in tenant_subscriptions:
             now = context.clock()
@@ -241,10 +250,10 @@ def _claim_next(
     context: Context, tenant: str, subscription: Subscription, holder: str
 ) -> Delivery | None:
     """Put a subscription on lease and return its next event; None if there is none, or another process was faster."""
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         end = snapshot.find_last_run_event()
         position, event = _find_next(snapshot, subscription, end)
-    if position == subscription.place:
+    if position == subscription.position:
         return None
     now = context.clock()
 
@@ -253,7 +262,7 @@ def _claim_next(
         if data is None or _decode(data) != subscription:
             return None
         if event is None:
-            _store(unit, replace(subscription, place=position))
+            _store(unit, replace(subscription, position=position))
             return None
         leased = replace(subscription, holder=holder, lease_ms=now + LEASE_MS)
         _store(unit, leased)
@@ -272,7 +281,7 @@ def _find_next(
     snapshot: Snapshot, subscription: Subscription, end: int
 ) -> tuple[int, Event | None]:
     """Return the position of the next event to send, and the event; else the last position searched, and None."""
-    after = max(subscription.place, end - BEHIND_LIMIT)
+    after = max(subscription.position, end - BEHIND_LIMIT)
     page = snapshot.list_run_events_after(after, EVENTS_LIMIT)
     for position, data in page:
         event: Event = json_text.parse(data)
@@ -308,7 +317,9 @@ def settle(context: Context, delivery: Delivery, *, is_delivered: bool) -> None:
             return
         free = replace(current, holder="", lease_ms=0)
         if is_delivered:
-            _store(unit, replace(free, place=delivery.position, attempts=0, failures=0, retry_ms=0))
+            _store(
+                unit, replace(free, position=delivery.position, attempts=0, failures=0, retry_ms=0)
+            )
         else:
             _store(unit, _count_failure(free, delivery.position, now))
 
@@ -322,7 +333,7 @@ def _count_failure(subscription: Subscription, position: int, now: Instant) -> S
     retry = now + min(1000 * 2**subscription.attempts, LONGEST_WAIT_MS)
     failed = replace(subscription, failures=failures, attempts=attempts, retry_ms=retry)
     if attempts >= ATTEMPTS_LIMIT:
-        failed = replace(failed, place=position, attempts=0, dropped=subscription.dropped + 1)
+        failed = replace(failed, position=position, attempts=0, dropped=subscription.dropped + 1)
     return replace(failed, state="failed") if failures >= FAILURES_LIMIT else failed
 
 
@@ -336,13 +347,11 @@ def _derive_secret(context: Context, tenant: str, webhook_id: str) -> str:
 
 
 def _store(unit: Unit, subscription: Subscription) -> None:
-    unit.put_item(KIND, subscription.webhook_id, json_text.dump(asdict(subscription)))
+    unit.put_item(KIND, subscription.webhook_id, json_text.dump(msgspec.to_builtins(subscription)))
 
 
 def _decode(data: bytes) -> Subscription:
-    fields = json_text.parse(data)
-    fields["events"], fields["tags"] = tuple(fields["events"]), tuple(fields["tags"])
-    return Subscription(**fields)
+    return msgspec.convert(json_text.parse(data), Subscription)
 
 
 def _audit(unit: Unit, access: Access, now: Instant, op: str, webhook_id: str) -> None:

@@ -11,7 +11,7 @@ with all its versions, for every run as well: nothing keeps what its owner remov
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -30,7 +30,9 @@ from memoranda.standards.openwop.workspace import (
     DEFAULT_TYPE,
     MAX_FILES,
     MAX_VERSIONS,
+    UNCONDITIONAL,
     WorkspaceFile,
+    WriteCondition,
     build_file,
     check_content,
     check_path,
@@ -95,15 +97,14 @@ def write(
     now: Instant,
     run_id: str,
     content_type: str = DEFAULT_TYPE,
-    if_match: str | None = None,
-    if_none_match: str | None = None,
+    condition: WriteCondition = UNCONDITIONAL,
 ) -> WorkspaceFile:
     """Write the next version of a file and log the change in a run. Raises WorkflowError if there are too many."""
     check_path(path)
     check_content(content)
     current = _current_version(unit, path)
     last = current or int(unit.load_item(_REMOVED, path) or b"0")
-    version = next_version(current, last, if_match=if_match, if_none_match=if_none_match)
+    version = next_version(current, last, condition)
     if current is None and len(unit.load_items(HEADS)) >= MAX_FILES:
         raise WorkflowError(
             f"the workspace holds {MAX_FILES} files already; remove one first",
@@ -131,7 +132,7 @@ def remove(
     number is never used for another content.
     """
     current = _current_version(unit, path)
-    removal = next_version(current, current or 0, if_match=if_match)
+    removal = next_version(current, current or 0, WriteCondition(if_match=if_match))
     unit.delete_item(HEADS, path)
     for number in range(max(1, removal - MAX_VERSIONS), removal):
         unit.delete_item(_VERSIONS + path, _version_key(number))
@@ -179,7 +180,7 @@ def file(
     run_id: str | None = None,
 ) -> WorkspaceFile:
     """Return a workspace file as it is, in a given version, or as a run sees it. Raises NotFound."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
         result = read_version(snapshot, path, version, run=run)
     if result is None:
@@ -191,7 +192,7 @@ def files(
     context: Context, access: Access, prefix: str = "", *, run_id: str | None = None
 ) -> list[WorkspaceFile]:
     """Return the heads of all workspace files under a prefix, as they are or as a run sees them."""
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
         return list_heads(snapshot, prefix, run=run)
 
@@ -209,6 +210,7 @@ def write_file(
 ) -> WorkspaceFile:
     """Write the next version of a workspace file; for a run, on its log and without its secrets (WSR-1)."""
     now, secrets = context.clock(), context.secrets
+    condition = WriteCondition(if_match=if_match, if_none_match=if_none_match)
     key = None if run_id is None else (access.default_tenant, run_id)
     if key is not None and secrets.contains_secret(path, key):
         raise InvalidInput("path: holds a secret of the run")
@@ -224,8 +226,7 @@ def write_file(
                 now=now,
                 run_id=log_id,
                 content_type=content_type,
-                if_match=if_match,
-                if_none_match=if_none_match,
+                condition=condition,
             )
         context.quotas_of(unit).check_bytes(unit)
         return result
@@ -313,7 +314,9 @@ def _has_id(archive: object, name: str) -> bool:
     return isinstance(archive, dict) and archive.get("id") == name
 
 
-def _write_index(unit: Unit, run_id: str, index: dict[str, Any], now: Instant) -> WorkspaceFile:
+def _write_index(
+    unit: Unit, run_id: str, index: Mapping[str, object], now: Instant
+) -> WorkspaceFile:
     content = json_text.dump_pretty(index) + "\n"
     return write(unit, INDEX_PATH, content, now=now, run_id=run_id, content_type="application/json")
 

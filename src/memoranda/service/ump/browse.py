@@ -70,7 +70,7 @@ class Origins(msgspec.Struct, frozen=True, kw_only=True):
 def stats(context: Context, access: Access) -> Stats:
     """Count the memories that are current now, by kind and by project."""
     now, tenant = context.clock(), access.default_tenant
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         kinds, projects = dict.fromkeys(_KINDS, 0), dict[str, int]()
         if sees_everything(access, tenant):
             used = snapshot.measure_usage()[1]
@@ -105,7 +105,7 @@ def projects(context: Context, access: Access) -> list[str]:
         return [access.limits["project"]]
     if not sees_everything(access, access.default_tenant):
         return []
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return [space for space in snapshot.list_spaces() if space]
 
 
@@ -138,7 +138,7 @@ def seen_as(context: Context, access: Access, name: str) -> dict[str, Any]:
     """Return a memory in UMP, OMS, OAMS and openwop, as the caller would get it there; without those that lack it."""
     now, name = context.clock(), resolve_name(context, access, name)
     version, record = find_visible(context, access, name, now)
-    with context.engine.read(version.tenant) as snapshot:
+    with context.engine.open_snapshot(version.tenant) as snapshot:
         views = _views_elsewhere(context, access, snapshot, version)
     entry = audit_entry(
         access, "get", now=now, targets=(name,), scope=scope_of(record), result="ok"
@@ -179,7 +179,7 @@ def origins(context: Context, access: Access, name: str) -> Origins:
     """Return the sources of a memory and the memories made from it, whichever standard wrote them."""
     now, name = context.clock(), resolve_name(context, access, name)
     version, record = find_visible(context, access, name, now)
-    with context.engine.read(version.tenant) as snapshot:
+    with context.engine.open_snapshot(version.tenant) as snapshot:
         # The document of an erased memory is a tombstone, which names no sources and cannot be read as its standard.
         sources: Iterable[Version] = ()
         if not has_ended(version.state, now):

@@ -81,7 +81,7 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     requested = _build_selection(request, narrowed, now)
     count = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
     retrievers = _build_retrievers(context, request)
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         visible = restrict_selection(context, access, snapshot, requested)
         versions, matches = search_candidates(snapshot, visible, retrievers, limit=count, now=now)
         is_tenant_known = snapshot.read_audit_head()[0] > 0

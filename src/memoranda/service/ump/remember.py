@@ -21,8 +21,7 @@ from msgspec.structs import replace
 from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
 from memoranda.model.instant import Instant
-from memoranda.model.memory import Projection, Version
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, Projection, Version
 from memoranda.retrieval.entry import IndexedText
 from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
@@ -34,10 +33,10 @@ from memoranda.service.core.views import redact_record, scope_of, view_record
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
-from memoranda.standards.ump.canonical import encode_random_id
 from memoranda.standards.ump.mapping import document_of
 from memoranda.standards.ump.port import load_record, rules_of_record
 from memoranda.standards.ump.record import Draft, Record
+from memoranda.standards.ump.signature import encode_random_id
 from memoranda.storage.engine.contract import Snapshot, Unit
 
 Result = Literal["created", "merged"]

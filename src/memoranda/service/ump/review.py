@@ -102,7 +102,7 @@ def _build_order_judge(context: Context, access: Access) -> Judge:
     # The patterns are slow to compile, and only this review needs them.
     from memoranda.encoding import injection
 
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         cleared = snapshot.load_items(_CLEARED)
 
     def judge_orders(record: Record, is_current: bool) -> Suspect | None:
@@ -201,7 +201,7 @@ def suspects_beside_page(context: Context, access: Access, *, after: int = 0) ->
     results = [] if after else list(_find_in_files(context, access))
     position, tenant = after, access.default_tenant
     for _ in range(_PAGE_EVENTS // _EVENTS_LIMIT):
-        with context.engine.read(tenant) as snapshot:
+        with context.engine.open_snapshot(tenant) as snapshot:
             page = snapshot.list_run_events_after(position, _EVENTS_LIMIT)
         if not page:
             return BesidePage(suspects=results, next=None)
@@ -221,11 +221,11 @@ def _find_in_files(context: Context, access: Access) -> Iterator[SuspectBeside]:
     from memoranda.service.openwop import workspace
 
     tenant = access.default_tenant
-    with context.engine.read(tenant) as snapshot:
+    with context.engine.open_snapshot(tenant) as snapshot:
         heads = {file["path"]: int(file["version"]) for file in workspace.list_heads(snapshot)}
     for path, last in heads.items():
         for number in workspace.stored_numbers(last):
-            with context.engine.read(tenant) as snapshot:
+            with context.engine.open_snapshot(tenant) as snapshot:
                 file = workspace.read_version(snapshot, path, number)
             if file is None:
                 continue

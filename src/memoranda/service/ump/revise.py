@@ -334,7 +334,7 @@ def undo_last(context: Context, access: Access) -> UndoneChange:
 
     Raises NotFound if there are no changes, and Conflict for a change that cannot be undone.
     """
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         change = _load_last_change(snapshot)
         name = _record_id(snapshot, change.version)
     short = shorten_ids(context, access, [name])[name]
@@ -356,7 +356,7 @@ def revert(context: Context, access: Access, version: Version, start: int) -> tu
     A memory that did not exist then is forgotten. Return the id of the memory now, and the restored version, or 0.
     """
     now = context.clock()
-    with context.engine.read(access.default_tenant) as snapshot:
+    with context.engine.open_snapshot(access.default_tenant) as snapshot:
         name = _record_id(snapshot, version)
         candidates = (
             candidate

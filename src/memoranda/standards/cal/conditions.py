@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator as operators
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 
@@ -31,6 +31,10 @@ from memoranda.standards.cal.item import DEFAULTS, ResultItem, value_of
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.syntax import Hash, Param, Subquery, Value, WhereCondition
 
+# The value of a bound condition, or a member of its list, with a hash as its text.
+PlainValue: TypeAlias = str | bool | int | float
+# The operators of a test on a number.
+Comparison: TypeAlias = Literal["=", "!=", ">=", "<=", ">", "<"]
 # Fields of conditions that need a search.
 SEARCH: Final = frozenset(("query", *SEMANTIC))
 # Fields that the field index does not answer: the executor searches, looks up the grain, or checks after retrieval.
@@ -62,9 +66,7 @@ def build_index_query(condition: WhereCondition, grain_type: str | None, now: in
     if field.kind is FieldKind.INSTANT:
         return IndexQuery(tuple(_range_tests(name, _instant_span(operator, value, now))))
     if field.kind in (FieldKind.FRACTION, FieldKind.NUMBER):
-        return IndexQuery(
-            (Compares(name=name, operator=cast(Any, operator), number=float(cast(Any, value))),)
-        )
+        return IndexQuery((_comparison(name, operator, float(cast("float", value))),))
     if operator in ("INCLUDE", "EXCLUDE"):
         index_name = "tag" if name == "tags" else name
         return IndexQuery(_membership_tests(index_name, operator, value))
@@ -96,9 +98,9 @@ def _membership_tests(name: str, operator: str, value: Value) -> tuple[Test, ...
     )
 
 
-def _plain_value(value: Value) -> Any:
-    """Return the text of a hash, and any other value as it is."""
-    return value.text if isinstance(value, Hash) else value
+def _plain_value(value: Value) -> PlainValue:
+    """Return the text of a hash, and any other value unchanged."""
+    return value.text if isinstance(value, Hash) else cast("PlainValue", value)
 
 
 def _time_span(operator: str, value: Value, now: int) -> tuple[float, float]:
@@ -147,29 +149,35 @@ def _domain_query(name: str, operator: str, value: Value) -> IndexQuery:
     values = [_plain_value(operand) for operand in operands]
     if operator in ("=", "!=") and len(values) == 1 and not isinstance(value, tuple):
         return IndexQuery((_domain_equality_test(name, operator, values[0]),))
-    if operator == "IN" and all(isinstance(text, str) for text in values):
-        return IndexQuery((IsOneOf(name=name, texts=tuple(values)),))
-    if operator == "INCLUDE" and values and all(isinstance(text, str) and text for text in values):
-        return IndexQuery(tuple(IsOneOf(name=name + LIST_SUFFIX, texts=(text,)) for text in values))
-    if operator == "BETWEEN" and all(map(is_number, values)):
-        return IndexQuery(tuple(_range_tests(name, (float(values[0]), float(values[1])))))
+    texts = [text for text in values if isinstance(text, str)]
+    numbers = [float(number) for number in values if is_number(number)]
+    if operator == "IN" and len(texts) == len(values):
+        return IndexQuery((IsOneOf(name=name, texts=tuple(texts)),))
+    if operator == "INCLUDE" and values and len(texts) == len(values) and all(texts):
+        return IndexQuery(tuple(IsOneOf(name=name + LIST_SUFFIX, texts=(text,)) for text in texts))
+    if operator == "BETWEEN" and len(numbers) == len(values):
+        return IndexQuery(tuple(_range_tests(name, (numbers[0], numbers[1]))))
     if operator in (">=", "<=", ">", "<") and is_number(values[0]):
-        return IndexQuery(
-            (Compares(name=name, operator=cast(Any, operator), number=float(values[0])),)
-        )
+        return IndexQuery((_comparison(name, operator, float(values[0])),))
     return IndexQuery((present,), needs_check=True)
 
 
-def _domain_equality_test(name: str, operator: str, value: Any) -> Test:
+def _comparison(name: str, operator: str, number: float) -> Test:
+    """Return the test that compares a number of the index."""
+    return Compares(name=name, operator=cast(Comparison, operator), number=number)
+
+
+def _domain_equality_test(name: str, operator: str, value: PlainValue) -> Test:
     """Return the test of `=` or `!=` on a domain field."""
     # A value of another type is neither equal nor unequal, so it never matches.
     if is_number(value):
-        return Compares(name=name, operator=cast(Any, operator), number=float(value))
+        return _comparison(name, operator, float(value))
+    text = cast("str", value)
     if isinstance(value, bool):
-        name, value = name + BOOLEAN_SUFFIX, "true" if value else "false"
+        name, text = name + BOOLEAN_SUFFIX, "true" if value else "false"
     if operator == "!=":
-        return IsNoneOf(name=name, texts=(value,))
-    return IsOneOf(name=name, texts=(value,))
+        return IsNoneOf(name=name, texts=(text,))
+    return IsOneOf(name=name, texts=(text,))
 
 
 def matches(condition: WhereCondition, item: ResultItem) -> bool:
@@ -202,12 +210,12 @@ def matches(condition: WhereCondition, item: ResultItem) -> bool:
     )
 
 
-def _contains(members: list[Any], expected: Any) -> bool:
+def _contains(members: list[object], expected: object) -> bool:
     """Return True if a member of the list equals the value."""
     return any(_compare("=", member, expected) for member in members)
 
 
-def _compare(operator: str, actual: Any, expected: Any) -> bool:
+def _compare(operator: str, actual: object, expected: object) -> bool:
     """Compare two texts, two numbers or two booleans; values of different types never match."""
     are_texts = isinstance(actual, str) and isinstance(expected, str)
     if not are_texts and not (is_number(actual) and is_number(expected)):
@@ -218,7 +226,7 @@ def _compare(operator: str, actual: Any, expected: Any) -> bool:
     return bool(_COMPARISONS[operator](actual, expected))
 
 
-_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], object]]] = {
     "=": operators.eq,
     "!=": operators.ne,
     ">=": operators.ge,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from memoranda.standards.cal import fields, grammar, limits
 from memoranda.standards.cal.fields import Field, FieldKind
@@ -36,12 +36,12 @@ _KINDS: Final[Mapping[FieldKind, str]] = {
 def describe(
     statement: Describe,
     *,
-    capabilities: Mapping[str, Any],
-    server: Mapping[str, Any],
+    capabilities: Mapping[str, object],
+    server: Mapping[str, object],
     templates: Sequence[DefineTemplate],
-) -> Any:
+) -> object:
     """Return the answer to DESCRIBE as JSON: a list of entries, or one object."""
-    answers: Mapping[str, Callable[[], Any]] = {
+    answers: Mapping[str, Callable[[], object]] = {
         "grain_types": grain_types,
         "fields": lambda: field_rows(statement.grain_type),
         "capabilities": lambda: dict(capabilities),
@@ -52,7 +52,7 @@ def describe(
     return answers[statement.target]()
 
 
-def grain_types() -> list[dict[str, Any]]:
+def grain_types() -> list[dict[str, object]]:
     """Return the ten grain types, and whether the language may add or supersede each."""
     return [
         {
@@ -67,7 +67,7 @@ def grain_types() -> list[dict[str, Any]]:
     ]
 
 
-def field_rows(grain_type: str | None = None) -> list[dict[str, Any]]:
+def field_rows(grain_type: str | None = None) -> list[dict[str, object]]:
     """Return the fields that every type has, then those of one type, or of all types."""
     rows = [_field_row(field, None) for field in fields.COMMON_FIELDS.values()]
     for name in fields.SINGULARS if grain_type is None else (grain_type,):
@@ -79,7 +79,7 @@ def field_rows(grain_type: str | None = None) -> list[dict[str, Any]]:
     return rows
 
 
-def _field_row(field: Field, grain_type: str | None) -> dict[str, Any]:
+def _field_row(field: Field, grain_type: str | None) -> dict[str, object]:
     """Return one field as a row of DESCRIBE fields."""
     row = {
         "field": field.name,
@@ -93,7 +93,7 @@ def _field_row(field: Field, grain_type: str | None) -> dict[str, Any]:
     return row | {"values": list(field.words)} if field.words else row
 
 
-def _template_row(template: DefineTemplate) -> dict[str, Any]:
+def _template_row(template: DefineTemplate) -> dict[str, object]:
     """Return one template as a row of DESCRIBE templates."""
     names = [
         name for name in Sections.__struct_fields__ if getattr(template.sections, name) is not None
@@ -120,6 +120,25 @@ FULL_FEATURES: Final = ("content_projection", "describe_grammar")
 _INTERNAL_LIMITS: Final = frozenset(("INTEGER_MAX", "CANONICAL_GROWTH"))
 
 
+class Capabilities(TypedDict):
+    """The conformance declaration of section 24."""
+
+    cal_conformance: str
+    cal_version: str
+    features: list[str]
+    cross_lingual_search: bool
+    embedding_model: str | None
+    supported_languages: list[str]
+    search: str
+    token_counter: str
+    tier1_enabled: bool
+    streaming: bool
+    templates: bool
+    auto_toon_enabled: bool
+    formats: list[str]
+    limits: dict[str, object]
+
+
 def capabilities(
     *,
     tier1_enabled: bool,
@@ -129,7 +148,7 @@ def capabilities(
     token_counter: str,
     embedding_model: str | None,
     languages: Sequence[str],
-) -> dict[str, Any]:
+) -> Capabilities:
     """Return the conformance declaration (section 24): the highest level we meet, and the features beyond it.
 
     The level "extended" requires search across languages, and so multilingual embeddings; without them it is "core".

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Final, TypeGuard
 
 from memoranda.model.instant import Instant, clamp
-from memoranda.model.memory import FieldIndex
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, FieldIndex
 from memoranda.standards.cal import fields as table
 from memoranda.standards.cal.fields import Field, FieldKind
-from memoranda.standards.cal.item import bare_address, field_of, oms_goal_state, time_of
+from memoranda.standards.cal.item import GOAL_STATES, bare_address, field_of, time_of
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.mapping import triple_of
 from memoranda.standards.oms.registry import BY_BYTE
@@ -47,7 +46,7 @@ def field_index_of(grain: Grain) -> FieldIndex:
             address=grain.address, at=Instant(0), subject=subject, relation=relation, object=object_
         )
     texts = [("tag", tag) for tag in non_empty_texts(fields.get("structural_tags"))]
-    texts += [("link", link["relation_type"]) for link in _typed_links(fields)]
+    texts += [("link", relation_type) for relation_type in _link_types(fields)]
     texts += [
         (name, text) for name in _COMMON_TEXT_FIELDS for text in non_empty_texts(fields.get(name))
     ]
@@ -82,21 +81,21 @@ def _own_fields(grain_type: str) -> tuple[Field, ...]:
     )
 
 
-def _typed_links(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the links of a grain that have a relation type."""
+def _link_types(fields: Mapping[str, object]) -> Iterator[str]:
+    """Yield the relation types of a grain's links."""
     links = fields.get("related_to")
     for link in links if isinstance(links, list) else ():
         if isinstance(link, Mapping) and isinstance(link.get("relation_type"), str):
-            yield link
+            yield link["relation_type"]
 
 
-def non_empty_texts(value: Any) -> list[str]:
+def non_empty_texts(value: object) -> list[str]:
     """Return the texts of a field that holds one or a list; an empty text counts as missing."""
     values = value if isinstance(value, list | tuple) else [value]
     return [text for text in values if isinstance(text, str) and text]
 
 
-def index_texts(field: Field, value: Any) -> list[str]:
+def index_texts(field: Field, value: object) -> list[str]:
     """Return a field's value as normalised texts; conditions are normalised in the same way."""
     if isinstance(value, bool):
         if field.kind is not FieldKind.BOOLEAN:
@@ -106,22 +105,22 @@ def index_texts(field: Field, value: Any) -> list[str]:
         return [bare_address(text) for text in non_empty_texts(value)]
     texts = non_empty_texts(value)
     if field.name == "goal_state":
-        return [oms_goal_state(text) for text in texts]
+        return [GOAL_STATES.get(text, text) for text in texts]
     return texts
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[int | float]:
     """Return True for a number; booleans are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _optional_float(value: Any) -> float | None:
+def _optional_float(value: object) -> float | None:
     """Return a number as float, and None for any other value."""
     return float(value) if is_number(value) else None
 
 
 def _add_domain_fields(
-    fields: Mapping[str, Any], texts: list[tuple[str, str]], numbers: list[tuple[str, float]]
+    fields: Mapping[str, object], texts: list[tuple[str, str]], numbers: list[tuple[str, float]]
 ) -> None:
     """Add the domain fields of a grain, from its payload and its context, to the texts and numbers."""
     context = fields.get("context")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
 from memoranda.encoding.bases import base64_encode
 
@@ -15,10 +15,10 @@ BOOKKEEPING: Final = frozenset(
 )
 
 # `from` is a keyword of Python, so this cannot be written as a class.
-Change = TypedDict("Change", {"field": str, "from": Any, "to": Any})
+Change = TypedDict("Change", {"field": str, "from": object, "to": object})
 
 
-def find_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+def find_differences(before: Mapping[str, object], after: Mapping[str, object]) -> list[Change]:
     """Return the payload fields that differ, ordered by name, with JSON values; a missing field is null."""
     names = sorted((before.keys() | after.keys()) - BOOKKEEPING)
     changes: list[Change] = []
@@ -29,13 +29,13 @@ def find_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
     return changes
 
 
-def _json_text(value: Any) -> str:
+def _json_text(value: object) -> str:
     """Return a value as JSON with sorted keys, for comparison."""
     # In Python 1 == 1.0 == True; in a payload they differ.
     return json.dumps(value, sort_keys=True)
 
 
-def _json_value(value: Any) -> Any:
+def _json_value(value: object) -> object:
     """Return a value of a payload as JSON: bytes as base64, and values that JSON cannot express as text."""
     if value is None or isinstance(value, str | bool | int):
         return value

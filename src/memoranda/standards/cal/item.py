@@ -6,7 +6,7 @@ CAL and OMS name some fields differently; only this module maps between them. A 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final, cast
 
 import msgspec
 
@@ -28,7 +28,7 @@ class ResultItem(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     address: str
     # Singular, such as "belief".
     grain_type: str
-    fields: Mapping[str, Any]
+    fields: Mapping[str, object]
     verification: str = "unverified"
     contradicted: bool = False
     superseded_by: str | None = None
@@ -54,7 +54,7 @@ class ResultItem(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 _COMPARED_FIELDS: Final = tuple(name for name in ResultItem.__struct_fields__ if name != "matched")
 
 
-def value_of(item: ResultItem, name: str) -> Any:
+def value_of(item: ResultItem, name: str) -> object:
     """Return the value of a grain under a field name of CAL, or None."""
     if ":" in name:
         return _domain_value(item.fields, name)
@@ -64,7 +64,7 @@ def value_of(item: ResultItem, name: str) -> Any:
     return field_of(item.grain_type, item.fields, name)
 
 
-def field_of(grain_type: str, fields: Mapping[str, Any], name: str) -> Any:
+def field_of(grain_type: str, fields: Mapping[str, object], name: str) -> object:
     """Return the value of a payload field under a field name of CAL, or None."""
     reader = _FIELD_READERS.get((grain_type, name)) or _FIELD_READERS.get(("", name))
     value = fields.get(name) if reader is None else reader(grain_type, fields)
@@ -72,9 +72,9 @@ def field_of(grain_type: str, fields: Mapping[str, Any], name: str) -> Any:
     return DEFAULTS.get(name) if value is None or value == "" else value
 
 
-def time_of(fields: Mapping[str, Any]) -> int:
+def time_of(fields: Mapping[str, object]) -> int:
     """Return the time that a grain is about, or else the time it was created, in milliseconds."""
-    return int(fields.get("timestamp_ms", fields["created_at"]))
+    return int(cast("float", fields.get("timestamp_ms", fields["created_at"])))
 
 
 def bare_address(text: str) -> str:
@@ -97,12 +97,12 @@ def contradicted_addresses(item: ResultItem) -> list[str]:
     return addresses
 
 
-def oms_goal_state(state: Any) -> Any:
+def oms_goal_state(state: object) -> object:
     """Return the OMS name of a state of a goal."""
     return GOAL_STATES.get(state, state) if isinstance(state, str) else state
 
 
-def context_label(context: Any) -> str | None:
+def context_label(context: object) -> str | None:
     """Return the name of a state's context: the text itself, or its `name`, `label` or `id`."""
     if isinstance(context, str):
         return context
@@ -115,7 +115,7 @@ def context_label(context: Any) -> str | None:
     return None
 
 
-def event_text(fields: Mapping[str, Any]) -> str | None:
+def event_text(fields: Mapping[str, object]) -> str | None:
     """Return the text of an event: its content, or else the texts of its content blocks."""
     if isinstance(content := fields.get("content"), str):
         return content
@@ -130,7 +130,7 @@ def event_text(fields: Mapping[str, Any]) -> str | None:
     return " ".join(texts) or None
 
 
-def _domain_value(fields: Mapping[str, Any], name: str) -> Any:
+def _domain_value(fields: Mapping[str, object], name: str) -> object:
     """Return the value of a domain field, from the payload or its context."""
     if name in fields:
         return fields[name]
@@ -138,17 +138,12 @@ def _domain_value(fields: Mapping[str, Any], name: str) -> Any:
     return context.get(name) if isinstance(context, Mapping) else None
 
 
-def _consent_action(_: str, fields: Mapping[str, Any]) -> str:
-    """Return the action of a consent: withdraw or grant."""
-    return "withdraw" if fields.get("is_withdrawal") else "grant"
-
-
-def _field_reader(name: str) -> Callable[[str, Mapping[str, Any]], Any]:
+def _field_reader(name: str) -> Callable[[str, Mapping[str, object]], object]:
     """Return a reader of the payload field with this name."""
     return lambda _, fields: fields.get(name)
 
 
-_FIELD_READERS: Final[Mapping[tuple[str, str], Callable[[str, Mapping[str, Any]], Any]]] = {
+_FIELD_READERS: Final[Mapping[tuple[str, str], Callable[[str, Mapping[str, object]], object]]] = {
     ("", "tags"): _field_reader("structural_tags"),
     ("", "time"): lambda _, fields: time_of(fields),
     ("event", "content"): lambda _, fields: event_text(fields),
@@ -163,11 +158,13 @@ _FIELD_READERS: Final[Mapping[tuple[str, str], Callable[[str, Mapping[str, Any]]
         "mg:revokes" if fields.get("is_withdrawal") else "mg:permits"
     ),
     ("consent", "object"): _field_reader("grantee_did"),
-    ("consent", "consent_action"): _consent_action,
+    ("consent", "consent_action"): lambda _, fields: (
+        "withdraw" if fields.get("is_withdrawal") else "grant"
+    ),
     ("consent", "grantor_did"): _field_reader("subject_did"),
     ("consent", "expires_at"): _field_reader("valid_to"),
 }
-_ITEM_READERS: Final[Mapping[str, Callable[[ResultItem], Any]]] = {
+_ITEM_READERS: Final[Mapping[str, Callable[[ResultItem], object]]] = {
     "type": lambda item: item.grain_type,
     "hash": lambda item: item.hash,
     "score": lambda item: item.score,

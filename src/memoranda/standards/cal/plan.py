@@ -6,7 +6,7 @@ No memory is read. The numbers are bounds that follow from the query alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import budget
@@ -46,7 +46,7 @@ from memoranda.standards.cal.language.syntax import (
 )
 from memoranda.standards.cal.wire import writer
 
-Json = dict[str, Any]
+Json = dict[str, object]
 
 # Section 8.4: versions that HISTORY returns at most.
 HISTORY_VERSIONS: Final = 100
@@ -59,7 +59,10 @@ _SUPERSEDE_OPS: Final = (2, 3)
 _REVERT_OPS: Final = (3, 4)
 # Fields on which `=` runs a search.
 _SEARCHED: Final = frozenset(("query", "content", "plan", "steps", "premises"))
-_DEFAULT_SORT: Final = ({"field": "score", "dir": "desc"}, {"field": "hash", "dir": "asc"})
+_DEFAULT_SORT: Final[tuple[Json, ...]] = (
+    {"field": "score", "dir": "desc"},
+    {"field": "hash", "dir": "asc"},
+)
 
 
 class _Workload(NamedTuple):
@@ -78,11 +81,16 @@ class _Context(NamedTuple):
     lets: Mapping[str, int]
 
 
-def explain(query: ParsedQuery, *, now: int) -> Json:
+def explain(query: ParsedQuery, *, now: int) -> dict[str, Any]:
     """Return the plan of a query, or of the query inside EXPLAIN. Time expressions are relative to `now`."""
     query = _unwrap_explain(query)
     statement = query.statement
-    let_workloads = {let.name: _let_workload(let.name, let.query, now) for let in query.lets}
+    let_workloads = {
+        let.name: _recall_workload(
+            let.query, _Context(now, {}), is_inner=True, source=f"${let.name}"
+        )
+        for let in query.lets
+    }
     context = _Context(now, {name: workload.grains for name, workload in let_workloads.items()})
     workload = _join_workloads([*let_workloads.values()], _plan_statement(statement, context))
     return {
@@ -134,7 +142,7 @@ def _preview_assignments(assignments: tuple[Assignment, ...]) -> Json:
     return {assignment.field: _value_json(assignment.value) for assignment in assignments}
 
 
-def _value_json(value: Value) -> Any:
+def _value_json(value: Value) -> object:
     """Return a value as JSON, with hashes as plain strings."""
     return value.text if isinstance(value, Hash) else writer.value_json(value)
 
@@ -225,7 +233,7 @@ def _find_fallbacks(recall: Recall) -> list[_Fallback]:
 
 def _fallback_step(step: Json, fallback: _Fallback) -> Json:
     """Return the step with one of its filters turned into a search."""
-    filters = list(step["filters"])
+    filters = list(cast("list[Json]", step["filters"]))
     tests = [(test["field"], test["op"]) for test in filters]
     index = tests.index((fallback.field, "="))
     filters[index] = {**filters[index], "field": fallback.search_field}
@@ -234,11 +242,9 @@ def _fallback_step(step: Json, fallback: _Fallback) -> Json:
 
 def _build_filters(recall: Recall, now: int) -> list[Json]:
     """Return the filters of a RECALL: its type, its thread, then its conditions."""
-    filters = (
-        []
-        if recall.grain_type is None
-        else [{"field": "type", "op": "=", "value": recall.grain_type}]
-    )
+    filters: list[Json] = []
+    if recall.grain_type is not None:
+        filters.append({"field": "type", "op": "=", "value": recall.grain_type})
     if recall.thread is not None and recall.thread.message is not None:
         filters.append({"field": "thread", "op": "=", "value": _value_json(recall.thread.message)})
     return filters + [_build_filter(condition, now) for condition in recall.where]
@@ -248,7 +254,7 @@ def _build_filter(condition: WhereCondition, now: int) -> Json:
     """Return one condition as a filter."""
     value = condition.value
     if isinstance(value, Subquery):
-        operand: Any = {"subquery": statement_text(value.query)}
+        operand: object = {"subquery": statement_text(value.query)}
     else:
         operand = _value_json(value)
     return {"field": condition.field, "op": condition.operator, "value": operand} | _time_span(
@@ -292,7 +298,7 @@ def _sort_order(recall: Recall) -> list[Json]:
     return [{"field": order.field, "dir": "desc" if order.descending else "asc"}, _DEFAULT_SORT[-1]]
 
 
-def _max_results(recall: Recall, *, is_inner: bool) -> Any:
+def _max_results(recall: Recall, *, is_inner: bool) -> object:
     """Return the most results that a RECALL can have; None for COUNT, which counts all matches."""
     counts = [stage.count for stage in recall.stages if isinstance(stage, Limit)]
     reducers = {stage.to for stage in recall.stages if isinstance(stage, Reduce)}
@@ -306,13 +312,13 @@ def _max_results(recall: Recall, *, is_inner: bool) -> Any:
     return limits.LIMIT_MAX if is_inner and reducers else limits.LIMIT_DEFAULT
 
 
-def _smallest_count(counts: list[Count]) -> Any:
+def _smallest_count(counts: list[Count]) -> object:
     """Return the smallest number; if all counts are parameters, the first of them as JSON."""
     numbers = [count for count in counts if not isinstance(count, Param)]
     return min(numbers) if numbers else writer.value_json(counts[0])
 
 
-def _total_offset(recall: Recall) -> Any:
+def _total_offset(recall: Recall) -> object:
     """Return the sum of all offsets, or None if there are none; if one is a parameter, that parameter as JSON."""
     counts = [stage.count for stage in recall.stages if isinstance(stage, Offset)]
     if any(isinstance(count, Param) for count in counts):
@@ -320,18 +326,13 @@ def _total_offset(recall: Recall) -> Any:
     return sum(count for count in counts if isinstance(count, int)) or None
 
 
-def _max_grains(recall: Recall, limit: Any) -> int:
+def _max_grains(recall: Recall, limit: object) -> int:
     """Return the most grains that the answer to a RECALL can hold."""
     if any(isinstance(stage, Reduce) and stage.to == "count" for stage in recall.stages):
         return 0
     max_results = limit if isinstance(limit, int) else limits.LIMIT_MAX
     has_groups = any(isinstance(stage, GroupBy) for stage in recall.stages)
     return max_results * _GRAINS_PER_GROUP if has_groups else max_results
-
-
-def _let_workload(name: str, recall: Recall, now: int) -> _Workload:
-    """Return the workload of a LET."""
-    return _recall_workload(recall, _Context(now, {}), is_inner=True, source=f"${name}")
 
 
 # --- the other statements --------------------------------------------------------------------------------
@@ -459,7 +460,7 @@ def _plan_supersede(statement: Supersede, _: _Context) -> _Workload:
 def _plan_revert(statement: Revert, _: _Context) -> _Workload:
     """Return the workload of a REVERT."""
     target = _value_json(statement.hash)
-    steps = (
+    steps: tuple[Json, ...] = (
         {"op": "get", "hash": target},
         {"op": "get", "chain": "the version before it"},
         {"op": "supersede", "chain": "the current version"},

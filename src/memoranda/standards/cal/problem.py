@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict, cast
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal import fields
@@ -47,10 +47,39 @@ def http_status(cal_code: str) -> int:
     return _HTTP_STATUS_BY_CODE.get(cal_code, DEFAULT_STATUS)
 
 
-def error_envelope(error: QueryError) -> dict[str, Any]:
+class ErrorPosition(TypedDict):
+    """The part of a query that an error is about: offsets in characters, line and column from 1."""
+
+    start: int
+    end: int
+    line: int
+    col: int
+
+
+class ErrorMembers(TypedDict):
+    """The members of an error document."""
+
+    code: str
+    message: str
+    position: ErrorPosition
+    suggestion: str
+    reason: NotRequired[str]
+    oms_error: NotRequired[str]
+    expected: NotRequired[list[str]]
+    example: NotRequired[str]
+    valid_values: NotRequired[list[str]]
+
+
+class ErrorEnvelope(TypedDict):
+    """An error document."""
+
+    error: ErrorMembers
+
+
+def error_envelope(error: QueryError) -> ErrorEnvelope:
     """Return the error document of section 22, always with a suggestion; unknown members are left out."""
     example = _find_example(error)
-    document: dict[str, Any] = {
+    document: ErrorMembers = {
         "code": error.cal_code,
         "message": error.message,
         "position": {
@@ -69,7 +98,8 @@ def error_envelope(error: QueryError) -> dict[str, Any]:
         "example": example,
         "valid_values": list(_valid_values(error.cal_code, expected)),
     }
-    return {"error": document | {name: value for name, value in optional.items() if value}}
+    present = {name: value for name, value in optional.items() if value}
+    return {"error": cast("ErrorMembers", {**document, **present})}
 
 
 # --- expected tokens -------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ class CapabilityToken(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("max_uses and write_quota_remaining are out of range")
 
 
-def sign(token: CapabilityToken, key: bytes) -> dict[str, Any]:
+def sign(token: CapabilityToken, key: bytes) -> dict[str, object]:
     """Return the token as a signed document."""
     document = _token_document(token)
     return {**document, "signature": _signature(document, key)}
@@ -132,12 +132,12 @@ def open_token(document: object, key: bytes, *, now_ms: int) -> CapabilityToken:
     return token
 
 
-def token_text(document: Mapping[str, Any]) -> str:
+def token_text(document: Mapping[str, object]) -> str:
     """Return a signed token as one word, for an HTTP header."""
     return PREFIX + base64url_encode(_signed_bytes(document))
 
 
-def token_from_text(text: str) -> dict[str, Any]:
+def token_from_text(text: str) -> dict[str, object]:
     """Return the document of a token word, unverified: `open_token` verifies it. Raise CAL-E044."""
     if not text.startswith(PREFIX) or len(text) > MAX_TOKEN_CHARS:
         refuse(BAD_SIGNATURE)
@@ -207,11 +207,11 @@ def _operations(statement: Statement) -> tuple[str, ...]:
     return (_OPERATIONS[type(statement)],)
 
 
-def _read_token(document: Mapping[Any, Any]) -> CapabilityToken:
+def _read_token(document: Mapping[object, object]) -> CapabilityToken:
     """Read the members of a token. Raise ValueError if there are others, or some are missing."""
     if document.keys() != _MEMBER_NAMES | {"signature"}:
         raise ValueError("these are not the members of a token")
-    members = {name: document[name] for name in _MEMBER_NAMES}
+    members: dict[str, Any] = {name: document[name] for name in _MEMBER_NAMES}
     for name in ("allowed_ops", "allowed_grain_types"):
         if not isinstance(members[name], list):
             raise ValueError(f"{name} must be an array")
@@ -219,7 +219,7 @@ def _read_token(document: Mapping[Any, Any]) -> CapabilityToken:
     return CapabilityToken(**members)
 
 
-def _token_document(token: CapabilityToken) -> dict[str, Any]:
+def _token_document(token: CapabilityToken) -> dict[str, object]:
     """Return the members of a token as JSON, sorted by name."""
     document = {}
     for name in sorted(_MEMBER_NAMES):
@@ -228,12 +228,12 @@ def _token_document(token: CapabilityToken) -> dict[str, Any]:
     return document
 
 
-def _signature(document: Mapping[str, Any], key: bytes) -> str:
+def _signature(document: Mapping[str, object], key: bytes) -> str:
     """Return the HMAC-SHA256 of the members."""
     return hmac.new(key, _signed_bytes(document), hashlib.sha256).hexdigest()
 
 
-def _signed_bytes(document: Mapping[str, Any]) -> bytes:
+def _signed_bytes(document: Mapping[str, object]) -> bytes:
     """Return the canonical bytes that are signed. Raise ValueError if a text is not valid Unicode."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode(
         "utf-8"

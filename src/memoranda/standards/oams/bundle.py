@@ -76,7 +76,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     extra_members: Mapping[str, Any] = msgspec.field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, object]:
         """Return the manifest as JSON."""
         return {
             # Section 8: MUST match the spec version a producer was built against.

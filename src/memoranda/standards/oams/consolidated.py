@@ -1,4 +1,4 @@
-"""Memories that a consolidation run wrote, and how to tell that nobody changed one since.
+"""Memories that a consolidation run wrote, and a digest that shows if one was changed since.
 
 A digest over all but the run and the times stands in the memory itself. It also tells whether two runs came to the
 same result.
@@ -40,7 +40,7 @@ def digest_of(result: Memory) -> str:
 
 
 def strategy_of(memory: Memory) -> str | None:
-    """Return the strategy that made a memory; None if none did, or if somebody changed it since: then it is theirs."""
+    """Return the strategy that made a memory; None if no run made it, or if somebody edited it since."""
     metadata = metadata_of(memory)
     strategy, mark = metadata.get("dream_strategy"), metadata.get(DREAM_KEY)
     if (

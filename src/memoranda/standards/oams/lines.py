@@ -134,7 +134,7 @@ def read_line(data: bytes, *, number: int = 1, offset: int = 0, complete: bool =
     )
 
 
-def _parse_json(raw: bytes, *, has_line_end: bool) -> Any:
+def _parse_json(raw: bytes, *, has_line_end: bool) -> object:
     """Parse the JSON of a line. Raises MalformedJson, with a hint if the line may be cut off."""
     try:
         return json_text.parse(raw, max_bytes=MAX_LINE_BYTES)

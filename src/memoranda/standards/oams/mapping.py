@@ -13,16 +13,17 @@ validity (`memoranda:valid_from`, `memoranda:valid_to`; by default from the crea
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
 from memoranda.errors import InvalidInput
-from memoranda.model import native
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.memory import (
     DERIVED_FROM,
     KINDS,
+    NATIVE_KEY,
     OAMS,
     VISIBILITIES,
     Document,
@@ -31,8 +32,9 @@ from memoranda.model.memory import (
     Relation,
     Scope,
     Visibility,
+    unwrap_document,
+    wrap_document,
 )
-from memoranda.model.native import NATIVE_KEY
 from memoranda.standards.oams.memory import (
     ACTOR_KEY as ACTOR_KEY,
 )
@@ -131,7 +133,7 @@ def visibility_of(memory: Memory) -> Visibility:
     return next((visibility for visibility in VISIBILITIES if visibility == text), "private")
 
 
-def _read_time(metadata: dict[str, Any], name: str) -> Instant | None:
+def _read_time(metadata: Mapping[str, object], name: str) -> Instant | None:
     """Return the time under one of our keys, or None if it is missing or malformed."""
     try:
         return parse_time(metadata[name], name) if name in metadata else None
@@ -192,7 +194,7 @@ def from_projection(projection: Projection, original: Document, *, namespace: st
         metadata[VALID_FROM_KEY] = format_instant(projection.valid_from)
     if projection.valid_to is not None:
         metadata[VALID_TO_KEY] = format_instant(projection.valid_to)
-    metadata[NATIVE_KEY] = native.wrap(original)
+    metadata[NATIVE_KEY] = wrap_document(original)
     parents = [
         relation.target for relation in projection.relations if relation.type == DERIVED_FROM
     ]
@@ -246,7 +248,7 @@ def with_portable_name(document: Document, memory: Memory) -> Document:
 
 def unwrap(memory: Memory) -> Document | None:
     """Return the original document in a view of another standard, or None."""
-    return native.unwrap(memory.get("metadata"))
+    return unwrap_document(memory.get("metadata"))
 
 
 def is_view(memory: Memory, projection: Projection, original: Document) -> bool:
@@ -276,12 +278,12 @@ def drop_original(memory: Memory) -> Memory:
     return {**bare, "metadata": own_metadata} if own_metadata else bare
 
 
-def require_complete(projection: Projection, shown: Memory, wanted: Memory) -> None:
+def require_complete(projection: Projection, view: Memory, wanted: Memory) -> None:
     """Raise InvalidInput if a memory takes over a part that the view of another document shows cut."""
     size = len(projection.text.encode("utf-8"))
-    if size > MAX_VALUE_BYTES and wanted["value"] == shown["value"]:
+    if size > MAX_VALUE_BYTES and wanted["value"] == view["value"]:
         raise _too_large("value", f"at most {MAX_VALUE_BYTES} bytes, and the original has {size}")
-    if tags_of(wanted) == tags_of(shown):
+    if tags_of(wanted) == tags_of(view):
         if len(projection.tags) > MAX_TAGS:
             raise _too_large(
                 "tags", f"at most {MAX_TAGS} tags, and the original has {len(projection.tags)}"

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base64_decode, base64_encode
@@ -96,12 +96,12 @@ def _render_visible(memory: Memory) -> list[str]:
     return rendered
 
 
-def _is_visible(visible_fields: dict[str, Any], name: str, member: object) -> bool:
+def _is_visible(visible_fields: Mapping[str, object], name: str, member: object) -> bool:
     """Return True if the visible fields contain exactly this member."""
     return name in visible_fields and bool(visible_fields[name] == member)
 
 
-def _render_comment(fields: dict[str, Any]) -> str:
+def _render_comment(fields: Mapping[str, object]) -> str:
     """Render the comment with fields."""
     # A comment must contain neither "-->" nor "--". In JSON they can occur only inside strings, which are escaped.
     text = json_text.dump(fields).decode("utf-8").replace(">", "\\u003e").replace("--", "-\\u002d")

@@ -16,8 +16,7 @@ from typing import Any, Final, Literal, NotRequired, TypedDict, cast, get_args
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, TooLarge
 from memoranda.model.instant import LATEST, Instant, format_instant, parse_instant
-from memoranda.model.memory import KINDS, VISIBILITIES
-from memoranda.model.native import CLAIMED_KEY, NATIVE_KEY
+from memoranda.model.memory import CLAIMED_KEY, KINDS, NATIVE_KEY, VISIBILITIES
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.standards.port import Embedding
 
@@ -297,7 +296,7 @@ def _check_metadata(value: object, warnings: list[str]) -> None:
     _check_dream(value, warnings)
 
 
-def _check_dream(metadata: Mapping[str, Any], warnings: list[str]) -> None:
+def _check_dream(metadata: Mapping[str, object], warnings: list[str]) -> None:
     """Warn about values of a consolidation that are not those of OAMS."""
     # Section 8: warn (not error) on unknown enum values.
     strategy = metadata.get("dream_strategy")
@@ -418,7 +417,7 @@ def _check_size(memory: Memory) -> None:
         raise InvalidInput("a memory must contain finite numbers only")
 
 
-def _is_finite(value: Any) -> bool:
+def _is_finite(value: object) -> bool:
     """Return True if all floats in the value are finite."""
     pending = [value]
     while pending:
@@ -535,7 +534,7 @@ def same_content(first: Memory, second: Memory, *, ignored_fields: Collection[st
     )
 
 
-def _comparable_members(memory: Memory, ignored_fields: Collection[str]) -> dict[str, Any]:
+def _comparable_members(memory: Memory, ignored_fields: Collection[str]) -> dict[str, object]:
     """Return the members to compare."""
     excluded = {"created_at", "updated_at", *ignored_fields}
     content = {
@@ -577,7 +576,7 @@ def _same_json(first: Any, second: Any) -> bool:
 
 def to_response(memory: Memory, *, score: float | None = None) -> Memory:
     """Return the memory for a response: tags in lower case, their spelling and the score in its metadata."""
-    additions: dict[str, Any] = {}
+    additions: dict[str, object] = {}
     tags = memory.get("tags")
     if tags and (lower := lower_tags(tags)) != tags:
         memory = {**memory, "tags": lower}

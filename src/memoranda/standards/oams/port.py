@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.bounds import UNBOUND, apply_bounds, bounds_of_view
-from memoranda.model.memory import OAMS, Document, Projection
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY, OAMS, Document, Projection
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.consolidated import is_of_run
 from memoranda.standards.oams.memory import (

@@ -8,7 +8,7 @@ A malformed call becomes a call with a problem, so that the other calls of a bat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -42,7 +42,7 @@ class RpcCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call. If it has a problem, the response is that error."""
 
     method: str = ""
-    params: dict[str, Any] = msgspec.field(default_factory=dict)
+    params: dict[str, object] = msgspec.field(default_factory=dict)
     id: Id = None
     is_notification: bool = False
     problem: RpcProblem | None = None
@@ -106,7 +106,7 @@ def _parse_call(value: object) -> RpcCall:
     )
 
 
-def _find_problem(value: dict[str, Any]) -> RpcProblem | None:
+def _find_problem(value: Mapping[str, object]) -> RpcProblem | None:
     """Return the problem of a call, or None."""
     if value.get("jsonrpc") != VERSION:
         return RpcProblem(code=codes.INVALID_REQUEST, message='jsonrpc must be "2.0"')
@@ -145,17 +145,17 @@ def _problem_call(code: int, message: str) -> RpcCall:
     return RpcCall(problem=RpcProblem(code=code, message=message))
 
 
-def build_result(call: RpcCall, result: object) -> dict[str, Any]:
+def build_result(call: RpcCall, result: object) -> dict[str, object]:
     """Build the response to a successful call."""
     return {"jsonrpc": VERSION, "result": result, "id": call.id}
 
 
-def build_failure(call: RpcCall, code: int, message: str, data: object = None) -> dict[str, Any]:
+def build_failure(call: RpcCall, code: int, message: str, data: object = None) -> dict[str, object]:
     """Build the response to a failed call."""
     return {"jsonrpc": VERSION, "error": build_error(code, message, data), "id": call.id}
 
 
-def build_error(code: int, message: str, data: object = None) -> dict[str, Any]:
+def build_error(code: int, message: str, data: object = None) -> dict[str, object]:
     """Build the error object of section 3, which REST uses too (as `{"error": …}`)."""
     error: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
@@ -163,13 +163,13 @@ def build_error(code: int, message: str, data: object = None) -> dict[str, Any]:
     return error
 
 
-def build_refusal(call: RpcCall) -> dict[str, Any]:
+def build_refusal(call: RpcCall) -> dict[str, object]:
     """Build the response to a call that has a problem."""
     assert call.problem is not None
     return build_failure(call, call.problem.code, call.problem.message)
 
 
-def build_response(envelope: Envelope, answers: Iterable[dict[str, Any]]) -> object:
+def build_response(envelope: Envelope, answers: Iterable[Mapping[str, object]]) -> object:
     """Return the response to a body: one response, an array of them, or None if nothing must be sent."""
     responses = list(answers)
     if not responses:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from memoranda.standards.oms import registry
 from memoranda.standards.oms.fields import INDEX_FIELDS, REMOVED_FIELDS
 
-Fields = Mapping[str, Any]
+Fields = Mapping[str, object]
 
 
 def warnings_for(fields: Fields) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from memoranda.standards.oms.reader import ValueReader
 _SORTED: Final = ormsgpack.OPT_SORT_KEYS
 
 
-def encode_value(value: Any, *, max_depth: int = MAX_DEPTH) -> bytes:
+def encode_value(value: object, *, max_depth: int = MAX_DEPTH) -> bytes:
     """Encode any value, brought to normal form first, as canonical MessagePack. Raises GrainError."""
     return pack(value if is_normal(value, max_depth) else normalise(value, max_depth=max_depth))
 
@@ -29,7 +29,7 @@ def decode_value(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
     return decode_canonical(data, max_depth)[0]
 
 
-def decode_canonical(data: bytes, max_depth: int) -> tuple[Any, bool]:
+def decode_canonical(data: bytes, max_depth: int) -> tuple[object, bool]:
     """Decode canonical MessagePack; return the value, and False if it certainly has no byte strings.
 
     Raises GrainError.
@@ -53,7 +53,7 @@ def unpack(data: bytes) -> Any:
         return _MsgpackReader(data, MAX_DEPTH).read_all()
 
 
-def pack(normal: Any) -> bytes:
+def pack(normal: object) -> bytes:
     """Encode a value in normal form as canonical MessagePack."""
     return ormsgpack.packb(normal, option=_SORTED)
 
@@ -86,7 +86,7 @@ class _MsgpackReader(ValueReader):
     # Section 4.1: keys are sorted lexicographically, whatever their length.
     sorts_by_encoding = False
 
-    def read_value(self, depth: int) -> Any:
+    def read_value(self, depth: int) -> object:
         lead = self.take(1)[0]
         if lead <= 0x7F:
             return lead
@@ -112,7 +112,7 @@ class _MsgpackReader(ValueReader):
             return self._read_negative(_SIGNED[lead])
         return self._read_unsigned(_UNSIGNED[lead], _SMALLER_UNSIGNED, "integer")
 
-    def _read_long_form(self, lead: int, depth: int) -> Any:
+    def _read_long_form(self, lead: int, depth: int) -> object:
         """Read a string, byte string, array or map whose length follows its lead byte."""
         if lead in _TEXT:
             return self.read_text(self._read_unsigned(_TEXT[lead], _SMALLER_TEXT, "string length"))

@@ -16,12 +16,12 @@ from memoranda.standards.oms.normal import MAX_DEPTH, check_float, is_normal, no
 from memoranda.standards.oms.reader import ValueReader
 
 
-def encode_value(value: Any, *, max_depth: int = MAX_DEPTH) -> bytes:
+def encode_value(value: object, *, max_depth: int = MAX_DEPTH) -> bytes:
     """Encode any value, brought to normal form first, as deterministic CBOR. Raises GrainError."""
     return pack(value if is_normal(value, max_depth) else normalise(value, max_depth=max_depth))
 
 
-def pack(normal: Any) -> bytes:
+def pack(normal: object) -> bytes:
     """Encode a value in normal form as deterministic CBOR."""
     return cbor2.dumps(normal, canonical=True)
 
@@ -48,7 +48,7 @@ class _CborReader(ValueReader):
     # RFC 8949 section 4.2.1: shorter keys first.
     sorts_by_encoding = True
 
-    def read_value(self, depth: int) -> Any:
+    def read_value(self, depth: int) -> object:
         lead = self.take(1)[0]
         major, info = lead >> 5, lead & 0x1F
         if major == _SIMPLE:

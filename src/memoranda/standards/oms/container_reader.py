@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Final
 
@@ -109,7 +109,7 @@ class ContainerReader:
         if self.header.has_manifest:
             self.check_footer()
             yield from manifest.read_entries(
-                Scanner(_read_chunks(self._file, self._find_manifest(), self._end))
+                Scanner(_read_chunks(self._read_at, self._find_manifest(), self._end))
             )
 
     def check_footer(self) -> None:
@@ -117,9 +117,9 @@ class ContainerReader:
         if self._is_checked:
             return
         digest = hashlib.sha256()
-        for chunk in _read_chunks(self._file, 0, self._end):
+        for chunk in _read_chunks(self._read_at, 0, self._end):
             digest.update(chunk)
-        if not hmac.compare_digest(digest.digest(), read_at(self._file, self._end, FOOTER_BYTES)):
+        if not hmac.compare_digest(digest.digest(), self._read_at(self._end, FOOTER_BYTES)):
             raise GrainError(
                 "the .mg file is damaged: its checksum does not match", oms_code="ERR_INTEGRITY"
             )
@@ -211,7 +211,7 @@ class ContainerReader:
             or not region.reaches(end)
         ):
             raise _corrupt_error("its offsets do not follow one another")
-        return read_at(region, offset, end - offset)
+        return region.read_at(offset, end - offset)
 
     def _read_last(self, offset: int) -> bytes:
         """Return the last grain: up to the end of the grains, or before a manifest to the end of its value."""
@@ -219,7 +219,7 @@ class ContainerReader:
         if not self._first_offset <= offset < region.end:
             raise _corrupt_error("its offsets do not follow one another")
         if self.header.has_manifest and not self.header.is_compressed:
-            return Scanner(_read_chunks(region, offset, region.end)).read_delivery()
+            return Scanner(_read_chunks(region.read_at, offset, region.end)).read_delivery()
         return self._read_range(offset, region.end)
 
     def _find_manifest(self) -> int:
@@ -231,9 +231,13 @@ class ContainerReader:
         offset = self._read_offsets(self.header.count - 1, 1)[0]
         return offset + len(self._read_last(offset))
 
+    def _read_at(self, offset: int, size: int) -> bytes:
+        """Return `size` bytes of the file at an offset; fewer only at its end."""
+        return read_at(self._file, offset, size)
+
     def _read_offsets(self, start: int, count: int) -> list[int]:
         """Read `count` entries of the index, from entry `start` on."""
-        data = read_at(self._file, HEADER_BYTES + OFFSET_BYTES * start, OFFSET_BYTES * count)
+        data = self._read_at(HEADER_BYTES + OFFSET_BYTES * start, OFFSET_BYTES * count)
         starts = range(0, len(data), OFFSET_BYTES)
         return [int.from_bytes(data[index : index + OFFSET_BYTES], "big") for index in starts]
 
@@ -254,7 +258,7 @@ class ContainerReader:
         """The decompressed grains; only valid for a compressed file."""
         start = self.header.grains_at
         frame = FrameDecompressor(
-            _read_chunks(self._file, start, self._end), max_bytes=self._max_decompressed_bytes
+            _read_chunks(self._read_at, start, self._end), max_bytes=self._max_decompressed_bytes
         )
         return _DecompressedGrains(
             frame, self._spool, None if self.header.has_manifest else self._end - start
@@ -269,7 +273,7 @@ def recover(file: Readable) -> Iterator[bytes]:
     """
     size_bytes = file.seek(0, 2)
     header = FileHeader.parse(read_at(file, 0, HEADER_BYTES))
-    chunks = _read_chunks(file, header.grains_at, size_bytes)
+    chunks = _read_chunks(partial(read_at, file), header.grains_at, size_bytes)
     scanner = Scanner(
         FrameDecompressor(chunks, max_bytes=MAX_FILE_BYTES) if header.is_compressed else chunks
     )
@@ -293,15 +297,13 @@ class _PlainGrains:
         """Return True if the file has this many bytes before its footer."""
         return end <= self.end
 
-    def read(self, size: int, /) -> bytes:
-        return self._file.read(size)
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        return self._file.seek(offset, whence)
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Return `size` bytes at an offset; fewer only at the end of the file."""
+        return read_at(self._file, offset, size)
 
 
 class _DecompressedGrains:
-    """The grains of a compressed file as a readable file, decompressed only as far as they are read.
+    """The grains of a compressed file, decompressed only as far as they are read.
 
     Section 11.4 demands decompression of all grains before any access, because the offsets are useless before that.
     Decompressing only the part before an offset gives the same bytes, and an address verifies the grain that is found.
@@ -319,7 +321,6 @@ class _DecompressedGrains:
         self._base = 0 if spool is None else spool.seek(0, 2)
         self._data = bytearray()
         self._size = 0
-        self._at = 0
 
     @property
     def end(self) -> int:
@@ -340,16 +341,12 @@ class _DecompressedGrains:
                 return False
         return True
 
-    def read(self, size: int, /) -> bytes:
-        self.reaches(self._at + size)
-        start, self._at = self._at, self._at + size
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Return `size` decompressed bytes at an offset; fewer only at the end of the grains."""
+        self.reaches(offset + size)
         if self._spool is None:
-            return bytes(self._data[start : self._at])
-        return read_at(self._spool, self._base + start, min(size, self._size - start))
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        self._at = offset + (self.end if whence == 2 else 0)
-        return self._at
+            return bytes(self._data[offset : offset + size])
+        return read_at(self._spool, self._base + offset, min(size, self._size - offset))
 
     def _decompress_next(self) -> bool:
         """Decompress the next piece; return False at the end. Raises the same error again after damage."""
@@ -377,9 +374,9 @@ class _DecompressedGrains:
         return True
 
 
-def _read_chunks(file: Readable, start: int, end: int) -> Iterator[bytes]:
-    """Yield the bytes of a part of a file. Each read seeks first, because others read the same file in between."""
-    while start < end and (chunk := read_at(file, start, min(CHUNK_BYTES, end - start))):
+def _read_chunks(read_part: Callable[[int, int], bytes], start: int, end: int) -> Iterator[bytes]:
+    """Yield the bytes from `start` to `end`. `read_part` returns the bytes at an offset, at most as many as given."""
+    while start < end and (chunk := read_part(start, min(CHUNK_BYTES, end - start))):
         yield chunk
         start += len(chunk)
 

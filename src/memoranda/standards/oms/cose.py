@@ -75,7 +75,11 @@ def parse(data: bytes) -> Sign1:
 
 
 def build(
-    *, protected: bytes, unprotected: Mapping[Label, Any], payload: bytes | None, signature: bytes
+    *,
+    protected: bytes,
+    unprotected: Mapping[Label, object],
+    payload: bytes | None,
+    signature: bytes,
 ) -> bytes:
     """Encode the tagged envelope."""
     return bytes((_TAG_SIGN1,)) + encode([protected, dict(unprotected), payload, signature])

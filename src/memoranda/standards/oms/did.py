@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -123,7 +123,7 @@ def verify(public_key: PublicKey, message: bytes, signature: bytes) -> bool:
     return verify_es256(public_key.raw, message, signature)
 
 
-def _read_assertion_keys(did: str, document: Mapping[Any, Any]) -> Iterator[PublicKey]:
+def _read_assertion_keys(did: str, document: Mapping[object, object]) -> Iterator[PublicKey]:
     """Yield the keys of the methods that may assert; without `assertionMethod`, of all methods."""
     declared = document.get("verificationMethod", [])
     if not isinstance(declared, list):
@@ -150,7 +150,7 @@ def _absolute_id(did: str, name: object) -> str | None:
     return did + name if name.startswith("#") else name
 
 
-def _read_method_key(method: Mapping[Any, Any]) -> PublicKey | None:
+def _read_method_key(method: Mapping[object, object]) -> PublicKey | None:
     """Return the key of a verification method, or None for an unknown kind."""
     jwk, multibase, base58 = (
         method.get(f"publicKey{form}") for form in ("Jwk", "Multibase", "Base58")
@@ -168,7 +168,7 @@ def _read_method_key(method: Mapping[Any, Any]) -> PublicKey | None:
     return None
 
 
-def _read_jwk(jwk: Mapping[Any, Any]) -> PublicKey | None:
+def _read_jwk(jwk: Mapping[object, object]) -> PublicKey | None:
     """Return the key of a JWK, or None for an unknown kind. Raises ValueError for a point off the curve."""
     key_type = (jwk.get("kty"), jwk.get("crv"))
     x, y = jwk.get("x"), jwk.get("y")

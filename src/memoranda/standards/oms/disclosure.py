@@ -164,7 +164,7 @@ def _check_salts(salts: Mapping[str, bytes], needed: set[str]) -> None:
         )
 
 
-def _elided_hashes(view: Grain) -> dict[str, Any]:
+def _elided_hashes(view: Grain) -> dict[str, object]:
     """Return the hashes of the elided fields by full name.
 
     Section 10.1 shows full names; a view with short keys is accepted as well.
@@ -175,7 +175,7 @@ def _elided_hashes(view: Grain) -> dict[str, Any]:
     return {full_name(name, view.type_byte): value for name, value in hashes.items()}
 
 
-def _encode_field(field: str, value: Any, type_byte: int) -> bytes:
+def _encode_field(field: str, value: object, type_byte: int) -> bytes:
     """Encode a field's value as section 10.1.1 demands: canonical MessagePack with nested short keys, also for CBOR."""
     (short,) = compact({field: value}, type_byte).values()
     return canonical.encode_value(short)

@@ -253,7 +253,7 @@ class _Table:
         self.reserved = frozenset(self.long) - frozenset(self.short)
         self.misspelt = frozenset(self.short) - frozenset(self.long)
 
-    def compact(self, fields: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    def compact(self, fields: Mapping[str, object], prefix: str) -> dict[str, Any]:
         """Rename the fields to their short keys. `prefix` precedes names in errors. Raises GrainError."""
         if not self.reserved.isdisjoint(fields):
             name = min(self.reserved.intersection(fields))
@@ -264,7 +264,7 @@ class _Table:
         short = self.short
         return {short.get(name, name): value for name, value in fields.items()}
 
-    def expand(self, payload: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    def expand(self, payload: Mapping[str, object], prefix: str) -> dict[str, object]:
         """Rename the keys to their full names. `prefix` precedes names in errors. Raises GrainError."""
         if not self.misspelt.isdisjoint(payload):
             name = min(self.misspelt.intersection(payload))
@@ -286,7 +286,7 @@ _NESTED_NAMES = frozenset(_NESTED_TABLES)
 _NESTED_KEYS = {CORE[name]: table for name, table in _NESTED_TABLES.items()}
 
 
-def compact(fields: Mapping[str, Any], type_byte: int) -> dict[str, Any]:
+def compact(fields: Mapping[str, object], type_byte: int) -> dict[str, Any]:
     """Return the fields under their short keys. Raises GrainError for names that cannot be written."""
     table = _ACTION_TABLE if type_byte == ACTION_BYTE else _TABLE
     payload = table.compact(fields, "")
@@ -295,7 +295,7 @@ def compact(fields: Mapping[str, Any], type_byte: int) -> dict[str, Any]:
     return payload
 
 
-def expand(payload: Mapping[str, Any], type_byte: int) -> dict[str, Any]:
+def expand(payload: Mapping[str, object], type_byte: int) -> dict[str, object]:
     """Return the fields under their full names. Raises GrainError if the payload has full names already."""
     table = _ACTION_TABLE if type_byte == ACTION_BYTE else _TABLE
     fields = table.expand(payload, "")
@@ -304,7 +304,7 @@ def expand(payload: Mapping[str, Any], type_byte: int) -> dict[str, Any]:
     return fields
 
 
-def expand_accepted(payload: Mapping[str, Any], type_byte: int) -> dict[str, Any]:
+def expand_accepted(payload: Mapping[str, object], type_byte: int) -> dict[str, Any]:
     """Return the fields under their full names, for a payload that was verified when it was stored."""
     long = (_ACTION_TABLE if type_byte == ACTION_BYTE else _TABLE).long
     fields = {long.get(key, key): value for key, value in payload.items()}
@@ -319,7 +319,7 @@ def full_name(key: str, type_byte: int) -> str:
     return (_ACTION_TABLE if type_byte == ACTION_BYTE else _TABLE).long.get(key, key)
 
 
-def _rename_entries(entries: Any, rename: Any, name: str) -> Any:
+def _rename_entries(entries: Any, rename: Any, name: str) -> object:
     """Rename the fields of each entry in a list of maps; return anything else unchanged."""
     if not isinstance(entries, list):
         return entries

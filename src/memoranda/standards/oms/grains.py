@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from memoranda.errors import GrainError
+from memoranda.errors import GrainError, TooLarge
 from memoranda.model.instant import parse_instant
 from memoranda.model.oms_names import check_address
 from memoranda.standards.oms import canonical, header, schema
@@ -129,8 +129,16 @@ def encode(
     )
     payload = compact(prepared, byte)
     blob = head.pack() + (_pack_cbor(payload) if cbor else canonical.pack(payload))
-    profile.check_size(blob)
+    _check_size(blob, profile)
     return Grain(prepared, name, byte, address_of(blob), blob, head)
+
+
+def _check_size(blob: bytes, profile: SizeProfile) -> None:
+    """Raise TooLarge if the blob is larger than the profile allows."""
+    if len(blob) > profile.max_bytes:
+        raise TooLarge(
+            f"a grain of {len(blob)} bytes is over the limit of {profile.max_bytes} ({profile.name} profile)"
+        )
 
 
 def encode_unchecked(fields: dict[str, Any], type_byte: int, profile: SizeProfile) -> Grain:
@@ -139,7 +147,7 @@ def encode_unchecked(fields: dict[str, Any], type_byte: int, profile: SizeProfil
         VERSION, 0, type_byte, namespace_hash(fields["namespace"]), fields["created_at"] // 1000
     )
     blob = head.pack() + canonical.pack(compact(fields, type_byte))
-    profile.check_size(blob)
+    _check_size(blob, profile)
     return Grain(fields, fields["type"], type_byte, address_of(blob), blob, head)
 
 
@@ -151,7 +159,7 @@ def decode(
     With `strict=False` a type byte reserved for later versions gives an opaque grain (section 19.4). MessagePack under
     the CBOR flag is then read too, because another implementation uses that flag for something else.
     """
-    profile.check_size(blob)
+    _check_size(blob, profile)
     head = Header.parse(blob)
     actual = address_of(blob)
     # Section 20.4: compare in constant time.
@@ -206,7 +214,9 @@ def required_sensitivity(fields: Fields) -> int:
     return max(levels, default=0)
 
 
-def _decode_payload(blob: bytes, head: Header, max_depth: int, *, strict: bool) -> tuple[Any, bool]:
+def _decode_payload(
+    blob: bytes, head: Header, max_depth: int, *, strict: bool
+) -> tuple[object, bool]:
     """Decode the payload; return it and whether it may contain byte strings."""
     # No byte can begin a map in both encodings, so the lenient reading is unambiguous.
     if head.is_cbor and (strict or blob[HEADER_BYTES] not in canonical.MAP_LEADS):
@@ -228,7 +238,7 @@ def _prepare_fields(fields: Fields, max_depth: int) -> dict[str, Any]:
     return prepared
 
 
-def _coerce_field(name: str, value: Any) -> Any:
+def _coerce_field(name: str, value: object) -> object:
     """Convert the value of an instant or float field to its wire type."""
     if name in _FLOATS:
         return _as_float(value)
@@ -241,7 +251,7 @@ def _coerce_field(name: str, value: Any) -> Any:
     return value
 
 
-def _as_float(value: Any) -> Any:
+def _as_float(value: object) -> object:
     """Return an integer as a float if that is exact; return anything else unchanged."""
     # Section 4.3 and vector 6: a whole number in a float field is a float on the wire.
     return float(value) if type(value) is int and abs(value) <= _MAX_EXACT_INTEGER else value
@@ -257,7 +267,7 @@ def _as_milliseconds(name: str, text: str) -> int:
         ) from None
 
 
-def _with_floats(value: Any, *names: str) -> Any:
+def _with_floats(value: object, *names: str) -> object:
     """Return a copy of the map in which these fields, or their items, are floats."""
     if not isinstance(value, dict):
         return value

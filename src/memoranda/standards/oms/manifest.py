@@ -81,7 +81,7 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
                     "an index field must be a non-negative integer", oms_code="ERR_RANGE"
                 )
 
-    def portable_fields(self) -> dict[str, Any]:
+    def portable_fields(self) -> dict[str, object]:
         """Return the fields that are transferred to another store."""
         portable = (
             "superseded_by",
@@ -240,7 +240,7 @@ def _read_count(scanner: Scanner, *, is_cbor: bool) -> int:
     return count
 
 
-def _parse_state(wire: Any) -> IndexState:
+def _parse_state(wire: object) -> IndexState:
     """Build the state of one entry. Raises GrainError."""
     if not isinstance(wire, dict):
         raise _corrupt_error("an entry is not a map")

@@ -13,10 +13,10 @@ from typing import Any, Final, cast
 
 from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import GrainError, InvalidInput
-from memoranda.model import native
 from memoranda.model.instant import Instant, clamp
 from memoranda.model.memory import (
     DERIVED_FROM,
+    NATIVE_KEY,
     OMS,
     VISIBILITIES,
     Document,
@@ -25,8 +25,9 @@ from memoranda.model.memory import (
     Relation,
     Scope,
     Visibility,
+    unwrap_document,
+    wrap_document,
 )
-from memoranda.model.native import NATIVE_KEY
 from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.standards.oms.grains import SIGNIFICANT_PREFIXES, Grain, encode, encode_unchecked
 from memoranda.standards.oms.header import MAX_CREATED_AT_SEC
@@ -201,7 +202,7 @@ def _workflow_text(fields: Fields) -> str:
     return f"{_as_text(fields.get('trigger'))}: {_number_steps(steps)}"
 
 
-def _number_steps(steps: Sequence[Any]) -> str:
+def _number_steps(steps: Sequence[object]) -> str:
     """Return steps on one line, numbered."""
     return "  ".join(f"{number}. {_as_text(step)}" for number, step in enumerate(steps, start=1))
 
@@ -302,7 +303,7 @@ def from_projection(projection: Projection, original: Document) -> Grain:
     fields |= {name: value for name, value in optional.items() if value not in (None, "", [])}
     if fields.get("valid_to", projection.valid_from) < projection.valid_from:
         del fields["valid_to"]
-    fields["context"] = {**fields.get("context", {}), NATIVE_KEY: native.wrap(original)}
+    fields["context"] = {**fields.get("context", {}), NATIVE_KEY: wrap_document(original)}
     if _is_plain(projection, original, fields, tags):
         return encode_unchecked(fields, BY_NAME[fields["type"]].byte, VIEWS)
     try:
@@ -330,7 +331,7 @@ def _is_plain(projection: Projection, original: Document, fields: Fields, tags: 
     return not any(tag.startswith(SIGNIFICANT_PREFIXES) for tag in tags)
 
 
-def _strip_byte_order_marks(value: Any) -> Any:
+def _strip_byte_order_marks(value: object) -> Any:
     """Return the value without byte order marks, which grains must not contain; the original keeps them."""
     if isinstance(value, str):
         return value.replace("\ufeff", "")
@@ -357,7 +358,7 @@ def _content_fields(projection: Projection) -> dict[str, Any]:
 
 def unwrap(grain: Grain) -> Document | None:
     """Return the original document in a view of another standard, or None."""
-    return native.unwrap(grain.fields.get("context"))
+    return unwrap_document(grain.fields.get("context"))
 
 
 def _read_relations(fields: Fields) -> list[Relation]:
@@ -381,7 +382,7 @@ def _read_visibility(tags: tuple[str, ...]) -> Visibility:
     return next((visibility for visibility in VISIBILITIES if visibility in values), "private")
 
 
-def _strip_prefix(value: Any) -> str:
+def _strip_prefix(value: object) -> str:
     """Return an address without its optional prefix."""
     return _as_text(value).removeprefix(ADDRESS_PREFIX)
 
@@ -393,7 +394,7 @@ def _join_texts(fields: Fields, *names: str) -> str:
     return " ".join(dict.fromkeys(filter(None, texts)))
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     """Return any value as text; maps and lists as canonical JSON, so that they can be searched and compared."""
     if isinstance(value, str):
         return value

@@ -65,7 +65,7 @@ def is_normal_text(text: str) -> bool:
     )
 
 
-def normalise(value: Any, *, max_depth: int = MAX_DEPTH, path: str = "") -> Any:
+def normalise(value: object, *, max_depth: int = MAX_DEPTH, path: str = "") -> Any:
     """Return the value in normal form, as new dicts, lists, str, int, float, bool, bytes and None.
 
     Raises GrainError.
@@ -96,7 +96,7 @@ def normalise(value: Any, *, max_depth: int = MAX_DEPTH, path: str = "") -> Any:
     )
 
 
-def refuse_bytes(fields: Mapping[str, Any], allowed: frozenset[str]) -> None:
+def refuse_bytes(fields: Mapping[str, object], allowed: frozenset[str]) -> None:
     """Raise GrainError if a map in normal form has byte strings under any but the allowed keys."""
     for key, value in fields.items():
         if key not in allowed and _has_bytes(value):
@@ -147,9 +147,9 @@ def _checked_float(number: float, path: str) -> float:
     return number
 
 
-def _normalise_map(value: Mapping[Any, Any], max_depth: int, path: str) -> dict[str, Any]:
+def _normalise_map(value: Mapping[object, object], max_depth: int, path: str) -> dict[str, object]:
     """Return the map in normal form. Raises GrainError for keys that are not text or occur twice."""
-    normal: dict[str, Any] = {}
+    normal: dict[str, object] = {}
     for key, item in value.items():
         if not isinstance(key, str):
             raise GrainError(
@@ -176,7 +176,7 @@ def _check_depth(max_depth: int, path: str) -> None:
         raise GrainError(f"{_describe_path(path)} is nested too deeply", oms_code="ERR_CORRUPT")
 
 
-def _has_bytes(value: Any) -> bool:
+def _has_bytes(value: object) -> bool:
     """Return True if the value contains byte strings at any depth."""
     if isinstance(value, dict):
         return any(_has_bytes(item) for item in value.values())

@@ -9,7 +9,7 @@ without fallback.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from memoranda.errors import GrainError
 from memoranda.model.oms_names import DENIED
 from memoranda.standards.oms.registry import BY_NAME
 
-Fields = Mapping[str, Any]
+Fields = Mapping[str, object]
 
 EVIDENCE_REQUIRED: Final = "ERR_EVIDENCE_REQUIRED"
 MODES: Final = frozenset(
@@ -274,10 +274,10 @@ def _is_goal(fields: Fields) -> bool:
     return _is_type(fields, _GOAL_BYTE)
 
 
-def _is_filled(value: Any) -> bool:
+def _is_filled(value: object) -> bool:
     return isinstance(value, str) and value.strip() != ""
 
 
-def _as_count(value: Any) -> int | None:
+def _as_count(value: object) -> int | None:
     """Return the value if it is a non-negative integer, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -1,4 +1,9 @@
-"""The port of OMS: documents are grains, in the bytes in which they travel; CAL queries their fields."""
+"""The port of OMS: documents are grains, in the bytes in which they travel; CAL queries their fields.
+
+A document is a bare blob or a signed envelope around one, and is named by the address of the grain. Decoding is cached
+by name and bytes, since several steps of one request need the same grain. A grain may carry the document of another
+standard; `original` returns that document if the grain is nothing but its view.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,7 @@ from memoranda.standards.port import Fields, Original, Port, port_of
 
 
 class OmsPort(Port):
-    """Grains."""
+    """The port of documents that are grains."""
 
     name: ClassVar[str] = OMS
     has_own_fields: ClassVar[bool] = True
@@ -123,16 +128,16 @@ def original_in(
     `moved` is the same document as the owner's here: then the view may have been made by the store of another owner,
     and only whose memory it was may differ.
     """
-    shown = mapping.project(grain, tenant)
+    view = mapping.project(grain, tenant)
     document = inner if moved is None else moved
     own = port_of(document.standard).project(
-        document, tenant, shown.scope.space, ump_version=ump_version
+        document, tenant, view.scope.space, ump_version=ump_version
     )
     if moved is not None:
         own = replace(
-            own, actor=shown.actor, subject=shown.subject if own.subject == tenant else own.subject
+            own, actor=view.actor, subject=view.subject if own.subject == tenant else own.subject
         )
-    for bounds in (None, bounds_of_view(shown, own)):
+    for bounds in (None, bounds_of_view(view, own)):
         projection = own if bounds is None else apply_bounds(own, bounds)
         # A grain that says anything else, or is signed, is more than a view.
         if mapping.from_projection(projection, inner).blob == delivery:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from memoranda.errors import GrainError, TooLarge
+from memoranda.errors import GrainError
 
 Fields = Mapping[str, Any]
 
@@ -24,13 +24,6 @@ class SizeProfile(msgspec.Struct, frozen=True, kw_only=True):
     max_depth: int
     # The permitted fields; None permits all.
     only: frozenset[str] | None = None
-
-    def check_size(self, blob: bytes) -> None:
-        """Raise TooLarge if the blob is larger than the limit."""
-        if len(blob) > self.max_bytes:
-            raise TooLarge(
-                f"a grain of {len(blob)} bytes is over the limit of {self.max_bytes} ({self.name} profile)"
-            )
 
     def check_fields(self, fields: Fields) -> None:
         """Raise GrainError if the profile does not permit one of the fields."""
@@ -58,31 +51,31 @@ _TAG_PREFIX: Final = "profile:"
 _Test = Callable[[Any], bool]
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_flag(value: Any) -> bool:
+def _is_flag(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_map(value: Any) -> bool:
+def _is_map(value: object) -> bool:
     return isinstance(value, dict)
 
 
-def _is_text_list(value: Any) -> bool:
+def _is_text_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _is_anything(_: Any) -> bool:
+def _is_anything(_: object) -> bool:
     return True
 
 

@@ -23,7 +23,7 @@ class ValueReader(ABC):
         self._at = 0
         self._max_depth = max_depth
 
-    def read_all(self) -> Any:
+    def read_all(self) -> object:
         """Return the value, which must fill the data."""
         value = self.read_value(self._max_depth)
         if self._at != len(self._data):
@@ -31,7 +31,7 @@ class ValueReader(ABC):
         return value
 
     @abstractmethod
-    def read_value(self, depth: int) -> Any:
+    def read_value(self, depth: int) -> object:
         """Read the next value, which may have `depth` levels of maps and arrays."""
 
     def read_text(self, length: int) -> str:
@@ -50,12 +50,12 @@ class ValueReader(ABC):
             self.refuse("a string that is not NFC", start)
         return text
 
-    def read_array(self, length: int, depth: int) -> list[Any]:
+    def read_array(self, length: int, depth: int) -> list[object]:
         """Read this many values of an array."""
         self._check_nesting(length, depth)
         return [self.read_value(depth - 1) for _ in range(length)]
 
-    def read_map(self, length: int, depth: int) -> dict[str, Any]:
+    def read_map(self, length: int, depth: int) -> dict[str, object]:
         """Read this many entries of a map: sorted text keys, no duplicates, no null."""
         self._check_nesting(2 * length, depth)
         entries: dict[str, Any] = {}

@@ -11,24 +11,21 @@ class GrainType(msgspec.Struct, frozen=True):
     """A standard type: its byte, its names in a payload, and its required fields."""
 
     byte: int
-    # OMS 1.3 writes the first name; 1.4 and the published vectors write the others (section 21).
+    # The name that writers use.
+    name: str
+    # All names. OMS 1.3 writes the first name; 1.4 and the published vectors write the others (section 21).
     names: tuple[str, ...]
     # Required fields beyond `type` and `created_at`, which every type requires.
     required: tuple[str, ...] = ()
     # The required fields that must not be empty.
     non_empty: frozenset[str] = frozenset()
 
-    @property
-    def name(self) -> str:
-        """The name that writers use."""
-        return self.names[0]
-
 
 def _grain_type(byte: int, names: str, required: str = "", may_be_empty: str = "") -> GrainType:
     """Build a type from lists of names separated by spaces."""
-    fields = tuple(required.split())
+    all_names, fields = tuple(names.split()), tuple(required.split())
     non_empty = frozenset(fields) - frozenset(may_be_empty.split())
-    return GrainType(byte, tuple(names.split()), fields, non_empty)
+    return GrainType(byte, all_names[0], all_names, fields, non_empty)
 
 
 ACTION_BYTE: Final = 0x05

@@ -11,7 +11,7 @@ A check is a function from a value to a fault, or to None if the value is right.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from memoranda.errors import GrainError
 from memoranda.standards.oms import registry
@@ -19,7 +19,7 @@ from memoranda.standards.oms.fields import full_name
 from memoranda.standards.oms.header import MAX_CREATED_AT_SEC
 from memoranda.standards.oms.registry import ACTION_BYTE, BY_BYTE, CLOSED
 
-Fields = Mapping[str, Any]
+Fields = Mapping[str, object]
 
 
 class SchemaViolation(NamedTuple):
@@ -31,51 +31,51 @@ class SchemaViolation(NamedTuple):
 
 # An error code and a phrase such that "<field> <phrase>" is a sentence; None if the value is right.
 _Fault = tuple[str, str] | None
-_Check = Callable[[Any], _Fault]
+_Check = Callable[[object], _Fault]
 
 _INT64_MIN: Final = -(2**63)
 # Values of a signed integer of 64 bits.
 _INT64_MAX: Final = 2**63 - 1
 
 
-def _check_text(value: Any) -> _Fault:
+def _check_text(value: object) -> _Fault:
     return None if isinstance(value, str) else ("ERR_SCHEMA", "must be text")
 
 
-def _check_flag(value: Any) -> _Fault:
+def _check_flag(value: object) -> _Fault:
     return None if isinstance(value, bool) else ("ERR_SCHEMA", "must be true or false")
 
 
-def _check_float(value: Any) -> _Fault:
+def _check_float(value: object) -> _Fault:
     # Section 4.3: an integer would be other bytes and so another address.
     return None if isinstance(value, float) else ("ERR_SCHEMA", "must be a float")
 
 
-def _check_fraction(value: Any) -> _Fault:
+def _check_fraction(value: object) -> _Fault:
     if type(value) is float:
         return None if 0.0 <= value <= 1.0 else ("ERR_RANGE", "must be between 0.0 and 1.0")
     return "ERR_SCHEMA", "must be a float"
 
 
-def _check_integer(value: Any) -> _Fault:
+def _check_integer(value: object) -> _Fault:
     if type(value) is not int:
         return "ERR_SCHEMA", "must be an integer"
     return None if _INT64_MIN <= value <= _INT64_MAX else ("ERR_RANGE", "must fit in 64 bits")
 
 
-def _check_count(value: Any) -> _Fault:
+def _check_count(value: object) -> _Fault:
     if type(value) is not int:
         return "ERR_SCHEMA", "must be an integer"
     return None if 0 <= value <= _INT64_MAX else ("ERR_RANGE", "must not be negative")
 
 
-def _check_octet(value: Any) -> _Fault:
+def _check_octet(value: object) -> _Fault:
     if type(value) is not int:
         return "ERR_SCHEMA", "must be an integer"
     return None if 0 <= value <= 0xFF else ("ERR_RANGE", "must be between 0 and 255")
 
 
-def _check_created_at(value: Any) -> _Fault:
+def _check_created_at(value: object) -> _Fault:
     if type(value) is not int:
         return "ERR_SCHEMA", "must be milliseconds since 1970"
     # Section 3.1: the header holds it as 32 bits of seconds.
@@ -86,26 +86,26 @@ def _check_created_at(value: Any) -> _Fault:
     )
 
 
-def _check_map(value: Any) -> _Fault:
+def _check_map(value: object) -> _Fault:
     return None if isinstance(value, dict) else ("ERR_SCHEMA", "must be a map")
 
 
-def _check_text_or_map(value: Any) -> _Fault:
+def _check_text_or_map(value: object) -> _Fault:
     return None if isinstance(value, str | dict) else ("ERR_SCHEMA", "must be text or a map")
 
 
-def _check_bytes(value: Any) -> _Fault:
+def _check_bytes(value: object) -> _Fault:
     return None if isinstance(value, bytes) else ("ERR_SCHEMA", "must be bytes")
 
 
-def _check_not_null(value: Any) -> _Fault:
+def _check_not_null(value: object) -> _Fault:
     return None if value is not None else ("ERR_SCHEMA", "must not be null")
 
 
 def _one_of(values: tuple[str, ...]) -> _Check:
     """Return a check for one of these values."""
 
-    def check(value: Any) -> _Fault:
+    def check(value: object) -> _Fault:
         return None if value in values else ("ERR_SCHEMA", f"must be one of {'|'.join(values)}")
 
     return check
@@ -114,7 +114,7 @@ def _one_of(values: tuple[str, ...]) -> _Check:
 def _array_of(check_item: _Check) -> _Check:
     """Return a check for an array whose items all pass `check_item`."""
 
-    def check(value: Any) -> _Fault:
+    def check(value: object) -> _Fault:
         if not isinstance(value, list):
             return "ERR_SCHEMA", "must be an array"
         for index, item in enumerate(value):
@@ -129,7 +129,7 @@ def _record_of(required: Mapping[str, _Check], optional: Mapping[str, _Check]) -
     """Return a check for a map with these required and optional fields; other fields are not checked."""
     checks = {**required, **optional}
 
-    def check(value: Any) -> _Fault:
+    def check(value: object) -> _Fault:
         if not isinstance(value, dict):
             return "ERR_SCHEMA", "must be a map"
         for name in required:
@@ -143,7 +143,7 @@ def _record_of(required: Mapping[str, _Check], optional: Mapping[str, _Check]) -
     return check
 
 
-def _check_reference(value: Any) -> _Fault:
+def _check_reference(value: object) -> _Fault:
     """Check a content reference, or a citation among them."""
     # Section 27.5: content_refs may also hold citations, which have neither uri nor modality.
     return (
@@ -153,7 +153,7 @@ def _check_reference(value: Any) -> _Fault:
     )
 
 
-def _check_source(value: Any) -> _Fault:
+def _check_source(value: object) -> _Fault:
     """Check a source: an address or a citation."""
     # Section 27.5: derived_from SHOULD accept addresses and citations.
     return None if isinstance(value, str) else _CITATION(value)

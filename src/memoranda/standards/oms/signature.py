@@ -13,7 +13,7 @@ A signature proves who signed. It does not prove that the signer is the author o
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -51,7 +51,7 @@ class SignedGrain(msgspec.Struct, frozen=True, kw_only=True):
     envelope: bytes
 
 
-def sign(grain: Grain | Mapping[str, Any], key: SigningKey, *, issued_at: int) -> bytes:
+def sign(grain: Grain | Mapping[str, object], key: SigningKey, *, issued_at: int) -> bytes:
     """Return the signed envelope of a grain encoded with its `signed` bit, or of fields. Raises GrainError."""
     signed = grain if isinstance(grain, Grain) else grains.encode(grain, signed=True)
     if not signed.header.is_signed:
@@ -141,7 +141,7 @@ def verify(data: bytes, documents: Documents = NO_DOCUMENTS) -> bool:
 
 
 def endorsement_payload(
-    fields: Mapping[str, Any], *, cbor: bool = False, type_byte: int | None = None
+    fields: Mapping[str, object], *, cbor: bool = False, type_byte: int | None = None
 ) -> bytes:
     """Return the bytes that endorsers of a superseding grain sign: the grain without `supersession_auth`.
 

@@ -1,4 +1,7 @@
-"""The responses of a host as JSON Schema, for the OpenAPI document."""
+"""The responses of a host as JSON Schema, for the OpenAPI document.
+
+ANSWERS has the schemas by the names under which the rows of `bindings/operations` and other schemas refer to them.
+"""
 
 from __future__ import annotations
 

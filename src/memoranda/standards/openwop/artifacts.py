@@ -6,7 +6,7 @@ Each kind has a check by the RFC that defines it. A malformed artifact may be st
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from memoranda.errors import InvalidInput
@@ -295,7 +295,7 @@ def _check_parts(value: object, location: str) -> list[Any]:
     return value
 
 
-def _check_unique(names: list[Any], location: str, field: str) -> None:
+def _check_unique(names: Sequence[object], location: str, field: str) -> None:
     """Raise InvalidInput if a name occurs twice."""
     if len(set(names)) != len(names):
         raise InvalidInput(f"{location} must have each {field} once")

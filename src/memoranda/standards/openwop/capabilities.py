@@ -50,7 +50,7 @@ class DistillationCapability(msgspec.Struct, frozen=True, kw_only=True):
     scheduled: bool = False
     index_emitted: bool = False
 
-    def to_block(self) -> dict[str, Any]:
+    def to_block(self) -> dict[str, object]:
         """Return the block for the document. Raises InvalidInput."""
         try:
             is_duration = parse_duration_ms(self.archive_retention) > 0
@@ -77,7 +77,7 @@ class Proposals(msgspec.Struct, frozen=True, kw_only=True):
     activation: Activation
     detects_duplicates: bool = False
 
-    def to_block(self) -> dict[str, Any]:
+    def to_block(self) -> dict[str, object]:
         """Return the block for the document."""
         return {
             "artifactKinds": list(self.kinds),
@@ -93,7 +93,7 @@ class Workspace(msgspec.Struct, frozen=True, kw_only=True):
     max_files: int
     max_versions: int
 
-    def to_block(self) -> dict[str, Any]:
+    def to_block(self) -> dict[str, object]:
         """Return the block for the document."""
         return {
             "supported": True,
@@ -176,7 +176,7 @@ def token_counter_name(name: str) -> TokenCounter:
     return next((counter for counter in TOKEN_COUNTERS if counter == name), "host-defined")
 
 
-def find_dimensions(document: Mapping[str, Any]) -> frozenset[Dimension]:
+def find_dimensions(document: Mapping[str, object]) -> frozenset[Dimension]:
     """Return the dimensions of memory that a document claims (RFC 0080 §A)."""
     memory, retention = (
         _find_block(document, "memory"),
@@ -257,7 +257,7 @@ def _build_memory(offer: CapabilityOffer) -> dict[str, Any] | None:
     return block
 
 
-def _build_agents(offer: CapabilityOffer) -> dict[str, Any]:
+def _build_agents(offer: CapabilityOffer) -> dict[str, object]:
     """Build the block `agents`."""
     block: dict[str, Any] = {}
     if offer.long_term:
@@ -277,27 +277,27 @@ def _build_agents(offer: CapabilityOffer) -> dict[str, Any]:
     return block
 
 
-def _build_multi_agent(offer: CapabilityOffer) -> dict[str, Any] | None:
+def _build_multi_agent(offer: CapabilityOffer) -> dict[str, object] | None:
     """Build the block `multiAgent`, or None if it is not offered."""
     if offer.execution_model_version is None:
         return None
     return {"executionModel": {"supported": True, "version": offer.execution_model_version}}
 
 
-def _find_block(document: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+def _find_block(document: Mapping[str, object], *path: str) -> Mapping[str, object]:
     """Return a nested object of the document, or an empty one."""
-    member: Any = document
+    member: object = document
     for name in path:
         member = member.get(name) if isinstance(member, Mapping) else None
     return member if isinstance(member, Mapping) else {}
 
 
-def _supports(document: Mapping[str, Any], *path: str) -> bool:
+def _supports(document: Mapping[str, object], *path: str) -> bool:
     """Return True if a block is marked as supported."""
     return _find_block(document, *path).get("supported") is True
 
 
-def _is_long_term(document: Mapping[str, Any]) -> bool:
+def _is_long_term(document: Mapping[str, object]) -> bool:
     """Return True if the document claims long-term memory."""
     # RFC 0080: a validator MUST NOT look for memoryBackends under memory.
     backends = _find_block(document, "agents").get("memoryBackends")

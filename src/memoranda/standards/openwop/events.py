@@ -245,35 +245,27 @@ def is_streamed(event: Event, mode: StreamMode) -> bool:
 
 def build_event(
     type: str,  # noqa: A002
-    payload: Payload,
+    payload: Mapping[str, object],
     run_id: str,
     sequence: int,
     at: Instant,
     *,
-    event_id: str | None = None,
     node_id: str | None = None,
-    causation_id: str | None = None,
-    engine_version: str | None = None,
 ) -> Event:
     """Build an event for the log of a run. Raises InvalidInput for a payload that breaks its rule.
 
-    The default `event_id` consists of the run's id and the event's sequence number, so it is as unique as the run's id.
+    The id of the event consists of the run's id and the event's sequence number, so it is as unique as the run's id.
     """
-    check_payload(check_type(type), payload, closed=True)
     document: Event = {
-        "eventId": event_id if event_id is not None else default_event_id(run_id, sequence),
+        "eventId": default_event_id(run_id, sequence),
         "runId": run_id,
         "type": type,
-        "payload": payload,
+        "payload": check_payload(check_type(type), payload, closed=True),
         "timestamp": format_instant(at),
         "sequence": sequence,
     }
     if node_id is not None:
         document["nodeId"] = node_id
-    if engine_version is not None:
-        document["engineVersion"] = engine_version
-    if causation_id is not None:
-        document["causationId"] = causation_id
     return check_event(document)
 
 

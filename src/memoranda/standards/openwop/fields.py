@@ -6,7 +6,7 @@ Each check takes a value and its location, and returns the value or raises Inval
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Meta
@@ -91,14 +91,14 @@ def quote_name(text: object) -> str:
     return f'"{name}"' if len(name) <= _QUOTED_CHARS else f'"{name[:_QUOTED_CHARS]}…"'
 
 
-def check_object(value: object, location: str) -> dict[str, Any]:
+def check_object(value: object, location: str) -> dict[str, object]:
     """Check an object with any fields and return it. Raises InvalidInput."""
     if not isinstance(value, dict):
         raise InvalidInput(f"{location} must be an object")
     return value
 
 
-def require_fields(value: dict[str, Any], names: Sequence[str], location: str) -> None:
+def require_fields(value: Mapping[str, object], names: Sequence[str], location: str) -> None:
     """Raise InvalidInput if one of these fields is missing."""
     for name in names:
         if name not in value:

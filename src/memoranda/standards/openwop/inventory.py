@@ -90,7 +90,7 @@ def build_inventory(agents: Iterable[Agent]) -> dict[str, Any]:
 
 
 def find_missing_dimensions(
-    shape: Mapping[str, Any], available: Collection[Dimension]
+    shape: Mapping[str, object], available: Collection[Dimension]
 ) -> list[Dimension]:
     """Return the dimensions that a memory shape requires and the host lacks, in the order of DIMENSIONS."""
     needed = {

@@ -111,7 +111,7 @@ def code_of(error: MemorandaError) -> str:
     return next((code for kind, code in _CODES if isinstance(error, kind)), INTERNAL_ERROR)
 
 
-def error_of(envelope: Mapping[str, Any], *, retry_after_seconds: float) -> MemorandaError:
+def error_of(envelope: Mapping[str, object], *, retry_after_seconds: float) -> MemorandaError:
     """Return the error that an envelope stands for."""
     code, message = str(envelope["error"]), str(envelope.get("message", ""))
     details = envelope.get("details")

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
+import msgspec
+
 from memoranda.encoding import json_text
 from memoranda.errors import Conflict, InvalidInput, TooLarge, WorkflowError
 from memoranda.model.instant import Instant, format_instant
@@ -71,40 +73,41 @@ _FIELDS: Final = (
 )
 
 
+class ProposedArtifact(msgspec.Struct, frozen=True, kw_only=True):
+    """An artifact to propose, with the texts that explain it to a reviewer."""
+
+    kind: str
+    artifact: Mapping[str, object]
+    title: str | None = None
+    rationale: str | None = None
+    source_run_ids: tuple[str, ...] = ()
+
+
 def build_proposal(
+    proposed: ProposedArtifact,
     *,
     id: str,  # noqa: A002
-    kind: str,
-    artifact: Artifact,
     tenant: str,
     created: Instant,
-    source_run_ids: tuple[str, ...] = (),
-    title: str | None = None,
-    rationale: str | None = None,
     duplicate_of: str | None = None,
-    principal: str | None = None,
-    synthesizer: str | None = None,
 ) -> Proposal:
-    """Build a new draft. Its artifact must be well-formed, so that our own proposals can be applied."""
+    """Build a proposal as a draft. Its artifact must be well-formed, so that our own proposals can be applied."""
+    artifact = dict(proposed.artifact)
     draft: Proposal = {
         "id": id,
-        "kind": kind,
+        "kind": proposed.kind,
         "state": "draft",
         "artifact": artifact,
-        "provenance": {"sourceRunIds": list(source_run_ids)},
+        "provenance": {"sourceRunIds": list(proposed.source_run_ids)},
         "owner": {"tenant": tenant},
         "createdAt": format_instant(created),
         "duplicateOf": duplicate_of,
     }
-    if principal is not None:
-        draft["owner"]["principal"] = principal
-    if synthesizer is not None:
-        draft["provenance"]["synthesizerModel"] = synthesizer
-    if title:
-        draft["title"] = title
-    if rationale:
-        draft["rationale"] = rationale
-    check_artifact(kind, artifact)
+    if proposed.title:
+        draft["title"] = proposed.title
+    if proposed.rationale:
+        draft["rationale"] = proposed.rationale
+    check_artifact(proposed.kind, artifact)
     return check_proposal(draft)
 
 

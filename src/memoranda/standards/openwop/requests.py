@@ -1,4 +1,8 @@
-"""The HTTP requests to a host; entries, options, runs and proposal revisions have modules of their own."""
+"""The HTTP requests to a host; entries, options, runs and proposal revisions have modules of their own.
+
+Each class is one request. Its fields are declared once, with their limits: the parser, the OpenAPI document and the
+TypeScript types are made from the declaration (`encoding/shapes`). A field in snake_case is in camelCase on the wire.
+"""
 
 from __future__ import annotations
 

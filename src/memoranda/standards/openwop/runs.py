@@ -93,7 +93,7 @@ def check_snapshot(value: object) -> Snapshot:
     return snapshot
 
 
-def check_agent(value: object, location: str) -> dict[str, Any]:
+def check_agent(value: object, location: str) -> dict[str, object]:
     """Check an AgentRef and return it unchanged, with unknown fields. Raises InvalidInput."""
     agent = check_object(value, location)
     require_fields(agent, ("agentId",), location)
@@ -109,7 +109,7 @@ def check_agent(value: object, location: str) -> dict[str, Any]:
 
 def check_owner(
     value: object, location: str, *, names: tuple[str, ...] = ("workspace", "principal")
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Check the identity triple of RFC 0048: tenant, optional workspace and principal. Raises InvalidInput."""
     owner = check_closed_object(value, ("tenant", *names, "principalKind"), location)
     require_fields(owner, ("tenant",), location)

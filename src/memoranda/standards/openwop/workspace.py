@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final
 
+import msgspec
 from msgspec import Meta
 
 from memoranda.errors import InvalidInput, WorkflowError
@@ -137,13 +138,22 @@ def etag_of(version: int) -> str:
     return f'"v{version}"'
 
 
-def next_version(
-    current: int | None, last: int, *, if_match: str | None = None, if_none_match: str | None = None
-) -> int:
+class WriteCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """The headers `If-Match` and `If-None-Match` of a write; None for one that is absent."""
+
+    if_match: str | None = None
+    if_none_match: str | None = None
+
+
+UNCONDITIONAL: Final = WriteCondition()
+
+
+def next_version(current: int | None, last: int, condition: WriteCondition = UNCONDITIONAL) -> int:
     """Return the version that a write creates. Raises WorkflowError `workspace_conflict` (409) with the current one.
 
     `current` is the current version, or None without a file. `last` is the highest version that ever existed.
     """
+    if_match, if_none_match = condition.if_match, condition.if_none_match
     if if_match is not None and (current is None or not _matches(if_match, current)):
         raise _build_conflict(current)
     if if_none_match is not None and current is not None and _matches(if_none_match, current):

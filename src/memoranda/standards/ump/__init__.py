@@ -2,8 +2,7 @@
 
     shapes       the fields of a record, with types and descriptions
     record       the record: closed sets, limits, validation, defaults
-    canonical    content hash and identifiers
-    signature    the integrity block
+    signature    content hash, identifiers, integrity block, and the hash-chained audit log
     token        capability tokens
     paths        the paths of consent.redact
     rules        transitions of records: merge, revise, forget, erase, redact, expire
@@ -15,7 +14,6 @@
     plain        the flat form of a memory and a question
     answers      the operations' responses, as JSON Schema
     rehydrate    recalled records as a framed block for a model's context
-    audit        the hash-chained log
     capability   the server's description of itself
     mapping      records to and from the neutral model
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from memoranda.standards.ump.record import KINDS
 from memoranda.standards.ump.shapes import Signal
@@ -23,7 +23,7 @@ def describe_server(
     bindings: Sequence[str] = BINDINGS,
     max_recall: int = MAX_RECALL,
     audit: bool = True,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the response to `capabilities`."""
     return {
         "server": {"name": server_name, "version": server_version},
@@ -46,9 +46,9 @@ def build_manifest(
     exports: Sequence[Mapping[str, str]] = (),
     owner: str | None = None,
     bindings: Sequence[str] = BINDINGS,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the discovery document; unset members are absent. An export is {url, format}."""
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "ump": version,
         "conformance": conformance,
         "bindings": list(bindings),

@@ -34,7 +34,7 @@ _BOOLEAN_FIELDS: Final = frozenset(("exportable",))
 _FREE: Final = ("body", "structured")
 
 
-def parse_yaml(source: str) -> Any:
+def parse_yaml(source: str) -> object:
     """Parse one YAML document. Raises InvalidInput."""
     if len(source) > MAX_YAML_CHARS:
         raise TooLarge(
@@ -61,10 +61,10 @@ def parse_yaml(source: str) -> Any:
 class _FrontMatterReader:
     """A builder of values from a stream of YAML events. Raises InvalidInput."""
 
-    def __init__(self, events: Iterator[Any]) -> None:
+    def __init__(self, events: Iterator[object]) -> None:
         self._events = events
 
-    def read_document(self) -> Any:
+    def read_document(self) -> object:
         """Build the value of the only document. Raises InvalidInput."""
         value: Any = None
         documents = 0
@@ -82,7 +82,7 @@ class _FrontMatterReader:
     def _next_event(self) -> Any:
         return next(self._events)
 
-    def _build_value(self, event: Any, path: tuple[str, ...]) -> Any:
+    def _build_value(self, event: object, path: tuple[str, ...]) -> Any:
         """Build the value that begins with this event. `path` is its position in the document."""
         name = type(event).__name__
         if name == "AliasEvent" or getattr(event, "anchor", None) is not None:
@@ -112,7 +112,7 @@ class _FrontMatterReader:
             members[event.value] = self._build_value(self._next_event(), (*path, event.value))
         return members
 
-    def _build_sequence(self, path: tuple[str, ...]) -> list[Any]:
+    def _build_sequence(self, path: tuple[str, ...]) -> list[object]:
         """Build an array up to the end of its events. Raises InvalidInput."""
         items: list[Any] = []
         while type(event := self._next_event()).__name__ != "SequenceEndEvent":
@@ -120,7 +120,7 @@ class _FrontMatterReader:
         return items
 
 
-def _read_scalar(event: Any, path: tuple[str, ...]) -> Any:
+def _read_scalar(event: Any, path: tuple[str, ...]) -> object:
     """Return the value of a scalar, typed by its field."""
     text: str = event.value
     if event.style in ("'", '"', "|", ">"):
@@ -136,7 +136,7 @@ def _read_scalar(event: Any, path: tuple[str, ...]) -> Any:
     return text
 
 
-def _unaccepted_error(event: Any, construct: str) -> InvalidInput:
+def _unaccepted_error(event: object, construct: str) -> InvalidInput:
     """Return the error for a construct that is not accepted."""
     mark = getattr(event, "start_mark", None)
     location = f" at line {mark.line + 1}" if mark is not None else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MalformedJson, TooLarge
@@ -63,7 +63,7 @@ def _parse_lines(body: bytes) -> Iterator[Unchecked]:
         yield _check_object(value, f"line {number}")
 
 
-def _check_object(value: Any, where: str) -> Unchecked:
+def _check_object(value: object, where: str) -> Unchecked:
     """Return the value if it is an object. Raises InvalidInput with its location."""
     if not isinstance(value, dict):
         raise InvalidInput(f"{where}: a record must be an object")

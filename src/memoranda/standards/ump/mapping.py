@@ -11,13 +11,22 @@ from collections.abc import Iterator
 from typing import cast
 
 from memoranda.encoding.json_text import dump
-from memoranda.model import native
 from memoranda.model.bounds import narrower_visibility
 from memoranda.model.instant import Instant, format_duration, format_instant, parse_instant
-from memoranda.model.memory import UMP, Bounds, Document, Projection, Relation, Scope
-from memoranda.model.native import CLAIMED_KEY, CUT_KEY, NATIVE_KEY
+from memoranda.model.memory import (
+    CLAIMED_KEY,
+    CUT_KEY,
+    NATIVE_KEY,
+    UMP,
+    Bounds,
+    Document,
+    Projection,
+    Relation,
+    Scope,
+    unwrap_document,
+    wrap_document,
+)
 from memoranda.standards.ump import rules, shapes
-from memoranda.standards.ump.canonical import derive_id_from_bytes
 from memoranda.standards.ump.record import (
     CONTROL_PATTERN,
     MAX_RELATIONS,
@@ -26,6 +35,7 @@ from memoranda.standards.ump.record import (
     sort_record_fields,
 )
 from memoranda.standards.ump.shapes import MAX_NAME_CHARS, NAME_EXPECTED, Consent
+from memoranda.standards.ump.signature import derive_id_from_bytes
 
 # UMP has no tags; relations of type `about` express them.
 TAG_PREFIX = "tag:"
@@ -118,7 +128,7 @@ def from_projection(
         for link in projection.relations
     ]
     cut = _find_cut_parts(projection)
-    carried = {NATIVE_KEY: native.wrap(original), **({CUT_KEY: cut} if cut else {})}
+    carried = {NATIVE_KEY: wrap_document(original), **({CUT_KEY: cut} if cut else {})}
     valid_to = None if projection.valid_to is None else format_instant(projection.valid_to)
     record: Record = {
         "ump": version,
@@ -273,7 +283,7 @@ def _cut_text(text: str) -> str:
 
 def unwrap(record: Record) -> Document | None:
     """Return the original document in a view of another standard, or None."""
-    return native.unwrap(record["body"].get("structured"))
+    return unwrap_document(record["body"].get("structured"))
 
 
 def _parse_optional(text: str | None) -> Instant | None:

@@ -156,6 +156,6 @@ def _restore_newlines(core: str, hint: Any) -> str:
     return "".join(line + line_end for line, line_end in zip(lines, [*breaks, ""], strict=True))
 
 
-def _whitespace_hint(value: Any) -> str:
+def _whitespace_hint(value: object) -> str:
     """Return the hint if it is whitespace; a hint must never contain invisible words."""
     return value if isinstance(value, str) and not value.strip(_WHITESPACE) else ""

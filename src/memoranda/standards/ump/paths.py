@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import orjson
@@ -41,9 +41,9 @@ class PathStep(msgspec.Struct, frozen=True):
     selectors: tuple[str | int | slice, ...]
     descends: bool = False
 
-    def select_keys(self, node: Any) -> list[Any]:
+    def select_keys(self, node: object) -> list[object]:
         """Return the selected keys or indexes of a node, each once."""
-        selected: dict[Any, None] = {}
+        selected: dict[object, None] = {}
         for selector in self.selectors:
             selected.update(dict.fromkeys(_select_keys(node, selector)))
         return list(selected)
@@ -53,7 +53,7 @@ EVERYTHING: Final = slice(None)
 Path = tuple[PathStep, ...]
 
 
-def _select_keys(node: Any, selector: str | int | slice) -> Iterator[Any]:
+def _select_keys(node: object, selector: str | int | slice) -> Iterator[object]:
     """Yield the keys or indexes of a node that one selector selects."""
     if isinstance(node, dict):
         if selector == EVERYTHING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast, get_args
+from typing import Final, cast, get_args
 
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
@@ -155,7 +155,7 @@ def sort_record_fields(record: Record) -> Record:
     return cast("Record", sort_known_fields(record))
 
 
-def sort_known_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+def sort_known_fields(fields: Mapping[str, object]) -> dict[str, object]:
     """Return a copy with the fields in the specification's order; unknown fields keep their order at the end."""
     ordered = {key: fields[key] for key in KEY_ORDER if key in fields}
     return {**ordered, **fields}
@@ -225,7 +225,7 @@ def is_name(value: object) -> bool:
     )
 
 
-def _check_field_names(value: Mapping[str, Any], path: str, errors: list[str]) -> None:
+def _check_field_names(value: Mapping[str, object], path: str, errors: list[str]) -> None:
     """Report unknown fields. The schema closes every object except `body.structured`."""
     permitted = CLOSED[path] if path else KEY_ORDER
     for name, inner in value.items():

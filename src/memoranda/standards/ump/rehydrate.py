@@ -53,7 +53,7 @@ class RehydratedBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rehydrate(
-    results: Sequence[Mapping[str, Any]],
+    results: Sequence[Mapping[str, object]],
     *,
     limit: int = 12,
     max_chars: int = 500,
@@ -67,7 +67,7 @@ def rehydrate(
     `names` maps ids to short ids; each line begins with its short id.
     """
     dropped: list[tuple[str, str]] = []
-    accepted: list[Mapping[str, Any]] = []
+    accepted: list[Mapping[str, object]] = []
     for result in results:
         reason = _find_objection(result, max_visibility, require_signature)
         if reason is None:
@@ -84,7 +84,7 @@ def rehydrate(
 
 
 def frame_records(
-    records: Sequence[Mapping[str, Any]], names: Mapping[str, str], *, max_chars: int = 500
+    records: Sequence[Mapping[str, object]], names: Mapping[str, str], *, max_chars: int = 500
 ) -> RehydratedBlock:
     """Frame listed records of the caller's own in their order, each with its short id."""
     return rehydrate(
@@ -98,7 +98,7 @@ def frame_records(
 
 
 def _find_objection(
-    result: Mapping[str, Any], max_visibility: str, require_signature: bool
+    result: Mapping[str, object], max_visibility: str, require_signature: bool
 ) -> str | None:
     """Return the reason to leave a result out, or None."""
     record = result.get("record")
@@ -126,21 +126,21 @@ def _find_objection(
     return None
 
 
-def _text_of(record: Mapping[str, Any]) -> str | None:
+def _text_of(record: Mapping[str, object]) -> str | None:
     """Return the text of a record, or None."""
     body = record.get("body")
     text = body.get("text") if isinstance(body, Mapping) else None
     return text if isinstance(text, str) else None
 
 
-def _id_of(result: Mapping[str, Any]) -> str:
+def _id_of(result: Mapping[str, object]) -> str:
     """Return the id of a result's record, or an empty string."""
     record = result.get("record")
     identity = record.get("id") if isinstance(record, Mapping) else None
     return identity if isinstance(identity, str) else ""
 
 
-def _score_of(result: Mapping[str, Any]) -> float:
+def _score_of(result: Mapping[str, object]) -> float:
     """Return the score of a result; 0 if it is missing or not a number."""
     score = result.get("score")
     return score if isinstance(score, int | float) and not math.isnan(score) else 0.0

@@ -20,7 +20,7 @@ from memoranda.model.instant import (
     parse_duration_ms,
     parse_instant,
 )
-from memoranda.model.native import CUT_KEY, NATIVE_KEY
+from memoranda.model.memory import CUT_KEY, NATIVE_KEY
 from memoranda.standards.ump.paths import Path, PathStep, parse_path
 from memoranda.standards.ump.record import (
     DEFAULT_VISIBILITY,
@@ -121,7 +121,7 @@ def _same_instant(first: str | None, second: str | None) -> bool:
 _CONFLICT: Final = object()
 
 
-def _merge_values(first: Any, second: Any) -> Any:
+def _merge_values(first: object, second: object) -> Any:
     """Merge two JSON values; return _CONFLICT if they differ."""
     if first is None or second is None:
         return second if first is None else first
@@ -135,7 +135,7 @@ def _merge_values(first: Any, second: Any) -> Any:
     return merged
 
 
-def _merge_member(members: dict[str, Any], key: str, value: Any) -> Any:
+def _merge_member(members: Mapping[str, object], key: str, value: object) -> object:
     """Merge a value into a member; return _CONFLICT if they differ."""
     if key not in members:
         return value
@@ -145,13 +145,13 @@ def _merge_member(members: dict[str, Any], key: str, value: Any) -> Any:
     return value if _same_json(members[key], value) else _CONFLICT
 
 
-def _same_json(first: Any, second: Any) -> bool:
+def _same_json(first: object, second: object) -> bool:
     """Return True if two JSON values are equal."""
     # True == 1 in Python, but not in JSON.
     return canonical(first) == canonical(second)
 
 
-def _append_new(old_items: Sequence[Any], new_items: Sequence[Any]) -> list[Any]:
+def _append_new(old_items: Sequence[object], new_items: Sequence[object]) -> list[Any]:
     """Append the new items to the known ones, without duplicates."""
     joined: list[Any] = []
     seen: set[bytes] = set()
@@ -223,7 +223,7 @@ def inherited_parts(prior: Record, patch: Patch) -> list[str]:
 def require_complete(record: Record, parts: Collection[str]) -> None:
     """Raise InvalidInput if the record is a view that shows one of these parts of its original cut.
 
-    Whoever takes a part over from a view into a new version asks this first: the rest would be lost.
+    Call this before a new version takes a part over from a view: the cut rest of the part would be lost.
     """
     structured = record["body"].get("structured") or {}
     cut = structured.get(CUT_KEY)
@@ -416,7 +416,7 @@ def redact(record: Record) -> tuple[Record, bool]:
     keeps its integrity block, which no longer verifies.
     """
     consent = record.get("consent")
-    redact_paths: Any = consent.get("redact") if isinstance(consent, dict) else None
+    redact_paths: object = consent.get("redact") if isinstance(consent, dict) else None
     redacted = record
     for text in redact_paths if isinstance(redact_paths, list) else ():
         # An unreadable path may have meant any part of the content, so all of it is removed.
@@ -450,12 +450,12 @@ def _remove_path(node: Any, path: Path, steps_before: tuple[str, ...]) -> Any:
     return redacted
 
 
-def _with_value(node: Any, key: Any, value: Any) -> Any:
+def _with_value(node: Any, key: Any, value: Any) -> object:
     """Return the node with a new value for the key, or the same node if the value is the same."""
     return node if node[key] is value else _replace_value(node, key, value)
 
 
-def _remove_member(node: Any, key: Any, rule: str) -> Any:
+def _remove_member(node: Any, key: Any, rule: str) -> object:
     """Remove or blank one member of a node, depending on whether a valid record needs it."""
     inner = node[key]
     if rule in _UNREDACTABLE:
@@ -475,7 +475,7 @@ def _remove_member(node: Any, key: Any, rule: str) -> Any:
     return {field: value for field, value in node.items() if field != key}
 
 
-def _replace_value(node: Any, key: Any, value: Any) -> Any:
+def _replace_value(node: Any, key: Any, value: Any) -> object:
     """Return a copy of an object or array with another value for one key."""
     copy = node.copy()
     copy[key] = value

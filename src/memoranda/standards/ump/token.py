@@ -8,7 +8,8 @@ unknown claim invalidates the token, because it might be a restriction.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 from blake3 import blake3
@@ -53,7 +54,7 @@ def mint(claims: Claims, key: SigningKey) -> str:
     return f"{_PREFIX}.{payload}.{_SIGNATURE_PREFIX}{base64url_encode(key.sign(_signed_bytes(payload)))}"
 
 
-def claims_to_json(claims: Claims) -> dict[str, Any]:
+def claims_to_json(claims: Claims) -> dict[str, object]:
     """Return the claims as JSON for a token; unset claims are absent."""
     document = {
         "v": claims.v,
@@ -131,7 +132,7 @@ def _parse_claims(wire: object) -> Claims:
     )
 
 
-def _read_text(wire: dict[str, Any], name: str) -> str:
+def _read_text(wire: Mapping[str, object], name: str) -> str:
     """Return a claim that must be a non-empty string. Raises Unauthorized."""
     value = wire.get(name)
     if not isinstance(value, str) or not value:
@@ -139,7 +140,7 @@ def _read_text(wire: dict[str, Any], name: str) -> str:
     return value
 
 
-def _read_time(wire: dict[str, Any], name: str) -> str:
+def _read_time(wire: Mapping[str, object], name: str) -> str:
     """Return a claim that must be a date-time, as a string. Raises Unauthorized."""
     value = _read_text(wire, name)
     try:

@@ -5,18 +5,18 @@
     data key     32 random bytes for each user, wrapped with AES-256-GCM under the user's KEK, in the key ring
     document     0x01 ‖ 12-byte nonce ‖ AES-256-GCM(data key, document), bound to its place in the store
 
-The key ring is a file of its own, so that a copy of the database alone can never be read. Destroying a user's data
-key therefore erases the user's documents in every copy of the database at once; the ring remembers that there was
-such a key, so that a destroyed key is never taken for a lost one. Rotating the master key wraps the data keys anew;
-documents stay as they are. Users are named in the ring by a hash only. The ring also keeps the key of the store's
-fingerprints, so that the words of a copied database cannot be guessed either.
+The key ring is separate from the documents, so that a copy of the documents alone can never be read. Destroying a
+user's data key therefore erases the user's documents in every copy of the database at once. The ring keeps the id of a
+destroyed key, so that it is never taken for a lost one. Rotating the master key wraps the data keys again; documents
+stay unchanged. The ring names users only by a hash. It also keeps the key of the store's fingerprints, so that nobody
+can guess the words of a copied database either.
 
-Machines that share a ring have a file of master keys each. Whoever rotates hands the new master key over in the ring,
-wrapped under the one before it and a secret of the operator's; every other machine takes it into its file, and lets go
-of the one before.
+Machines that share a ring have one file of master keys each. The machine that rotates puts the new master key into the
+ring, wrapped under the previous one and a secret of the operator (handover). Every other machine copies it to its own
+file from there, and deletes the previous one.
 
-Whoever changes the ring or the master keys holds the ring's write lock from before it reads until it is done: two
-processes that rotate, or one that rotates while another makes a key, must not wrap under a key the other retires.
+A process that changes the ring or the master keys holds the ring's write lock from its first read to the end. Otherwise
+one of two processes that rotate, or that rotate and make a key, could wrap under a key that the other one retires.
 """
 
 from __future__ import annotations
@@ -30,113 +30,127 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
-from memoranda.storage.crypto.key_ring import HANDOVER, KeyRing, WrappedKey
+from memoranda.storage.crypto.key_ring import (
+    FORMAT,
+    HANDOVER,
+    KEY_BYTES,
+    NONCE_BYTES,
+    SALT_BYTES,
+    TAG_BYTES,
+    KeyRing,
+    MasterKeys,
+    WrappedKey,
+)
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    from memoranda.storage.crypto.aead import KeyCipher
 
-# users: documents that name a user are encrypted. all: the others too, under a key of their tenant.
+# users: encrypt the documents that name a user. all: encrypt all others, too, under a key of their tenant.
 Coverage = Literal["users", "all"]
 
-KEY_BYTES, SALT_BYTES, NONCE_BYTES, TAG_BYTES = 32, 32, 12, 16
-_FORMAT = b"\x01"
-# How much longer a document is when it is encrypted.
-SEAL_BYTES = len(_FORMAT) + NONCE_BYTES + TAG_BYTES
+# Bytes by which encryption lengthens a document.
+SEAL_BYTES = len(FORMAT) + NONCE_BYTES + TAG_BYTES
+# Data keys that a process caches.
 _CACHE_LIMIT = 4_096
-# No tenant is called that: the holder of the fingerprint key.
+# The holder of the fingerprint key; no tenant has an empty name.
 _INDEX_HOLDER = ("", "index")
-# Nor that: the holder of a master key on its way to other machines.
+# The holder of a master key that is handed over to other machines.
 _HANDOVER_HOLDER = ("", "master")
 _VERSION = struct.Struct(">q")
 
-# (key id, data, what it is bound to) -> the data in the clear; None when the key was destroyed.
+# Decrypts data: (key id, data, what it is bound to) -> plain data; None if the key was destroyed.
 Opener = Callable[[str, bytes, bytes], bytes | None]
 
 
 class Sealer(Protocol):
-    """Encrypts many documents at once."""
+    """Encryption of many documents at once."""
 
-    def key_for(self, tenant: str, user: str, /) -> str | None: ...
+    def ensure_key(self, tenant: str, user: str, /) -> str | None:
+        """Return the id of the key to encrypt with, made when it is first needed; None for no encryption."""
+        ...
 
-    def seal(self, key_id: str, data: bytes, bound: bytes, /) -> bytes: ...
+    def seal(self, key_id: str, data: bytes, bound: bytes, /) -> bytes:
+        """Encrypt data, bound to its place in the store. Raises StoreUnavailable if the key was destroyed."""
+        ...
 
 
 class Cipher(Sealer, Protocol):
-    """What the store asks of encryption."""
+    """The encryption of a store."""
 
     @property
     def changes(self) -> int:
-        """How often the keys changed, as far as it is known here: one may have been destroyed."""
+        """The number of key changes that this process has seen; after one, a key may be destroyed."""
         ...
-
-    def key_for(self, tenant: str, user: str, /) -> str | None:
-        """The id of the key to encrypt with, made when it is first needed; None for no encryption."""
-        ...
-
-    def seal(self, key_id: str, data: bytes, bound: bytes, /) -> bytes: ...
 
     def open(self, key_id: str, data: bytes, bound: bytes, /) -> bytes | None:
-        """The data; None when the key was destroyed.
+        """Decrypt data; return None if the key was destroyed.
 
-        Raises StoreCorrupt when the data was changed, and StoreUnavailable when there is no such key.
+        Raises StoreCorrupt if the data was changed, and StoreUnavailable if there is no such key.
         """
         ...
 
-    def sealer(self, changes: int | None = None, /) -> Sealer:
-        """The same for many documents at once: whether a key was destroyed meanwhile is looked at once for each.
+    def make_sealer(self, ring_changes: int | None = None, /) -> Sealer:
+        """Return a sealer that caches keys. It checks once per key whether the ring has changed.
 
-        Or not at all, if it is known from elsewhere how often that has happened.
+        With `ring_changes`, the ring's number of changes as the caller has read it, it does not ask the ring.
         """
         ...
 
-    def opener(self, changes: int | None = None, /) -> Opener:
-        """`open` for many documents at once: whether a key was destroyed meanwhile is looked at once, now, likewise."""
+    def make_opener(self, ring_changes: int | None = None, /) -> Opener:
+        """Return `open` for many documents at once. It checks now whether the ring has changed, and not again.
+
+        With `ring_changes`, the ring's number of changes as the caller has read it, it does not ask the ring.
+        """
         ...
 
-    def index_key(self) -> tuple[str | None, bytes]:
-        """A key for the store's fingerprints: its id if it stays in the ring, and the key."""
+    def make_index_key(self) -> tuple[str | None, bytes]:
+        """Return the key of the store's fingerprints, with its id if the ring stores it, otherwise with None."""
         ...
 
-    def key(self, key_id: str, /) -> bytes:
-        """A key of the ring. Raises StoreUnavailable when there is none of that id."""
+    def load_key(self, key_id: str, /) -> bytes:
+        """Return a key of the ring. Raises StoreUnavailable if there is none with this id."""
         ...
 
-    def destroy(self, tenant: str, user: str, /) -> bool: ...
+    def destroy(self, tenant: str, user: str, /) -> bool:
+        """Destroy the key of a user; return True if there was one."""
+        ...
 
-    def rotate(self) -> int: ...
+    def rotate(self) -> int:
+        """Wrap all data keys under a new master key; return the number of keys."""
+        ...
 
-    def follow(self) -> None:
-        """Take up what another process has changed: a key that was destroyed, a master key that it made."""
+    def reload(self) -> None:
+        """Read the changes by other processes: destroyed keys, and new master keys."""
         ...
 
     def close(self) -> None: ...
 
 
 class NoCipher:
-    """Documents as they are."""
+    """The cipher of a store that encrypts nothing."""
 
     changes = 0
 
-    def key_for(self, _tenant: str, _user: str, /) -> str | None:
+    def ensure_key(self, _tenant: str, _user: str, /) -> str | None:
         return None
 
     def seal(self, _key_id: str, _data: bytes, _bound: bytes, /) -> bytes:
-        raise _no_ring()
+        raise _missing_ring()
 
     def open(self, _key_id: str, _data: bytes, _bound: bytes, /) -> bytes | None:
-        raise _no_ring()
+        raise _missing_ring()
 
-    def sealer(self, _changes: int | None = None, /) -> Sealer:
+    def make_sealer(self, _ring_changes: int | None = None, /) -> Sealer:
         return self
 
-    def opener(self, _changes: int | None = None, /) -> Opener:
+    def make_opener(self, _ring_changes: int | None = None, /) -> Opener:
         return self.open
 
-    def index_key(self) -> tuple[str | None, bytes]:
+    def make_index_key(self) -> tuple[str | None, bytes]:
         return None, os.urandom(KEY_BYTES)
 
-    def key(self, _key_id: str, /) -> bytes:
-        raise _no_ring()
+    def load_key(self, _key_id: str, /) -> bytes:
+        raise _missing_ring()
 
     def destroy(self, _tenant: str, _user: str, /) -> bool:
         return False
@@ -144,43 +158,21 @@ class NoCipher:
     def rotate(self) -> int:
         return 0
 
-    def follow(self) -> None:
+    def reload(self) -> None:
         pass
 
     def close(self) -> None:
         pass
 
 
-def _no_ring() -> StoreUnavailable:
+def _missing_ring() -> StoreUnavailable:
     return StoreUnavailable(
         "this store is encrypted, but its key ring is missing; restore it from a backup"
     )
 
 
-class MasterKeys(Protocol):
-    """Where master keys are kept."""
-
-    def current(self) -> tuple[int, bytes]: ...
-
-    def get(self, version: int) -> bytes: ...
-
-    def has(self, version: int) -> bool: ...
-
-    def adopt(self, version: int, key: bytes) -> None:
-        """Keep one that was made elsewhere."""
-        ...
-
-    def add(self) -> tuple[int, bytes]:
-        """Make a new one and let it be the current one."""
-        ...
-
-    def retire_before(self, version: int) -> None:
-        """Forget older ones; nothing is wrapped under them any more."""
-        ...
-
-
 class RingCipher:
-    """Data keys from a key ring, each used for one holder."""
+    """Encryption with data keys from a key ring, one for each holder (a user of a tenant)."""
 
     def __init__(
         self,
@@ -189,70 +181,73 @@ class RingCipher:
         coverage: Coverage | None,
         operator_secret: Callable[[], bytes] = bytes,
     ) -> None:
-        """Without a coverage nothing new is encrypted, but what is can still be read.
+        """Open the keys of a store. Without a coverage nothing new is encrypted, but old documents can be read.
 
-        The operator's secret is the same on all machines, and not in the ring: a master key is handed over under it.
+        `operator_secret` returns a secret that all machines have and that is not in the ring. A master key is handed
+        over under it.
         """
         self._operator_secret = operator_secret
         self._ring = ring
         self._masters = masters
         self._coverage = coverage
         self._lock = threading.RLock()
+        # Caches: data keys by id, and key ids by holder.
         self._keys: dict[str, bytes] = {}
         self._ids: dict[bytes, str] = {}
-        self._seen = -1
+        # The token of the ring when the caches were last checked.
+        self._last_token = -1
         self.changes = 0
 
-    def key_for(self, tenant: str, user: str, changes: int | None = None) -> str | None:
+    def ensure_key(self, tenant: str, user: str, ring_changes: int | None = None) -> str | None:
         if self._coverage is None or (not user and self._coverage == "users"):
             return None
-        holder = _holder(tenant, user)
+        holder = _hash_holder(tenant, user)
         with self._lock:
-            self._refresh(changes)
+            self._refresh(ring_changes)
             return self._ids.get(holder) or self._find(holder) or self._make(holder)
 
     def seal(self, key_id: str, data: bytes, bound: bytes) -> bytes:
-        return _sealed(_aes(self.sealing_key(key_id)), data, bound)
+        return _key_cipher()(self.load_sealing_key(key_id)).encrypt(data, bound)
 
-    def sealing_key(self, key_id: str, changes: int | None = None) -> bytes:
-        """A key to encrypt with. Raises StoreUnavailable when it was destroyed."""
-        key = self._data_key(key_id, changes)
+    def load_sealing_key(self, key_id: str, ring_changes: int | None = None) -> bytes:
+        """Return a key to encrypt with. Raises StoreUnavailable if it was destroyed."""
+        key = self._load_current_key(key_id, ring_changes)
         if key is None:
             raise StoreUnavailable("the user was erased while this was written; try again")
         return key
 
     def open(self, key_id: str, data: bytes, bound: bytes) -> bytes | None:
-        key = self._data_key(key_id)
-        return None if key is None else _opened(_aes(key), data, bound)
+        key = self._load_current_key(key_id)
+        return None if key is None else _key_cipher()(key).decrypt(data, bound)
 
-    def sealer(self, changes: int | None = None, /) -> Sealer:
-        return _RingSealer(self, changes)
+    def make_sealer(self, ring_changes: int | None = None, /) -> Sealer:
+        return _RingSealer(self, ring_changes)
 
-    def opener(self, changes: int | None = None, /) -> Opener:
-        ciphers: dict[str, AESGCM | None] = {}
+    def make_opener(self, ring_changes: int | None = None, /) -> Opener:
+        ciphers: dict[str, KeyCipher | None] = {}
         with self._lock:
-            self._refresh(changes)
+            self._refresh(ring_changes)
 
         def open_one(key_id: str, data: bytes, bound: bytes) -> bytes | None:
             if key_id not in ciphers:
                 with self._lock:
-                    key = self._known(key_id)
-                ciphers[key_id] = None if key is None else _aes(key)
+                    key = self._load_data_key(key_id)
+                ciphers[key_id] = None if key is None else _key_cipher()(key)
             cipher = ciphers[key_id]
-            return None if cipher is None else _opened(cipher, data, bound)
+            return None if cipher is None else cipher.decrypt(data, bound)
 
         return open_one
 
-    def index_key(self) -> tuple[str | None, bytes]:
+    def make_index_key(self) -> tuple[str | None, bytes]:
         if self._coverage is None:
             return None, os.urandom(KEY_BYTES)
         with self._lock:
-            holder = _holder(*_INDEX_HOLDER)
+            holder = _hash_holder(*_INDEX_HOLDER)
             key_id = self._find(holder) or self._make(holder)
-            return key_id, self.key(key_id)
+            return key_id, self.load_key(key_id)
 
-    def key(self, key_id: str) -> bytes:
-        key = self._data_key(key_id)
+    def load_key(self, key_id: str) -> bytes:
+        key = self._load_current_key(key_id)
         if key is None:
             raise StoreCorrupt("a key that the store needs was destroyed")
         return key
@@ -262,49 +257,51 @@ class RingCipher:
             self._keys.clear()
             self._ids.clear()
             self.changes += 1
-            return self._ring.destroy(_holder(tenant, user))
+            return self._ring.destroy(_hash_holder(tenant, user))
 
     def rotate(self) -> int:
-        """All wrapped anew in one transaction; the old master key goes only after that is durable."""
         with self._lock:
+            # All keys are wrapped in one transaction. The old master key is deleted only when that is durable.
             with self._ring.changing():
-                before = self._newest_master()
+                previous = self._newest_master()
                 version, master = self._masters.add()
                 keys = self._ring.usable()
                 for key in keys:
-                    self._ring.put(
-                        _wrapped(master, version, key.holder, key.key_id, self._unwrapped(key))
-                    )
+                    data_key = self._unwrap(key)
+                    self._ring.put(_wrap(master, version, key.holder, key.key_id, data_key))
                 if self._ring.is_shared:
-                    self._hand_over(before, version, master)
+                    self._hand_over(previous, version, master)
                 self._ring.count_change()
             with self._ring.changing():
                 used = self._ring.master_versions()
                 self._masters.retire_before(used[0] if used else version)
             return len(keys)
 
-    def _hand_over(self, before: tuple[int, bytes], version: int, master: bytes) -> None:
-        secret = before[1] + self._operator_secret()
-        said = _VERSION.pack(version) + master
-        self._ring.put(_wrapped(secret, before[0], _holder(*_HANDOVER_HOLDER), HANDOVER, said))
+    def _hand_over(self, previous: tuple[int, bytes], version: int, master: bytes) -> None:
+        """Put a new master key into the ring, wrapped under the previous one and the operator's secret."""
+        previous_version, previous_master = previous
+        secret = previous_master + self._operator_secret()
+        handover = _VERSION.pack(version) + master
+        holder = _hash_holder(*_HANDOVER_HOLDER)
+        self._ring.put(_wrap(secret, previous_version, holder, HANDOVER, handover))
 
     def _take_over(self) -> None:
-        """Keep the master key that another machine has made, and none that is not used any more."""
-        found = self._ring.get(HANDOVER) if self._ring.is_shared else None
-        if found is None or not self._masters.has(found.master_version):
-            return  # Done before, or made here; or too old: what is missing then is said when it is needed.
-        secret = self._masters.get(found.master_version) + self._operator_secret()
-        said = _opened(
-            _aes(_kek(secret, found.salt, found.holder)), found.wrapped, HANDOVER.encode()
-        )
-        (version,), key = _VERSION.unpack_from(said), said[_VERSION.size :]
-        # One of the same number may be left here of a rotation that came to nothing.
+        """Add the master key that another machine put into the ring, and delete those that wrap nothing any more."""
+        wrapped = self._ring.get(HANDOVER) if self._ring.is_shared else None
+        if wrapped is None or not self._masters.has(wrapped.master_version):
+            # Nothing to do. If our master key is too old, the first use of a newer one reports it.
+            return
+        secret = self._masters.get(wrapped.master_version) + self._operator_secret()
+        kek = _key_cipher().derive(secret, wrapped.salt, wrapped.holder)
+        handover = kek.decrypt(wrapped.wrapped, HANDOVER.encode())
+        (version,), key = _VERSION.unpack_from(handover), handover[_VERSION.size :]
+        # An interrupted rotation on this machine may have left another key of the same version.
         if not self._masters.has(version) or self._masters.get(version) != key:
             self._masters.adopt(version, key)
         if (used := self._ring.master_versions()) is not None:
             self._masters.retire_before(used[0])
 
-    def follow(self) -> None:
+    def reload(self) -> None:
         with self._lock:
             self._refresh()
 
@@ -312,41 +309,43 @@ class RingCipher:
         with self._lock:
             self._ring.close()
 
-    def _refresh(self, changes: int | None = None) -> None:
-        """Forget cached keys when another process has changed the ring: it may have destroyed one.
+    def _refresh(self, ring_changes: int | None = None) -> None:
+        """Drop cached keys if another process has changed the ring: it may have destroyed one.
 
-        `changes` is what a snapshot of the ring's own database tells of it; what was seen since is newer.
+        `ring_changes` is the token of the ring as a snapshot of its own database shows it. The last token that was seen
+        may be newer.
         """
-        version = self._ring.token() if changes is None else max(changes, self._seen)
-        self.changes += version != self._seen
-        if version != self._seen or len(self._keys) > _CACHE_LIMIT:
+        token = self._ring.token() if ring_changes is None else max(ring_changes, self._last_token)
+        self.changes += token != self._last_token
+        if token != self._last_token or len(self._keys) > _CACHE_LIMIT:
             self._keys.clear()
             self._ids.clear()
-        if version != self._seen:
+        if token != self._last_token:
             self._take_over()
-        self._seen = version
+        self._last_token = token
 
     def _find(self, holder: bytes) -> str | None:
-        found = self._ring.find(holder)
-        if found is not None:
-            self._ids[holder] = found
-        return found
+        """Return the id of a holder's key, or None."""
+        key_id = self._ring.find(holder)
+        if key_id is not None:
+            self._ids[holder] = key_id
+        return key_id
 
     def _make(self, holder: bytes) -> str:
+        """Make a key for a holder, unless another process has made one meanwhile; return its id."""
         with self._ring.changing():
-            # Another process may have been first.
-            if (known := self._find(holder)) is not None:
-                return known
+            if (existing := self._find(holder)) is not None:
+                return existing
             version, master = self._newest_master()
             key_id = secrets.token_hex(16)
-            self._ring.put(_wrapped(master, version, holder, key_id, os.urandom(KEY_BYTES)))
+            self._ring.put(_wrap(master, version, holder, key_id, os.urandom(KEY_BYTES)))
         self._ids[holder] = key_id
         return key_id
 
     def _newest_master(self) -> tuple[int, bytes]:
-        """The master key to wrap under: the one that is in use, which the others have, too.
+        """Return the master key to wrap under: the newest one that wraps a key, which the other machines have, too.
 
-        The first one is made here; beside old data keys that would hide that theirs is missing.
+        The first one is made here, but never if there are data keys: it would hide that their master key is missing.
         """
         used = self._ring.master_versions()
         if used is None:
@@ -354,34 +353,35 @@ class RingCipher:
         self._take_over()
         return used[1], self._masters.get(used[1])
 
-    def _master(self, version: int) -> bytes:
+    def _load_master(self, version: int) -> bytes:
         if not self._masters.has(version):
             self._take_over()
         return self._masters.get(version)
 
-    def _data_key(self, key_id: str, changes: int | None = None) -> bytes | None:
+    def _load_current_key(self, key_id: str, ring_changes: int | None = None) -> bytes | None:
+        """Return a data key after a check whether the ring has changed; None if the key was destroyed."""
         with self._lock:
-            self._refresh(changes)
-            return self._known(key_id)
+            self._refresh(ring_changes)
+            return self._load_data_key(key_id)
 
-    def _known(self, key_id: str) -> bytes | None:
+    def _load_data_key(self, key_id: str) -> bytes | None:
+        """Return a data key from the cache or the ring; None if it was destroyed."""
         if key_id not in self._keys:
-            found = self._ring.get(key_id)
-            if found is None:
+            wrapped = self._ring.get(key_id)
+            if wrapped is None:
                 raise StoreUnavailable(
                     "the key ring lacks a key that this store needs; restore it from a backup"
                 )
-            if not found.wrapped:
+            if not wrapped.wrapped:
                 return None
-            self._keys[key_id] = self._unwrapped(found)
+            self._keys[key_id] = self._unwrap(wrapped)
         return self._keys[key_id]
 
-    def _unwrapped(self, key: WrappedKey) -> bytes:
-        master = self._master(key.master_version)
+    def _unwrap(self, key: WrappedKey) -> bytes:
+        master = self._load_master(key.master_version)
+        kek = _key_cipher().derive(master, key.salt, key.holder)
         try:
-            return _opened(
-                _aes(_kek(master, key.salt, key.holder)), key.wrapped, key.key_id.encode()
-            )
+            return kek.decrypt(key.wrapped, key.key_id.encode())
         except StoreCorrupt:
             raise StoreCorrupt(
                 "a key of the key ring was changed, or the master key is another one"
@@ -389,75 +389,42 @@ class RingCipher:
 
 
 class _RingSealer:
-    """Remembers the keys it has used."""
+    """A sealer that caches the keys it has used."""
 
-    def __init__(self, ring: RingCipher, changes: int | None) -> None:
-        self._ring, self._changes = ring, changes
+    def __init__(self, ring: RingCipher, ring_changes: int | None) -> None:
+        self._ring, self._ring_changes = ring, ring_changes
         self._ids: dict[tuple[str, str], str | None] = {}
-        self._ciphers: dict[str, AESGCM] = {}
+        self._ciphers: dict[str, KeyCipher] = {}
 
-    def key_for(self, tenant: str, user: str) -> str | None:
+    def ensure_key(self, tenant: str, user: str) -> str | None:
         holder = (tenant, user)
         if holder not in self._ids:
-            self._ids[holder] = self._ring.key_for(tenant, user, self._changes)
+            self._ids[holder] = self._ring.ensure_key(tenant, user, self._ring_changes)
         return self._ids[holder]
 
     def seal(self, key_id: str, data: bytes, bound: bytes) -> bytes:
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            cipher = self._ciphers[key_id] = _aes(self._ring.sealing_key(key_id, self._changes))
-        return _sealed(cipher, data, bound)
+            key = self._ring.load_sealing_key(key_id, self._ring_changes)
+            cipher = self._ciphers[key_id] = _key_cipher()(key)
+        return cipher.encrypt(data, bound)
 
 
-def _holder(tenant: str, user: str) -> bytes:
-    # Enough to find the key again, and not the name itself.
+def _hash_holder(tenant: str, user: str) -> bytes:
+    """Return the name of a user in the ring, a hash: enough to find the key again."""
     return hashlib.blake2b(
         f"{tenant}\x00{user}".encode("utf-8", "surrogatepass"), digest_size=16
     ).digest()
 
 
-def _wrapped(master: bytes, version: int, holder: bytes, key_id: str, key: bytes) -> WrappedKey:
-    salt, nonce = os.urandom(SALT_BYTES), os.urandom(NONCE_BYTES)
-    wrapped = (
-        _FORMAT + nonce + _aes(_kek(master, salt, holder)).encrypt(nonce, key, key_id.encode())
-    )
-    return WrappedKey(key_id, holder, version, salt, wrapped)
+def _wrap(master: bytes, version: int, holder: bytes, key_id: str, key: bytes) -> WrappedKey:
+    salt = os.urandom(SALT_BYTES)
+    kek = _key_cipher().derive(master, salt, holder)
+    return WrappedKey(key_id, holder, version, salt, kek.encrypt(key, key_id.encode()))
 
 
-def _kek(master: bytes, salt: bytes, holder: bytes) -> bytes:
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+def _key_cipher() -> type[KeyCipher]:
+    """Return the class that encrypts; imported here because most local commands meet no encrypted document."""
+    from memoranda.storage.crypto.aead import KeyCipher
 
-    info = b"memoranda user key\x00" + holder
-    return HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=salt, info=info).derive(master)
-
-
-def _sealed(cipher: AESGCM, data: bytes, bound: bytes) -> bytes:
-    nonce = os.urandom(NONCE_BYTES)
-    return _FORMAT + nonce + cipher.encrypt(nonce, data, bound)
-
-
-def _opened(cipher: AESGCM, data: bytes, bound: bytes) -> bytes:
-    if not data.startswith(_FORMAT):
-        raise StoreCorrupt("an encrypted document has an unknown format")
-    nonce, sealed = data[1 : 1 + NONCE_BYTES], data[1 + NONCE_BYTES :]
-    if len(sealed) < TAG_BYTES:
-        raise StoreCorrupt("an encrypted document was cut off")
-    try:
-        return cipher.decrypt(nonce, sealed, bound)
-    except _invalid_tag():
-        raise StoreCorrupt("an encrypted document was changed, or belongs somewhere else") from None
-
-
-def _invalid_tag() -> type[Exception]:
-    # Asked for only when something was raised.
-    from cryptography.exceptions import InvalidTag
-
-    return InvalidTag
-
-
-def _aes(key: bytes) -> AESGCM:
-    # Loaded when it is first needed: most local commands meet no encrypted document.
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-    return AESGCM(key)
+    return KeyCipher

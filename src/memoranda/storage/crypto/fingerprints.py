@@ -1,4 +1,9 @@
-"""Keyed fingerprints: what stands in the database for names, words and values that must not be read there."""
+"""Keyed fingerprints: they replace names, words and values that nobody may read in the database.
+
+Equal texts of a tenant have equal fingerprints, so the database can look them up. Without the key nobody can compute
+one from a guessed text. The key is stored in the key ring, or in the table `meta` if the store has no ring. A second
+kind, the seal of a document, proves that its bytes were not changed in the database.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,13 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from memoranda.encoding.short_cache import short_cache
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import Projection
 from memoranda.retrieval.analysis import (
+    LANGUAGE_NUMBERS,
     WORD_CHARS_LIMIT,
     WORDS_LIMIT,
     analyse,
@@ -22,38 +28,39 @@ from memoranda.retrieval.analysis import (
     tokenize,
 )
 from memoranda.retrieval.entry import IndexedText
-from memoranda.retrieval.languages import LANGUAGE_NUMBERS
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.engine.database import Connection, Database
 
-# Longer than a key itself, so that neither passes for the other.
+# The prefix of a key id in the table `meta`. With the id it is longer than a key, so it is never taken for one.
 _IN_RING = b"kept in the key ring as: "
 
-# Of a document; what binds it has as much beside it.
+# Bytes of the seal of a document; the seal of its restrictions, which follows, is as long.
 SEAL_BYTES: Final = 16
 
+# Cached words of all tenants: about 30 MB.
+_CACHED_WORDS: Final = 131_072
 
-# Words of all tenants that are kept in mind: some thirty megabytes.
-_WORDS_KEPT: Final = 131_072
+# The numbers of a word's terms, and the number of its beginning.
+_WordNumbers: TypeAlias = tuple[tuple[int, ...], int]
 
 
-class _Words(dict[str, tuple[tuple[int, ...], int]]):
-    """What the words of a tenant's texts in a language come to, each found out once."""
+class _WordCache(dict[str, _WordNumbers]):
+    """The numbers of a tenant's words in one language, computed once for each word."""
 
-    def __init__(self, find_out: Callable[[str], tuple[tuple[int, ...], int]]) -> None:
-        self._find_out = find_out
+    def __init__(self, compute: Callable[[str], _WordNumbers]) -> None:
+        self._compute = compute
 
-    def __missing__(self, word: str) -> tuple[tuple[int, ...], int]:
-        found = self[word] = self._find_out(word)
-        return found
+    def __missing__(self, word: str) -> _WordNumbers:
+        numbers = self[word] = self._compute(word)
+        return numbers
 
 
 class Fingerprints:
-    """Keyed fingerprints. The key lives in the store, so all its processes agree."""
+    """The fingerprints of a store. All its processes use the same key, which the store holds."""
 
     def __init__(self, key: bytes, document_key: bytes | None = None) -> None:
         self.secret = key
-        # Each begins with its key, which is taken in once; a copy goes on from there.
+        # Hash states that have read their key; each fingerprint continues from a copy.
         self._uses = {
             use: hashlib.blake2b(digest_size=8, key=key, person=use)
             for use in (b"value", b"word", b"term")
@@ -63,69 +70,76 @@ class Fingerprints:
             if document_key is None
             else hashlib.blake2b(digest_size=SEAL_BYTES, key=document_key)
         )
-        # Most words of a memory were seen before, and so were its tags, its user and its space.
+        # Cached, because most words, tags, users and spaces occur in many memories.
         self.word = short_cache(8_192)(self._word)
         self.value = short_cache(8_192)(self._value)
         self.term = lru_cache(maxsize=131_072)(self._term)
-        self._words_of = lru_cache(maxsize=1_024)(self._words)
-        self._words_kept = 0
+        # Caches of words by tenant and language, and the number of words in all of them.
+        self._word_caches = lru_cache(maxsize=1_024)(self._make_word_cache)
+        self._cached_words = 0
         self.number = short_cache(8_192)(self._number)
 
     def _value(self, tenant_id: int, text: str) -> bytes | None:
         return self._digest(b"value", tenant_id, text) if text else None
 
     def _number(self, tenant_id: int, text: str) -> int:
-        """The same as a number for the word index; 0 of nothing."""
+        """Return the fingerprint of a value as a number for the word index; 0 for an empty text."""
         return int.from_bytes(self._value(tenant_id, text) or b"", "little")
 
     def _term(self, tenant: str, word: str) -> int:
-        """A word of a text, as a number for the word index; by the tenant's name, so that no row need be read first."""
+        """Return the fingerprint of a term as a number for the word index.
+
+        It depends on the tenant's name instead of its number, so that it can be computed before any row is read.
+        """
         message = f"{tenant}\x00{word}".encode("utf-8", "surrogatepass")
         return int.from_bytes(_digest_of(self._uses[b"term"], message), "little")
 
-    def _words(self, tenant: str, language: str) -> _Words:
-        return _Words(lambda word: self._terms(tenant, word, language))
+    def _make_word_cache(self, tenant: str, language: str) -> _WordCache:
+        return _WordCache(lambda word: self._number_word(tenant, word, language))
 
-    def _terms(self, tenant: str, word: str, language: str) -> tuple[tuple[int, ...], int]:
-        """A word as it stands in a text, as numbers for the word index, and the number of how it begins."""
-        self._words_kept += 1
-        if self._words_kept > _WORDS_KEPT:
-            self._words_of.cache_clear()
-            self._words_kept = 0
+    def _number_word(self, tenant: str, word: str, language: str) -> _WordNumbers:
+        """Return the numbers of a word's terms, and the number of its beginning, for the word index."""
+        self._cached_words += 1
+        if self._cached_words > _CACHED_WORDS:
+            self._word_caches.cache_clear()
+            self._cached_words = 0
         terms, start = terms_of_token(word, language)
-        # Many words begin alike.
-        return tuple(self._term(tenant, each) for each in terms), self.term(tenant, start)
+        # Only beginnings are cached by term: many words share one.
+        return tuple(self._term(tenant, term) for term in terms), self.term(tenant, start)
 
-    def indexed(self, tenant: str, projection: Projection) -> IndexedText:
-        """What the text of a version is found by."""
-        tokens, wholes, language = tokenize(projection.text, projection.language)
-        known = self._words_of(tenant, language)
+    def index_text(self, tenant: str, projection: Projection) -> IndexedText:
+        """Return the entries of a version's text for the word index."""
+        tokens, identifiers, language = tokenize(projection.text, projection.language)
+        word_numbers = self._word_caches(tenant, language)
         terms: dict[int, int] = {}
         length, starts = 0, []
         for token in tokens:
-            numbers, start = known[token]
+            numbers, start = word_numbers[token]
             starts.append(start)
             length += len(numbers)
             for number in numbers:
                 terms[number] = terms.get(number, 0) + 1
-        for whole in wholes:
-            number = self.term(tenant, whole)
+        for identifier in identifiers:
+            number = self.term(tenant, identifier)
             terms[number] = terms.get(number, 0) + 1
         terms.update(dict.fromkeys(starts, 1))
-        length += len(wholes)
+        length += len(identifiers)
         if length > WORDS_LIMIT:
-            found, _, beginnings = analyse(projection.text, projection.language)
-            terms = {self.term(tenant, word): times for word, times in Counter(found).items()}
-            terms.update({self.term(tenant, each): 1 for each in beginnings})
-            length = len(found)
+            words, _, beginnings = analyse(projection.text, projection.language)
+            terms = {self.term(tenant, word): count for word, count in Counter(words).items()}
+            terms.update({self.term(tenant, beginning): 1 for beginning in beginnings})
+            length = len(words)
         speaker, subject = speaker_of(projection.text), name_of(projection.subject)
         names = self.name(tenant, speaker), self.name(tenant, subject)
-        # Two texts with the same say the same.
-        meant = self._term(tenant, f"  {normalised_text(projection.text)}")
-        return IndexedText(terms, length, *names, LANGUAGE_NUMBERS[language], meant)
+        # The hash of the normalised text; with two spaces in front no term and no name has the same one.
+        text_hash = self._term(tenant, f"  {normalised_text(projection.text)}")
+        return IndexedText(terms, length, *names, LANGUAGE_NUMBERS[language], text_hash)
 
     def name(self, tenant: str, name: str) -> int:
-        """The name of a person, as a number for the word index; 0 of nobody. No word has its number."""
+        """Return the fingerprint of a person's name as a number for the word index; 0 for an empty name.
+
+        The space in front makes it different from the fingerprint of any word.
+        """
         if not name:
             return 0
         return (self.term if len(name) <= WORD_CHARS_LIMIT else self._term)(tenant, f" {name}")
@@ -133,14 +147,17 @@ class Fingerprints:
     def _word(self, tenant_id: int, word: str) -> str:
         return self._digest(b"word", tenant_id, word).hex()
 
-    def document(
+    def seal_document(
         self, tenant: str, standard: str, name: str, native: bytes, bounds: bytes | None = None
     ) -> bytes | None:
-        """The seal of a document and of what binds it: whoever can only write to the database cannot make one."""
+        """Return the seal of a document and of its inherited restrictions; None if the store has no key for seals.
+
+        An attacker who can write to the database, but does not have the key, cannot make one.
+        """
         if self._seal is None:
             return None
         seal = _digest_of(self._seal, f"{tenant}\x00{standard}\x00{name}\x00".encode() + native)
-        # A second part, so that it tells if what binds the document is missing.
+        # The second part reveals if the restrictions were removed from the database.
         return seal if bounds is None else seal + _digest_of(self._seal, seal + bounds)
 
     def _digest(self, use: bytes, tenant_id: int, text: str) -> bytes:
@@ -150,16 +167,17 @@ class Fingerprints:
 
 
 def _digest_of(keyed: hashlib.blake2b, message: bytes) -> bytes:
-    """The fingerprint of a message under a key that was taken in already."""
+    """Return the digest of a message, continued from a hash state that has read its key."""
     state = keyed.copy()
     state.update(message)
     return state.digest()
 
 
-def index_key(database: Database, cipher: Cipher) -> bytes:
-    """The key of all fingerprints, made once by whichever process comes first; in the key ring if there is one."""
+def load_index_key(database: Database, cipher: Cipher) -> bytes:
+    """Return the key of all fingerprints. The first process makes it, in the key ring if the store has one."""
 
     def claim(connection: Connection, stored: bytes) -> bytes:
+        """Store the key unless another process was first; return the stored one."""
         connection.execute("meta_claim", {"name": "index_key", "value": stored})
         row = connection.query_one("meta_get", {"name": "index_key"})
         if row is None:
@@ -171,11 +189,9 @@ def index_key(database: Database, cipher: Cipher) -> bytes:
     if row is not None:
         stored = bytes(row[0])
     else:
-        key_id, key = cipher.index_key()
-        made = key if key_id is None else _IN_RING + key_id.encode()
-        stored = database.write(lambda connection: claim(connection, made))
-    return (
-        cipher.key(stored.removeprefix(_IN_RING).decode())
-        if stored.startswith(_IN_RING)
-        else stored
-    )
+        key_id, key = cipher.make_index_key()
+        new = key if key_id is None else _IN_RING + key_id.encode()
+        stored = database.write(lambda connection: claim(connection, new))
+    if stored.startswith(_IN_RING):
+        return cipher.load_key(stored.removeprefix(_IN_RING).decode())
+    return stored

@@ -1,10 +1,18 @@
-"""The key ring: the store of wrapped data keys, separate from the database, so that its copy alone is unreadable."""
+"""The key ring and the master keys: where the keys of encryption at rest are stored.
+
+The ring holds the data keys, wrapped under a master key, and is separate from the documents, so that a copy of the
+documents alone cannot be read. Master keys are stored apart from both.
+"""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
+# Bytes of a key, of the salt of a derived key, and of nonce and tag of AES-256-GCM.
+KEY_BYTES, SALT_BYTES, NONCE_BYTES, TAG_BYTES = 32, 32, 12, 16
+# The first byte of everything that is encrypted.
+FORMAT = b"\x01"
 # The id of no data key, but of the newest master key, wrapped under the one before it: machines that only have the
 # older one read the newer one here.
 HANDOVER = "master"
@@ -63,3 +71,31 @@ class KeyRing(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class MasterKeys(Protocol):
+    """The master keys of a machine, by version."""
+
+    def current(self) -> tuple[int, bytes]:
+        """Return the newest key with its version; the first call makes one."""
+        ...
+
+    def get(self, version: int) -> bytes:
+        """Return the key of a version. Raises StoreUnavailable."""
+        ...
+
+    def has(self, version: int) -> bool:
+        """Return True if this machine has the key of a version."""
+        ...
+
+    def adopt(self, version: int, key: bytes) -> None:
+        """Add a key that another machine made."""
+        ...
+
+    def add(self) -> tuple[int, bytes]:
+        """Make a new current key, and return it with its version."""
+        ...
+
+    def retire_before(self, version: int) -> None:
+        """Delete older keys, which wrap nothing any more."""
+        ...

@@ -5,8 +5,7 @@ The store does not read these documents. Only what they are searched by has a co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 from memoranda.model.instant import Instant
 from memoranda.storage.engine.contract import RunPosition, RunView, WaitingCommitment
@@ -20,7 +19,7 @@ class BackgroundReads:
     _connection: Connection
     _tenant_id: int
 
-    def _rows(self, query: str, /, **params: Any) -> list[Row]:
+    def _rows(self, query: str, /, **params: object) -> list[Row]:
         params["tenant_id"] = self._tenant_id
         return self._connection.query(query, params)
 
@@ -122,16 +121,16 @@ class BackgroundWrites(BackgroundReads):
 
     _byte_count: int
 
-    def _run(self, query: str, /, **params: Any) -> None:
+    def _run(self, query: str, /, **params: object) -> None:
         params["tenant_id"] = self._tenant_id
         self._connection.execute(query, params)
 
-    def _run_many(self, query: str, params: Sequence[dict[str, Any]]) -> None:
+    def _run_many(self, query: str, params: Sequence[Mapping[str, object]]) -> None:
         self._connection.execute_many(
             query, [{**row, "tenant_id": self._tenant_id} for row in params]
         )
 
-    def _count_bytes(self, sign: int, query: str, /, **params: Any) -> None:
+    def _count_bytes(self, sign: int, query: str, /, **params: object) -> None:
         """Add (sign 1) or subtract (-1) the sizes that a query returns to or from the bytes of the tenant."""
         self._byte_count += sign * sum(size for (size,) in self._rows(query, **params))
 

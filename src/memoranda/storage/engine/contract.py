@@ -82,6 +82,20 @@ class WaitingCommitment(NamedTuple):
     is_fresh: bool
 
 
+class VersionIndex(NamedTuple):
+    """The index entries of a new version that its caller has prepared, besides those of its projection."""
+
+    # The content field by field.
+    fields: FieldIndex | None = None
+    # The entries of the word index. A unit of work delays every other writer, so they are best computed before it.
+    text: IndexedText | None = None
+    # The (standard, name) of the views in other standards.
+    view_names: Sequence[tuple[str, str]] = ()
+
+
+NO_INDEX: Final = VersionIndex()
+
+
 class Snapshot(Protocol):
     """Consistent reads of one tenant."""
 
@@ -179,7 +193,7 @@ class Snapshot(Protocol):
     def match(
         self,
         selection: Selection,
-        legs: Sequence[RetrieverQuery],
+        queries: Sequence[RetrieverQuery],
         *,
         limit: int,
         now: Instant,
@@ -364,16 +378,12 @@ class Unit(Snapshot, Protocol):
         now: Instant,
         follows: Version | None = None,
         cause: bytes | None = None,
-        field_index: FieldIndex | None = None,
-        view_names: Sequence[tuple[str, str]] = (),
+        index: VersionIndex = NO_INDEX,
         follow_head: bool = False,
-        indexed: IndexedText | None = None,
     ) -> Version:
         """Write a version: the first of a new memory, or the next of the memory that `follows` belongs to.
 
-        `view_names` are the (standard, name) of its views in other standards, `field_index` its content field by field.
-        `follow_head` makes its own name stand for the head of the memory, now and later. `indexed` holds its index
-        entries if the caller has computed them already: a unit of work delays every other writer.
+        `follow_head` makes its own name stand for the head of the memory, now and later.
         """
         ...
 
@@ -523,7 +533,7 @@ class Engine(StoreHealth, Protocol):
         """The embeddings of versions, and the work that is left to make them."""
         ...
 
-    def read(self, tenant: str) -> AbstractContextManager[Snapshot]:
+    def open_snapshot(self, tenant: str) -> AbstractContextManager[Snapshot]:
         """Open a consistent snapshot of a tenant."""
         ...
 

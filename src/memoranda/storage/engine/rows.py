@@ -166,7 +166,7 @@ class VersionRow(NamedTuple):
     ignored: int
     contradicted: int
     observed: Instant
-    held: int
+    on_hold: int
     review: int
     verification: str
     key_id: str | None

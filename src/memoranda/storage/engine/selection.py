@@ -13,7 +13,7 @@ come from the `Dialect`. All methods named `build_…` return the text of a quer
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import orjson
@@ -136,7 +136,7 @@ class SelectionSql:
         tenant_id: int,
         now: Instant,
     ) -> None:
-        self.params: dict[str, Any] = {"tenant_id": tenant_id}
+        self.params: dict[str, object] = {"tenant_id": tenant_id}
         self.selection = selection
         self._text_keys, self._dialect = text_keys, dialect
         self._drivers: list[_Driver] = []
@@ -467,12 +467,12 @@ class SelectionSql:
         self._drivers.append(self._facet_driver(scope_facet(name), *texts, own_test=equals))
         return equals
 
-    def _bind(self, value: Any) -> str:
+    def _bind(self, value: object) -> str:
         name = f"p{len(self.params)}"
         self.params[name] = value
         return f":{name}"
 
-    def _json(self, value: Any) -> str:
+    def _json(self, value: object) -> str:
         return self._bind(orjson.dumps(value).decode())
 
     def _in_values(self, values: tuple[str, ...]) -> str:

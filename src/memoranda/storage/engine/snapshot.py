@@ -42,13 +42,12 @@ from memoranda.model.selection import (
 from memoranda.storage.crypto.cipher import Cipher, Opener
 from memoranda.storage.crypto.fingerprints import SEAL_BYTES, Fingerprints
 from memoranda.storage.engine.background import BackgroundReads
+from memoranda.storage.engine.caches import Age, DocumentCache, SearchCache
 from memoranda.storage.engine.contract import SLICE_BYTES, SLICE_VERSIONS
 from memoranda.storage.engine.database import Connection, Dialect, Row
-from memoranda.storage.engine.document_cache import Age, DocumentCache
 from memoranda.storage.engine.paging import Paging
 from memoranda.storage.engine.rows import NO_TENANT, TenantRow, VersionRow
 from memoranda.storage.engine.selection import FOREVER_MS, SelectionSql, TextKeys
-from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.word_index import WordIndex
 
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -68,7 +67,7 @@ class SqlSnapshot(BackgroundReads):
         self,
         connection: Connection,
         tenant: str,
-        prints: Fingerprints,
+        fingerprints: Fingerprints,
         cipher: Cipher,
         memory: SearchCache,
         row: Row | None,
@@ -80,7 +79,7 @@ class SqlSnapshot(BackgroundReads):
         self._cipher = cipher
         self._opener: Opener | None = None
         self._documents, self._age = documents, Age(0, 0)
-        self._prints = prints
+        self._fingerprints = fingerprints
         self._tenant = tenant
         counters = NO_TENANT if row is None else TenantRow(*row)
         self._tenant_id = counters.tenant_id
@@ -111,7 +110,7 @@ class SqlSnapshot(BackgroundReads):
     def tenant_id(self) -> int:
         return self._tenant_id
 
-    def _versions(self, query: str, /, **params: Any) -> list[Version]:
+    def _versions(self, query: str, /, **params: object) -> list[Version]:
         return [self._version(VersionRow._make(row)) for row in self._rows(query, **params)]
 
     def _version(self, row: VersionRow, opener: Opener | None = None) -> Version:
@@ -125,7 +124,9 @@ class SqlSnapshot(BackgroundReads):
         )
         is_sealed = False
         if row.seal is not None:
-            seal = self._prints.document(self._tenant, row.standard, row.name, native, bounds_data)
+            seal = self._fingerprints.seal_document(
+                self._tenant, row.standard, row.name, native, bounds_data
+            )
             is_sealed = seal is not None and seal == row.seal
             # The first part covers the document alone, the second its restrictions.
             if (
@@ -180,7 +181,7 @@ class SqlSnapshot(BackgroundReads):
         ]
         # The key ring is read once for all rows, and not at all if none is encrypted.
         is_any_encrypted = any(row.key_id is not None for row in rows)
-        opener = self._cipher.opener(self._ring_changes) if is_any_encrypted else None
+        opener = self._cipher.make_opener(self._ring_changes) if is_any_encrypted else None
         if self._documents is None or len(rows) > REMEMBERED_LIMIT:
             return [self._version(row, opener) for row in rows]
         age = Age(self._erasure_seq, self._cipher.changes)
@@ -278,7 +279,7 @@ class SqlSnapshot(BackgroundReads):
         return version
 
     def find_duplicate(self, sameness: str, now: Instant) -> Version | None:
-        key = self._prints.value(self._tenant_id, sameness)
+        key = self._fingerprints.value(self._tenant_id, sameness)
         versions = self._versions(
             "version_same", sameness_key=key, now_ms=now, forever_ms=FOREVER_MS
         )
@@ -287,7 +288,7 @@ class SqlSnapshot(BackgroundReads):
     def find_duplicate_or_named(
         self, sameness: str, name: tuple[str, str], now: Instant
     ) -> tuple[Version | None, Version | None]:
-        key = self._prints.value(self._tenant_id, sameness)
+        key = self._fingerprints.value(self._tenant_id, sameness)
         params = {"sameness_key": key, "standard": name[0], "name": name[1]}
         ((is_same, is_named),) = self._rows("is_same_or_named", **params)
         duplicate = self.find_duplicate(sameness, now) if is_same else None
@@ -335,7 +336,7 @@ class SqlSnapshot(BackgroundReads):
     def match(
         self,
         selection: Selection,
-        legs: Sequence[RetrieverQuery],
+        queries: Sequence[RetrieverQuery],
         *,
         limit: int,
         now: Instant,
@@ -350,7 +351,7 @@ class SqlSnapshot(BackgroundReads):
             connection=self._connection,
             tenant=self._tenant,
             tenant_id=self._tenant_id,
-            prints=self._prints,
+            fingerprints=self._fingerprints,
             cache=self._search_memory(),
             cipher=self._cipher,
             age=Age(self._erasure_seq, self._cipher.changes),
@@ -361,7 +362,7 @@ class SqlSnapshot(BackgroundReads):
             versions=self.load_versions,
             select_few=self._paging(selection, now).load_few,
         )
-        return search.run(legs, limit=limit, count_all=count_all, count_if_cheap=count_if_cheap)
+        return search.run(queries, limit=limit, count_all=count_all, count_if_cheap=count_if_cheap)
 
     def _search_memory(self) -> SearchCache:
         """Return the parts of the word index that this process keeps."""
@@ -376,20 +377,20 @@ class SqlSnapshot(BackgroundReads):
 
     def value_key(self, text: str) -> bytes | None:
         """Return the fingerprint that is stored for a value; None for an empty one."""
-        return self._prints.value(self._tenant_id, text)
+        return self._fingerprints.value(self._tenant_id, text)
 
     def field_name(self, name: str) -> str:
         """Return the stored name of a field: our own as it is, one from a document as a fingerprint, since it may tell
         something about the owner.
         """
-        return self._prints.word(self._tenant_id, name) if ":" in name else name
+        return self._fingerprints.word(self._tenant_id, name) if ":" in name else name
 
     def load_documents(self, version_ids: Sequence[int]) -> list[QueriedDocument]:
         if not version_ids:
             return []
         if self._opener is None:
             # Fixed for this snapshot: a key that is destroyed meanwhile was there when it began.
-            self._opener = self._cipher.opener(self._ring_changes)
+            self._opener = self._cipher.make_opener(self._ring_changes)
             self._age = Age(self._erasure_seq, self._cipher.changes)
         rows = {
             row[0]: row for row in self._rows("kept_by_id", version_ids=as_json(list(version_ids)))
@@ -418,7 +419,8 @@ class SqlSnapshot(BackgroundReads):
         if key_id is None:
             is_sealed = (
                 seal is not None
-                and self._prints.document(self._tenant, standard, name, native) == seal[:SEAL_BYTES]
+                and self._fingerprints.seal_document(self._tenant, standard, name, native)
+                == seal[:SEAL_BYTES]
             )
             return OpenedDocument(standard, name, native, is_sealed=is_sealed)
         context = encryption_context(self._tenant, standard, name, recorded)
@@ -532,7 +534,7 @@ def _state(row: VersionRow, is_readable: bool) -> State:
         bool(row.erased) or not is_readable,
         row.successor or "",
         orjson.loads(row.successor_names) if row.successor_names else _NO_NAMES,
-        bool(row.held),
+        bool(row.on_hold),
         bool(row.review),
         row.verification,
         row.followed,

@@ -19,7 +19,8 @@ from memoranda.errors import MemorandaError
 from memoranda.model.memory import AuditEntry, DocumentReading, Projection, Version
 from memoranda.retrieval.entry import IndexedText
 from memoranda.storage.crypto.cipher import Cipher, NoCipher
-from memoranda.storage.crypto.fingerprints import Fingerprints, index_key
+from memoranda.storage.crypto.fingerprints import Fingerprints, load_index_key
+from memoranda.storage.engine.caches import DocumentCache, SearchCache
 from memoranda.storage.engine.contract import Seal, Snapshot, System, Unit
 from memoranda.storage.engine.database import (
     ChainEnd,
@@ -29,12 +30,10 @@ from memoranda.storage.engine.database import (
     PendingWrite,
     without_nul,
 )
-from memoranda.storage.engine.document_cache import DocumentCache
 from memoranda.storage.engine.rows import NO_TENANT, UnindexedRow
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
 from memoranda.storage.engine.system import SqlSystem
 from memoranda.storage.engine.unit import ERASURE_PENDING, SqlUnit
-from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.vector_queue import VectorQueue
 from memoranda.storage.index.verification import Reads, RowVerification, WordIndexVerification
 from memoranda.storage.index.word_index import SegmentKey, SegmentReplacements, WordIndex
@@ -99,7 +98,7 @@ class SqlEngine:
         # Tenants whose large segments of the word index should be merged.
         self._untidy: set[int] = set()
         try:
-            self._prints = Fingerprints(index_key(database, self._cipher), document_key)
+            self._fingerprints = Fingerprints(load_index_key(database, self._cipher), document_key)
         except MemorandaError:
             self.close()
             raise
@@ -113,13 +112,19 @@ class SqlEngine:
         return self._system
 
     @contextmanager
-    def read(self, tenant: str) -> Iterator[Snapshot]:
+    def open_snapshot(self, tenant: str) -> Iterator[Snapshot]:
         with span("storage read"), self._database.open_snapshot(tenant) as connection:
             row = connection.memo.get(tenant) or connection.query_one(
                 "tenant_get", {"name": tenant}
             )
             yield SqlSnapshot(
-                connection, tenant, self._prints, self._cipher, self._memory, row, self.documents
+                connection,
+                tenant,
+                self._fingerprints,
+                self._cipher,
+                self._memory,
+                row,
+                self.documents,
             )
 
     def write(self, tenant: str, work: Callable[[Unit], T]) -> T:
@@ -157,7 +162,7 @@ class SqlEngine:
         )
         assert row is not None
         unit = SqlUnit(
-            connection, tenant, self._prints, self._cipher, self._memory, row, self._seal
+            connection, tenant, self._fingerprints, self._cipher, self._memory, row, self._seal
         )
         result = work(unit)
         row = connection.memo[tenant] = unit.finish()
@@ -169,13 +174,13 @@ class SqlEngine:
         return result
 
     def index_text(self, tenant: str, projection: Projection) -> IndexedText:
-        return self._prints.indexed(tenant, projection)
+        return self._fingerprints.index_text(tenant, projection)
 
     def fingerprint(self, tenant: str, text: str) -> str:
         digest = hashlib.blake2b(
             f"{tenant}\x00{text}".encode("utf-8", "surrogatepass"),
             digest_size=16,
-            key=self._prints.secret,
+            key=self._fingerprints.secret,
         )
         return digest.hexdigest()
 
@@ -186,7 +191,7 @@ class SqlEngine:
         return self._cipher.rotate()
 
     def reload_keys(self) -> None:
-        self._cipher.follow()
+        self._cipher.reload()
 
     def flush(self) -> None:
         self._database.flush()
@@ -283,11 +288,13 @@ class SqlEngine:
     def _reindexing(self, tenant: str, reads: Reads) -> WordIndexVerification:
         def snapshot(connection: Connection) -> SqlSnapshot:
             row = connection.query_one("tenant_get", {"name": tenant})
-            return SqlSnapshot(connection, tenant, self._prints, self._cipher, self._memory, row)
+            return SqlSnapshot(
+                connection, tenant, self._fingerprints, self._cipher, self._memory, row
+            )
 
         return WordIndexVerification(
             database=self._database,
-            prints=self._prints,
+            fingerprints=self._fingerprints,
             cache=self._memory.segments,
             tenant=tenant,
             snapshot=snapshot,

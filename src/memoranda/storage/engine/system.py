@@ -7,7 +7,7 @@ database that lost its last changes is noticed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from memoranda.model.instant import Instant
 from memoranda.storage.engine.contract import ApiKey, ProgramGrant
@@ -30,7 +30,7 @@ class SqlSystem:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def _rows(self, query: str, /, **params: Any) -> list[Row]:
+    def _rows(self, query: str, /, **params: object) -> list[Row]:
         with self._database.open_snapshot() as connection:
             return connection.query(query, params)
 
@@ -154,15 +154,13 @@ class SqlSystem:
         self._write(lambda connection: connection.execute("grant_extend", params))
 
     def list_grants(self, now: Instant) -> list[ProgramGrant]:
-        return [
-            _program_grant(grant_id, row) for grant_id, *row in self._rows("grant_list", now_ms=now)
-        ]
+        return [_program_grant(row[0], row[1:]) for row in self._rows("grant_list", now_ms=now)]
 
     def delete_grant(self, grant_id: str) -> None:
         self._write(lambda connection: connection.execute("grant_drop", {"grant_id": grant_id}))
 
 
-def _program_grant(grant_id: str, row: Sequence[Any]) -> ProgramGrant:
+def _program_grant(grant_id: str, row: Row) -> ProgramGrant:
     key_id, verbs, expires = row
     return ProgramGrant(
         grant_id=grant_id, key_id=key_id, verbs=tuple(verbs.split(",")), expires=Instant(expires)

@@ -29,7 +29,8 @@ from memoranda.retrieval.entry import IndexedText, IndexEntry, flags_of
 from memoranda.storage.crypto.cipher import SEAL_BYTES, Cipher, Sealer
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.background import BackgroundWrites
-from memoranda.storage.engine.contract import Seal
+from memoranda.storage.engine.caches import SearchCache
+from memoranda.storage.engine.contract import NO_INDEX, Seal, VersionIndex
 from memoranda.storage.engine.database import Connection, Params, Row, without_nul
 from memoranda.storage.engine.rows import (
     NewChangeRow,
@@ -48,7 +49,6 @@ from memoranda.storage.engine.snapshot import (
     encryption_context,
     facet_of,
 )
-from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.word_index import MERGE_FAN_IN, SMALL_SEGMENT_DOCS, WordIndex
 
 # The row of `meta` that says that erased bytes must still be scrubbed from the files.
@@ -80,14 +80,14 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self,
         connection: Connection,
         tenant: str,
-        prints: Fingerprints,
+        fingerprints: Fingerprints,
         cipher: Cipher,
         memory: SearchCache,
         row: Row,
         seal: Seal,
     ) -> None:
         self._buffer = InsertBuffer(connection, self._count_closed)
-        super().__init__(self._buffer, tenant, prints, cipher, memory, row)
+        super().__init__(self._buffer, tenant, fingerprints, cipher, memory, row)
         # The last update of each memory that got a version in this unit.
         self._updates: dict[int, Instant] = {}
         # The rates read in this unit, by name: (instant, window in ms, uses in the window, number of the last use).
@@ -107,13 +107,11 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         now: Instant,
         follows: Version | None = None,
         cause: bytes | None = None,
-        field_index: FieldIndex | None = None,
-        view_names: Sequence[tuple[str, str]] = (),
+        index: VersionIndex = NO_INDEX,
         follow_head: bool = False,
-        indexed: IndexedText | None = None,
     ) -> Version:
         bounds_data = None if projection.bounds is None else bounds.encode(projection.bounds)
-        seal = self._prints.document(
+        seal = self._fingerprints.seal_document(
             self._tenant, document.standard, document.name, document.native, bounds_data
         )
         row = self._version_row(document, projection, cause, bounds_data, seal, now)
@@ -121,9 +119,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._buffer.add_later("version_add", row)
         memory_id = version_id if follows is None else follows.memory_id
         updated = self._updates[memory_id] = self._update_instant(projection, follows)
-        indexed = self._prints.indexed(self._tenant, projection) if indexed is None else indexed
+        indexed = index.text or self._fingerprints.index_text(self._tenant, projection)
         self._index(
-            version_id, memory_id, projection, field_index, now, updated=updated, indexed=indexed
+            version_id, memory_id, projection, index.fields, now, updated=updated, indexed=indexed
         )
         self._live_count += int(projection.status != "tombstoned")
         self._byte_count += len(document.native)
@@ -142,7 +140,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         named_id = None if follow_head else version_id
         name = document.standard, document.name
         self._add_name("alias_put", version, name, named_id, is_public=is_public)
-        for view_name in view_names:
+        for view_name in index.view_names:
             self._add_name("view_name_put", version, view_name, version_id, is_public=is_public)
         return version
 
@@ -169,9 +167,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         """Return the row of a document, encrypted under its user's key if the store encrypts."""
         if self._sealer is None:
             # Fixed for this unit of work, which lasts milliseconds.
-            self._sealer = self._cipher.sealer(self._ring_changes)
+            self._sealer = self._cipher.make_sealer(self._ring_changes)
         sealer, native = self._sealer, document.native
-        key_id = sealer.key_for(self._tenant, projection.scope.user)
+        key_id = sealer.ensure_key(self._tenant, projection.scope.user)
         if key_id is not None:
             context = encryption_context(self._tenant, document.standard, document.name, now)
             native = sealer.seal(key_id, native, context + b"native")
@@ -207,7 +205,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         """Add the state of a version and everything it is found by: facets, numbers, and word index entries."""
         scope, tenant_id = projection.scope, self._tenant_id
         fields = _NO_FIELDS if field_index is None else field_index
-        value = self._prints.value
+        value = self._fingerprints.value
         # Positional: with keywords it takes twice as long. A version without a field index has no address.
         state = NewStateRow(
             tenant_id,
@@ -252,7 +250,11 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._term_count += indexed.length
 
     def _add_facets(self, version_id: int, texts: Iterable[tuple[str, str]]) -> None:
-        value, tenant_id, add_later = self._prints.value, self._tenant_id, self._buffer.add_later
+        value, tenant_id, add_later = (
+            self._fingerprints.value,
+            self._tenant_id,
+            self._buffer.add_later,
+        )
         for name, text in texts:
             if (key := value(tenant_id, text)) is not None:
                 add_later(
@@ -430,7 +432,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def add_feedback(self, version: Version, outcome: str, session: str, *, now: Instant) -> None:
         version_id = version.version_id
-        session_key = self._prints.value(self._tenant_id, session)
+        session_key = self._fingerprints.value(self._tenant_id, session)
         self._run(
             "feedback_add",
             version_id=version_id,
@@ -462,13 +464,13 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self, version_id: int, projection: Projection, indexed: IndexedText
     ) -> IndexEntry:
         """Return the entry of a version for the word index: its terms, and its scope as numbers."""
-        prints, tenant_id, scope = self._prints, self._tenant_id, projection.scope
+        fingerprints, tenant_id, scope = self._fingerprints, self._tenant_id, projection.scope
         return IndexEntry(
             version_id=version_id,
-            space=prints.number(tenant_id, scope.space),
-            user=prints.number(tenant_id, scope.user),
-            agent=prints.number(tenant_id, scope.agent),
-            session=prints.number(tenant_id, scope.session),
+            space=fingerprints.number(tenant_id, scope.space),
+            user=fingerprints.number(tenant_id, scope.user),
+            agent=fingerprints.number(tenant_id, scope.agent),
+            session=fingerprints.number(tenant_id, scope.session),
             observed=projection.observed,
             flags=flags_of(
                 scope.visibility, redacted=projection.redacted, lasting=projection.is_lasting

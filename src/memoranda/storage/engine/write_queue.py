@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from memoranda.errors import StoreUnavailable, describe_error
 from memoranda.measures import WRITE_SECONDS, WRITER_WAIT, WRITES_WAITING
@@ -65,8 +65,7 @@ class WriteQueue:
         """Run work and wait until it is durable; return its result. Raises what it raised, and StoreUnavailable."""
         item = WorkItem(work, tenant)
         self._hand_in(item)
-        result: T = item.wait(patience_seconds)
-        return result
+        return cast("T", item.wait(patience_seconds))
 
     def start_write(
         self, work: Callable[[Connection], T], tenant: str | None, patience_seconds: float
@@ -75,7 +74,7 @@ class WriteQueue:
         performed = threading.Event()
         item = WorkItem(work, tenant, performed=performed)
         self._hand_in(item)
-        return PendingWrite(item.wait, performed, patience_seconds)
+        return PendingWrite(cast("Callable[[float], T]", item.wait), performed, patience_seconds)
 
     def _hand_in(self, item: WorkItem) -> None:
         self._refuse_in_fork()
@@ -286,12 +285,11 @@ class TenantQueue(WriteQueue):
 
 def fail_all(batch: list[WorkItem], error: BaseException) -> list[Outcome]:
     """Return the outcomes of a batch that failed with an error."""
-    nothing: Any = None
-    return [(item, nothing, error) for item in batch]
+    return [(item, None, error) for item in batch]
 
 
-# Runs a work item in place of the writer, to measure it: called with the work and the connection.
-Observer = Callable[[Callable[[Connection], Any], Any], Any]
+# Runs a work item in place of the writer, to measure it: called with the work and the connection of a database.
+Observer = Callable[[Callable[[Connection], object], Any], object]
 
 
 class WorkItem:
@@ -309,7 +307,7 @@ class WorkItem:
 
     def __init__(
         self,
-        work: Callable[[Connection], Any],
+        work: Callable[[Connection], object],
         tenant: str | None = None,
         *,
         is_waited_for: bool = True,
@@ -322,14 +320,14 @@ class WorkItem:
         self.is_waited_for = is_waited_for
         # The start of the wait; once a writer has taken the item, the start of its transaction.
         self.since = time.perf_counter()
-        self._result: Any = None
+        self._result: object = None
         self._failure: BaseException | None = None
         self._is_begun = False
         self._turn = threading.Lock()
         self._settled = threading.Lock()
         self._settled.acquire()
 
-    def perform(self, connection: Connection, observer: Observer | None = None) -> Any:
+    def perform(self, connection: Connection, observer: Observer | None = None) -> object:
         """Run the work unless its thread has given it up; from then on it cannot. It may be run more than once."""
         if not self._is_begun:
             self._is_begun = self._turn.acquire(blocking=False)
@@ -340,14 +338,14 @@ class WorkItem:
             self._performed.set()
         return result
 
-    def settle(self, result: Any, failure: BaseException | None) -> None:
+    def settle(self, result: object, failure: BaseException | None) -> None:
         """Store the result or the failure and wake the waiting thread."""
         self._result, self._failure = result, failure
         self._settled.release()
         if self._performed is not None:
             self._performed.set()
 
-    def wait(self, seconds: float) -> Any:
+    def wait(self, seconds: float) -> object:
         """Wait for the result. Raises StoreUnavailable if no writer takes the item in time; then none ever will."""
         if not self._settled.acquire(timeout=seconds):
             if self._turn.acquire(blocking=False):
@@ -363,7 +361,7 @@ class WorkItem:
         return self._result
 
 
-Outcome = tuple[WorkItem, Any, BaseException | None]
+Outcome = tuple[WorkItem, object, BaseException | None]
 
 
 class WorkItemFailedError(Exception):

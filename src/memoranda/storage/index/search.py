@@ -36,6 +36,7 @@ from memoranda.model.selection import (
     VectorQuery,
 )
 from memoranda.retrieval.analysis import (
+    STEMMED_LANGUAGES,
     ExactTerms,
     QueryWord,
     exact_terms,
@@ -47,7 +48,6 @@ from memoranda.retrieval.analysis import (
     searchable_text,
 )
 from memoranda.retrieval.entry import LASTING_BIT, VISIBILITY_BITS
-from memoranda.retrieval.languages import STEMMED_LANGUAGES
 from memoranda.retrieval.ranking import Ranking, RetrievalQuery, SegmentScope, rank
 from memoranda.retrieval.retrievers import SearchedSegment
 from memoranda.retrieval.segment import (
@@ -61,16 +61,15 @@ from memoranda.retrieval.vectors import add_similarities
 from memoranda.retrieval.weights import CANDIDATE_LIMIT
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.crypto.fingerprints import Fingerprints
+from memoranda.storage.engine.caches import Age, SearchCache
 from memoranda.storage.engine.database import Connection
-from memoranda.storage.engine.document_cache import Age
 from memoranda.storage.engine.selection import SelectionSql
-from memoranda.storage.index.caches import SearchCache
 from memoranda.storage.index.segment_reader import ReadableSegment
 from memoranda.storage.index.word_index import WordIndex
 from memoranda.time_words.spans import find_spans, remove_dates
 
 if TYPE_CHECKING:
-    from memoranda.storage.index.caches import ClosedVersions
+    from memoranda.storage.engine.caches import ClosedVersions
 
 # The weight of a query word if there is nothing to search.
 _UNKNOWN_WEIGHT: Final = 1.0
@@ -99,7 +98,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     connection: Connection
     tenant: str
     tenant_id: int
-    prints: Fingerprints
+    fingerprints: Fingerprints
     cache: SearchCache
     cipher: Cipher
     # Counters of erasures and key changes, and of closed versions, as of the snapshot.
@@ -323,10 +322,10 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         """
         asked_at = self.now if query.asked_at is None else query.asked_at
         zone = None if query.zone is None else ZoneInfo(query.zone)
-        hashes = (self.prints.term(self.tenant, word.terms[0]) for word in words)
+        hashes = (self.fingerprints.term(self.tenant, word.terms[0]) for word in words)
         return RetrievalQuery(
             words=(*hashes, *range(exact_count)),
-            names=tuple(self.prints.name(self.tenant, name) for name in names_in(query.text)),
+            names=tuple(self.fingerprints.name(self.tenant, name) for name in names_in(query.text)),
             spans=find_spans(query.text, asked_at, zone),
         )
 
@@ -426,7 +425,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
     def _find(self, word: QueryWord, own: _VisibleSegment) -> Postings | None:
         """Return the postings of a word in all its spellings."""
-        hashes = (self.prints.term(self.tenant, term) for term in word.terms)
+        hashes = (self.fingerprints.term(self.tenant, term) for term in word.terms)
         by_spelling = [
             postings
             for term_hash in hashes
@@ -487,7 +486,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return None if text is None else self._number(text)
 
     def _number(self, text: str) -> int:
-        return self.prints.number(self.tenant_id, text)
+        return self.fingerprints.number(self.tenant_id, text)
 
     def _closed_versions(self) -> ClosedVersions | None:
         """Return the versions that are not live; None if the selection includes them at any time."""

@@ -31,7 +31,7 @@ from memoranda.retrieval.segment import (
     merge_segments,
     split_postings,
 )
-from memoranda.storage.engine.database import Connection
+from memoranda.storage.engine.database import Connection, Row
 from memoranda.storage.index.word_index import SMALL_SEGMENT_DOCS, SegmentCache, SegmentKey
 
 # Versions: up to this many, base and fresh run are joined to one segment while nothing is written.
@@ -165,7 +165,7 @@ class SegmentReader:
         cached: _Derived | None = self._cache.get((self._tenant_id, kind))
         return cached.value if cached is not None and cached.keys == keys else None
 
-    def _keep(self, kind: str, keys: tuple[SegmentKey, ...], value: Any, size: int) -> None:
+    def _keep(self, kind: str, keys: tuple[SegmentKey, ...], value: object, size: int) -> None:
         size += _KEY_BYTES * len(keys)
         self._cache.put((self._tenant_id, kind), _Derived(keys, value), size)
 
@@ -268,7 +268,7 @@ class SegmentReader:
         )
         return bytes(data)
 
-    def _rows(self, query: str, **params: Any) -> list[Any]:
+    def _rows(self, query: str, **params: object) -> list[Row]:
         return self._connection.query(query, {"tenant_id": self._tenant_id, **params})
 
 

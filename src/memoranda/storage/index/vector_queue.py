@@ -342,7 +342,7 @@ class VectorQueue:
 
     def _add(self, connection: Connection, model_id: int, vectors: Sequence[NewVector]) -> None:
         """Encrypt and insert vectors. Versions that were erased meanwhile get none."""
-        sealer = self._cipher.sealer()
+        sealer = self._cipher.make_sealer()
         for vector in vectors:
             key_row = connection.query_one(
                 "version_key", {"tenant": vector.tenant, "version_id": vector.version_id}
@@ -420,7 +420,7 @@ def open_vectors(rows: Sequence[Row], cipher: Cipher) -> list[StoredVector]:
 
     A vector that does not decrypt has no data: the version is still found by its words.
     """
-    opener = cipher.opener() if any(row[4] is not None for row in rows) else None
+    opener = cipher.make_opener() if any(row[4] is not None for row in rows) else None
     vectors = []
     for tenant, position, version_id, context_id, key_id, data, context_data in rows:
         own, context = data, context_data

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -28,7 +28,7 @@ from memoranda.retrieval.entry import (
     flags_of,
 )
 from memoranda.storage.crypto.fingerprints import Fingerprints
-from memoranda.storage.engine.database import Connection, Database
+from memoranda.storage.engine.database import Connection, Database, Row
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
 from memoranda.storage.engine.unit import facets_of
 from memoranda.storage.index.word_index import (
@@ -66,7 +66,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
     """Comparison of one tenant's word index with its documents, and its rebuild."""
 
     database: Database
-    prints: Fingerprints
+    fingerprints: Fingerprints
     cache: SegmentCache
     tenant: str
     # Returns a snapshot of the tenant on a connection.
@@ -162,7 +162,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
                 entries.append(
                     IndexEntry(
                         version_id=version_id,
-                        space=self.prints.number(snapshot.tenant_id, space),
+                        space=self.fingerprints.number(snapshot.tenant_id, space),
                         user=int.from_bytes(user or b"", "little"),
                         agent=int.from_bytes(agent or b"", "little"),
                         session=int.from_bytes(session or b"", "little"),
@@ -176,7 +176,9 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
     def _indexed_text(self, version: Version | None) -> IndexedText:
         """Return the analysis of a version; NO_TEXT without a readable document, which `Engine.find_damage` reports."""
         projection = None if version is None else self.reads(version)
-        return NO_TEXT if projection is None else self.prints.indexed(self.tenant, projection)
+        return (
+            NO_TEXT if projection is None else self.fingerprints.index_text(self.tenant, projection)
+        )
 
     def _store(
         self,
@@ -360,9 +362,9 @@ def _facet_rows(snapshot: SqlSnapshot, reading: DocumentReading) -> Iterator[tup
             yield snapshot.field_name(name), key
 
 
-def _group_by_version(rows: list[tuple[Any, ...]]) -> dict[int, set[tuple[Any, ...]]]:
+def _group_by_version(rows: list[Row]) -> dict[int, set[Row]]:
     """Group rows by their first column."""
-    groups: dict[int, set[tuple[Any, ...]]] = defaultdict(set)
+    groups: dict[int, set[Row]] = defaultdict(set)
     for version_id, *values in rows:
         groups[version_id].add(tuple(values))
     return groups

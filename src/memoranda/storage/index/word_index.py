@@ -76,10 +76,10 @@ class SegmentCache:
         """Create an empty cache; `limit`: bytes of all entries."""
         self._lock = threading.Lock()
         # Values with their sizes in bytes.
-        self._entries: OrderedDict[tuple[Any, ...], tuple[Any, int]] = OrderedDict()
+        self._entries: OrderedDict[tuple[object, ...], tuple[object, int]] = OrderedDict()
         self._limit, self._size = limit, 0
 
-    def get(self, key: tuple[Any, ...]) -> Any:
+    def get(self, key: tuple[object, ...]) -> Any:
         """Return the cached value, or None."""
         with self._lock:
             entry = self._entries.get(key)
@@ -88,7 +88,7 @@ class SegmentCache:
             self._entries.move_to_end(key)
             return entry[0]
 
-    def put(self, key: tuple[Any, ...], value: Any, size: int) -> None:
+    def put(self, key: tuple[object, ...], value: object, size: int) -> None:
         """Cache a value of some bytes; it replaces the previous value of the key."""
         with self._lock:
             if key in self._entries:
@@ -215,7 +215,7 @@ class WordIndex:
             data=data,
         )
 
-    def _run(self, query: str, key: SegmentKey, **params: Any) -> None:
+    def _run(self, query: str, key: SegmentKey, **params: object) -> None:
         identity = {
             "tenant_id": self._tenant_id,
             "first_version": key.first_version,

@@ -1,14 +1,14 @@
 """Coordination of the processes (nodes) that share a store on PostgreSQL: elections, and notifications of commits.
 
-Elections. The node that holds an advisory lock does the jobs that only one node is to do. A lock belongs to a session
+Elections. The node that holds an advisory lock does the jobs that only one node should do. A lock belongs to a session
 and ends with it: at once if the process is killed, after SESSION_IDLE_SECONDS if it is only silent, because it hangs or
 its machine lost power. So two nodes may believe for a moment that they hold the lock. That does no harm: work is
 claimed in the unit of work that does it, and the second node finds it done.
 
 Notifications. A notification wakes the other nodes, and the tables say what happened. A node notifies after its
-commits, not within them: PostgreSQL lets only one transaction that notifies commit at a time, so every commit would
-wait for every other's disk. One notification stands for all commits of a few milliseconds and carries no payload. A
-lost one, with its node or with a connection, only costs time: every node also looks at the tables every LOOK_SECONDS.
+commits, not within them: PostgreSQL commits only one notifying transaction at a time, so every commit would wait for
+every other's disk. One notification stands for all commits of a few milliseconds and carries no payload. If one is
+lost, with its node or with a connection, only time is lost: every node also reads the tables every LOOK_SECONDS.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from memoranda.errors import StoreUnavailable
 from memoranda.storage.postgres.server import PostgresConnection, postgres_errors
 
 # Seconds without a query after which the server ends the session of an election, and so frees its locks. The holder
-# asks more often than that.
+# queries more often than that.
 SESSION_IDLE_SECONDS: Final = 15
 # Two stores may be in two schemas of one database, so the schema is part of the lock.
 _TRY_LOCK: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), :job::int)"
@@ -37,11 +37,11 @@ _CHANNEL: Final = "memoranda_commits"
 _NOTIFY: Final = f"SELECT pg_notify('{_CHANNEL}', '')"
 # Seconds between two notifications of a node: commits in between share the second one.
 _GATHER_SECONDS: Final = 0.005
-# Seconds between two looks at the tables without a notification: a notification may be lost.
+# Seconds between two reads of the change token without a notification: a notification may be lost.
 LOOK_SECONDS: Final = 2.0
-# Seconds between two looks on a standby, which cannot be notified.
+# Seconds between two reads of the change token on a standby, which cannot be notified.
 _STANDBY_SECONDS: Final = 0.05
-# Seconds that one wait for a notification may last: so long a caller who stops waiting is kept.
+# Seconds that one wait for a notification may last: a caller that stops is delayed by up to this time.
 _WAIT_SECONDS: Final = 0.25
 
 
@@ -60,7 +60,7 @@ class Election:
             had_session = self._session is not None
             is_elected = self._query("SELECT true" if job in self._elected_jobs else _TRY_LOCK, job)
             if had_session and self._session is None:
-                # The session was cut off, perhaps for being idle: a new one tells who has the lock now.
+                # The server ended the session, perhaps because it was idle: try to take the lock in a new one.
                 is_elected = self._query(_TRY_LOCK, job)
             if is_elected:
                 self._elected_jobs.add(job)
@@ -102,14 +102,14 @@ class Announcer:
     """A thread that notifies all nodes of this node's commits."""
 
     def __init__(self, execute: Callable[[str], object]) -> None:
-        """`execute` runs a statement in a transaction of its own."""
+        """Prepare the thread; `execute` runs a statement in a transaction of its own."""
         self._execute = execute
         self._has_commits, self._is_closed = threading.Event(), threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def announce_commit(self) -> None:
-        """Have the other nodes notified of a commit soon; return at once."""
+        """Notify the other nodes of a commit soon; return at once."""
         self._has_commits.set()
         with self._starting:
             if self._thread is None and not self._is_closed.is_set():
@@ -144,7 +144,7 @@ def watch_notifications(
         connection = connect()
         try:
             connection.command(f"LISTEN {_CHANNEL}")
-            # Read only now: nobody notifies again of what was committed before LISTEN.
+            # Read after LISTEN: no notification follows for earlier commits.
             token, looked_at = read_token(), time.monotonic()
             while True:
                 yield token

@@ -1,16 +1,16 @@
-"""PostgreSQL behind the database seam: any number of processes, on any number of machines, share one store.
+"""The database contract on PostgreSQL: any number of processes, on any number of machines, share one store.
 
 Theory of operation. A read is one REPEATABLE READ transaction. A write is one READ COMMITTED transaction of one tenant
-that begins by locking the tenant's row (`tenant_lock`), so that units of one tenant happen one after the other on
-whichever node, and those of different tenants beside one another. Each process has a few writers; all work of a tenant
-that is waiting goes into one transaction. A work item that fails is undone alone: the others are run a second time,
-each in a savepoint. What the database gives up (a deadlock, a lost connection before the commit was sent) is run again.
+that begins by locking the tenant's row (`tenant_lock`). So units of one tenant run one after the other, on whichever
+node, and units of different tenants run in parallel. Each process has a few writers. All waiting work of a tenant goes
+into one transaction. A work item that fails is undone alone: the others are run a second time, each in a savepoint. A
+transaction that the database aborts (a deadlock, or a connection lost before the commit was sent) is run again.
 
-Every transaction says whose it is; rows of others are not there for it (row-level security, 0001_store.sql). The role
-that we act as can never see past that: a superuser is exchanged for one without rights.
+Every transaction names its tenant, and sees no rows of others (row-level security, 0001_store.sql). A superuser would
+bypass this, so the connection takes a role without that right.
 
-Connections are opened as they are needed and opened anew when they break, so that no restart follows a restart of the
-database; while it is away, whoever asks is told so at once, or after CONNECT_SECONDS.
+Connections are opened when they are needed, and opened again when they break, so that the process need not be restarted
+with the database. While the database cannot be reached, calls fail at once, or after CONNECT_SECONDS.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import psycopg
 from psycopg import errors
 
 from memoranda.errors import StoreUnavailable
-from memoranda.storage.engine.database import Connection, Loss, PendingWrite
+from memoranda.storage.engine.database import Connection, Loss, PendingWrite, Row
 from memoranda.storage.engine.write_queue import (
     Outcome,
     TenantQueue,
@@ -41,7 +41,7 @@ from memoranda.storage.postgres.coordination import (
     poll_token,
     watch_notifications,
 )
-from memoranda.storage.postgres.pgvector import clear_vectors
+from memoranda.storage.postgres.pgvector import open_clear_vectors
 from memoranda.storage.postgres.server import (
     PostgresConnection,
     bound_role,
@@ -54,30 +54,30 @@ from memoranda.storage.postgres.server import (
 
 T = TypeVar("T")
 
-
+# Connections that read, and threads that write, per process.
 READERS_LIMIT: Final = 8
 WRITERS_LIMIT: Final = 4
-# How long a reader waits for one of them to be free, a writer for its turn: as on SQLite.
+# Seconds that a read waits for a free connection, and a write for its transaction: as on SQLite.
 READER_SECONDS: Final = 10.0
 WRITER_SECONDS: Final = 40.0
-# So long a store that is closed waits for those who still read.
+# Seconds that `close` waits for open reads.
 CLOSE_SECONDS: Final = 2.0
-# What the database gave up is run again so often, and after so long.
+# Attempts to run a transaction that the database aborts, and the seconds between them.
 TRIES: Final = 5
-AGAIN_SECONDS: Final = 0.02
+RETRY_SECONDS: Final = 0.02
 
 _READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-# What a unit of work asks has one plan for all owners; to plan it anew each time would take longer than to run it.
+# A query of a unit of work needs the same plan for all owners, and planning takes longer than running it.
 _GENERIC: Final = "SET plan_cache_mode = force_generic_plan"
 _SNAPSHOT: Final = "SELECT pg_current_snapshot()::text"
-# Before the first number is given out, its `last_value` is that number already.
+# `last_value` of a new sequence is the first number, although no version has taken it yet.
 _LAST_VERSION: Final = (
     "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM version_version_id_seq"
 )
-# The oldest transaction that still runs. One counts only if it began before another that is over.
+# The number of the oldest transaction that still runs.
 _OLDEST: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
-# A transaction of our own, which is over with its answer. All others that have begun have lower numbers.
+# The number of a new transaction, which ends with this query. All transactions that began earlier have lower numbers.
 _HORIZON: Final = "SELECT pg_current_xact_id()::text::bigint"
 _INVALID: Final = "SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid"
 _DAMAGED: Final = (
@@ -97,24 +97,25 @@ class PostgresDatabase:
         refuses_unrecorded: bool = False,
         has_clear_vectors: bool = False,
     ) -> None:
-        """Open the database that the address names, and make the tables if there are none."""
+        """Open the database at an address, and create its tables if it has none."""
         self.queue = TenantQueue(refuses_unrecorded=refuses_unrecorded)
         self._address = address
         self._reader_seconds, self._writer_seconds = reader_seconds, writer_seconds
-        # Those that wait, the last first. A list takes and gives in one step: a queue that is interrupted stays locked.
+        # Idle connections, the last used one first. A list needs no lock, which an interrupted thread would keep.
         self._readers: list[PostgresConnection] = []
         self._reader_slots = threading.BoundedSemaphore(READERS_LIMIT)
         self._watching = threading.Lock()
         self._watcher: PostgresConnection | None = None
-        self._announcer = Announcer(self._watched)
+        self._announcer = Announcer(self._select_alone)
         self._election = Election(self._connect)
-        # The last settled version; and the one that is settled once all transactions before a horizon are over.
+        # The last settled version. And a later version, with the transaction number (horizon) below which all
+        # transactions must have ended before that version is settled.
         self._settled, self._settling = 0, (0, 0)
         with postgres_errors():
             first = open_connection(address)
             try:
                 self.is_read_only = migrate(first)
-                self.clear_vectors = clear_vectors(
+                self.clear_vectors = open_clear_vectors(
                     first.raw, is_wanted=has_clear_vectors, is_read_only=self.is_read_only
                 )
                 self._role = bound_role(first, is_read_only=self.is_read_only)
@@ -140,7 +141,7 @@ class PostgresDatabase:
             )
         try:
             with postgres_errors():
-                connection = self._begun(tenant)
+                connection = self._begin_reading(tenant)
                 try:
                     yield connection
                     connection.end_reading()
@@ -152,15 +153,15 @@ class PostgresDatabase:
         finally:
             self._reader_slots.release()
 
-    def _begun(self, tenant: str | None) -> PostgresConnection:
-        """A connection in a snapshot: one of those that wait, if it still answers, or a new one."""
+    def _begin_reading(self, tenant: str | None) -> PostgresConnection:
+        """Return a connection in a new snapshot: an idle one that still works, or a new one."""
         with suppress(IndexError):
             while True:
                 connection = self._readers.pop()
                 try:
                     connection.begin(_READ, tenant, "tenant_get")
                 except psycopg.Error:
-                    # The server was restarted since, or cut it off, or the network lost it: so did the others, likely.
+                    # The server was restarted, or the connection was lost; the next ones are probably broken, too.
                     connection.close()
                 else:
                     return connection
@@ -221,7 +222,7 @@ class PostgresDatabase:
             self.queue.flush(self._writer_seconds)
 
     def _start(self) -> None:
-        """Begin to write, with one more writer if all are at work."""
+        """Start another writer if all are busy and the limit allows it."""
         if len(self._threads) == WRITERS_LIMIT or (self._threads and self.queue.has_idle_writer):
             return
         with self._starting:
@@ -236,12 +237,12 @@ class PostgresDatabase:
             if not batch:
                 continue
             try:
-                connection, outcomes = self._committed(batch, connection)
-            except BaseException as error:  # noqa: BLE001 -- the waiters must learn of it, whatever it is
+                connection, outcomes = self._commit(batch, connection)
+            except BaseException as error:  # noqa: BLE001 -- any error must reach the waiting callers
                 outcomes = fail_all(batch, translate_error(error))
-                connection = _usable(connection)
+                connection = _close_if_broken(connection)
             self.queue.settle(outcomes)
-            # Of what nobody waited for, audit of reads, and what is no owner's, nobody has to hear.
+            # Other nodes need no notification of audit entries of reads, or of work without an owner.
             if any(
                 item.is_waited_for and item.tenant is not None
                 for item, _, failure in outcomes
@@ -251,15 +252,18 @@ class PostgresDatabase:
         if connection is not None:
             connection.close()
 
-    def _committed(
+    def _commit(
         self, batch: list[WorkItem], connection: PostgresConnection | None
     ) -> tuple[PostgresConnection, list[Outcome]]:
-        """Run the pieces in one transaction, as often as the database gives it up; and the connection to go on with."""
+        """Run work items in one transaction, again if the database aborts it.
+
+        Returns the connection for the next batch, and the outcome of each item.
+        """
         for tries_left in reversed(range(TRIES)):
             try:
                 connection = self._connect_to_write() if connection is None else connection
                 try:
-                    return connection, self._together(batch, connection)
+                    return connection, self._run_together(batch, connection)
                 except (WorkItemFailedError, psycopg.Error) as error:
                     if is_gone(error):
                         raise
@@ -267,21 +271,21 @@ class PostgresDatabase:
                         return connection, fail_all(
                             batch, translate_error(error.__cause__ or error)
                         )
-                    return connection, self._one_by_one(batch, connection)
+                    return connection, self._run_one_by_one(batch, connection)
             except (
                 errors.SerializationFailure,
                 errors.DeadlockDetected,
                 psycopg.OperationalError,
             ) as error:
-                connection = _usable(connection)
+                connection = _close_if_broken(connection)
                 if not tries_left or isinstance(
                     error, errors.QueryCanceled | errors.LockNotAvailable
                 ):
                     raise
-                time.sleep(AGAIN_SECONDS)
+                time.sleep(RETRY_SECONDS)
         raise AssertionError("the last try returns or raises")
 
-    def _together(self, batch: list[WorkItem], connection: PostgresConnection) -> list[Outcome]:
+    def _run_together(self, batch: list[WorkItem], connection: PostgresConnection) -> list[Outcome]:
         with _transaction(connection, batch):
             outcomes: list[Outcome] = []
             for item in batch:
@@ -293,17 +297,19 @@ class PostgresDatabase:
                     raise WorkItemFailedError from error
             return outcomes
 
-    def _one_by_one(self, batch: list[WorkItem], connection: PostgresConnection) -> list[Outcome]:
+    def _run_one_by_one(
+        self, batch: list[WorkItem], connection: PostgresConnection
+    ) -> list[Outcome]:
         with _transaction(connection, batch):
             return [(item, *_attempt(item, connection)) for item in batch]
 
-    # --- what is going on --------------------------------------------------------------------------------
+    # --- changes and jobs --------------------------------------------------------------------------------
 
     def read_change_token(self) -> int:
-        # Which transactions are over: it changes with every commit, of whichever node.
+        # The description of a snapshot changes with every commit, of whichever node.
         self.queue.refuse_when_closed()
-        ((found,),) = self._watched(_SNAPSHOT)
-        return int.from_bytes(hashlib.blake2b(found.encode(), digest_size=7).digest())
+        ((snapshot,),) = self._select_alone(_SNAPSHOT)
+        return int.from_bytes(hashlib.blake2b(snapshot.encode(), digest_size=7).digest())
 
     def watch_changes(self) -> Generator[int]:
         return (
@@ -320,29 +326,29 @@ class PostgresDatabase:
         self._election.resign(job)
 
     def find_settled_version(self) -> int:
-        # Numbers are given out before they are committed, by transactions that have begun.
+        # A transaction takes version ids before it commits, so a lower id may become visible after a higher one.
         self.queue.refuse_when_closed()
         if self.is_read_only:
-            # No transaction of our own can be a horizon; and vectors, which wait for this, cannot be written either.
+            # A read-only database has no transaction numbers to take. It also needs none: it writes no vectors.
             return self._settled
-        ((last,),) = self._watched(_LAST_VERSION)
+        ((last,),) = self._select_alone(_LAST_VERSION)
         if self._reach_horizon() and last > self._settled:
-            ((horizon,),) = self._watched(_HORIZON)
+            ((horizon,),) = self._select_alone(_HORIZON)
             self._settling = (last, horizon)
             self._reach_horizon()
         return self._settled
 
     def _reach_horizon(self) -> bool:
-        """Return True if all transactions before the horizon are over, and settle the versions that they had."""
+        """Return True if all transactions before the horizon have ended, and settle their versions."""
         number, horizon = self._settling
-        ((oldest,),) = self._watched(_OLDEST)
+        ((oldest,),) = self._select_alone(_OLDEST)
         if oldest < horizon:
             return False
         self._settled = max(self._settled, number)
         return True
 
-    def _watched(self, query: str) -> list[tuple[Any, ...]]:
-        """Ask something outside any transaction."""
+    def _select_alone(self, query: str) -> list[Row]:
+        """Run a query outside any transaction, and once more if the connection is lost."""
         with self._watching, postgres_errors():
             for is_last in (self._watcher is None, True):
                 try:
@@ -350,25 +356,25 @@ class PostgresDatabase:
                         self._watcher = self._connect()
                     return self._watcher.select(query, ())
                 except psycopg.OperationalError:
-                    self._watcher = _usable(self._watcher)
+                    self._watcher = _close_if_broken(self._watcher)
                     if is_last:
                         raise
         raise AssertionError("the last try returns or raises")
 
-    def scrub(self, patience_seconds: float) -> bool:  # noqa: ARG002 -- nothing is waited for
-        # What pages, replicas and archived logs still hold is encrypted under a key that is destroyed (ADR 0015).
+    def scrub(self, patience_seconds: float) -> bool:  # noqa: ARG002 -- part of the contract
+        # Pages, replicas and archived logs keep only data encrypted under a destroyed key (ADR 0015).
         return True
 
     def find_damage(self) -> list[str]:
         self.queue.refuse_when_closed()
-        found = [
+        problems = [
             f"the index {name} is not valid: REINDEX INDEX {name}"
-            for (name,) in self._watched(_INVALID)
+            for (name,) in self._select_alone(_INVALID)
         ]
-        damaged = sum(count for (count,) in self._watched(_DAMAGED))
-        return found + (
-            [f"{damaged} pages of the database do not have their checksum"] if damaged else []
-        )
+        damaged = sum(count for (count,) in self._select_alone(_DAMAGED))
+        if damaged:
+            problems.append(f"{damaged} pages of the database do not have their checksum")
+        return problems
 
     def check_queries(self) -> None:
         has_vectors = self.clear_vectors is not None and self.clear_vectors.is_wanted
@@ -376,7 +382,7 @@ class PostgresDatabase:
             connection.check_queries(has_vectors=has_vectors)
 
     def list_losses(self) -> list[Loss]:
-        # Its log is the database's own to keep whole; a standby that is behind is not made the primary by us.
+        # PostgreSQL itself protects its log, and Memoranda never promotes a standby that is behind.
         return []
 
     def close(self) -> None:
@@ -400,17 +406,18 @@ class PostgresDatabase:
 
 @contextmanager
 def _transaction(connection: PostgresConnection, batch: list[WorkItem]) -> Iterator[None]:
+    """Run the body in a transaction of the batch's tenant."""
     is_ending = False
     try:
-        # Most of what is waited for writes one version.
-        numbers = sum(item.is_waited_for for item in batch)
-        connection.begin(_WRITE, batch[0].tenant, "tenant_lock", numbers=numbers)
+        # Most work items that a caller waits for write one version.
+        count = sum(item.is_waited_for for item in batch)
+        connection.begin(_WRITE, batch[0].tenant, "tenant_lock", number_count=count)
         yield
         is_ending = True
         connection.end()
     except BaseException as error:
         if is_ending and connection.is_broken:
-            # Nobody knows whether it was: to run it again could write it twice.
+            # The commit may have happened, and running the batch again could write it twice.
             message = (
                 "the database went away while this was committed; it may be written all the same"
             )
@@ -419,14 +426,16 @@ def _transaction(connection: PostgresConnection, batch: list[WorkItem]) -> Itera
         raise
 
 
-def _usable(connection: PostgresConnection | None) -> PostgresConnection | None:
+def _close_if_broken(connection: PostgresConnection | None) -> PostgresConnection | None:
+    """Return the connection, or None after closing a broken one."""
     if connection is not None and connection.is_broken:
         connection.close()
         return None
     return connection
 
 
-def _attempt(item: WorkItem, connection: PostgresConnection) -> tuple[Any, BaseException | None]:
+def _attempt(item: WorkItem, connection: PostgresConnection) -> tuple[object, BaseException | None]:
+    """Run a work item in a savepoint; return its result and its error, if it failed."""
     memo, ends = dict(connection.memo), dict(connection.ends)
     connection.command("SAVEPOINT item")
     try:
@@ -438,7 +447,7 @@ def _attempt(item: WorkItem, connection: PostgresConnection) -> tuple[Any, BaseE
         with suppress(psycopg.Error):
             connection.settle()
         connection.command("ROLLBACK TO SAVEPOINT item")
-        # What the pieces before it left is still so.
+        # The rows cached by earlier items of the batch are still valid.
         connection.memo, connection.ends = memo, ends
         return None, translate_error(error)
     connection.command("RELEASE SAVEPOINT item")

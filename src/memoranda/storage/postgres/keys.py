@@ -1,4 +1,7 @@
-"""The key ring in the database itself, for stores that several machines share: only the master key is apart from it."""
+"""The key ring in the tables of PostgreSQL, for stores that several machines share.
+
+The data keys there are wrapped; only the master key, which unwraps them, is outside the database.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 
 from memoranda.storage.crypto.key_ring import HANDOVER, WrappedKey
+from memoranda.storage.engine.database import Row
 from memoranda.storage.postgres.server import PostgresConnection, open_connection, postgres_errors
 
 _SELECT: Final = "SELECT key_id, holder, master_version, salt, wrapped FROM data_key"
@@ -29,7 +33,7 @@ UPDATE data_key SET holder = :nobody, salt = ''::bytea, wrapped = ''::bytea WHER
 
 
 class PostgresKeyRing:
-    """Wrapped keys in the tables `data_key` and `key_ring`."""
+    """A key ring in the tables `data_key` and `key_ring`."""
 
     is_shared = True
 
@@ -42,13 +46,13 @@ class PostgresKeyRing:
     @contextmanager
     def changing(self) -> Iterator[None]:
         with self._lock, postgres_errors():
-            # The row that everybody who changes something takes first.
-            self._ask("BEGIN")
+            # Every change of the ring locks this row first.
+            self._select("BEGIN")
             self._is_changing = True
             try:
-                self._ask("SELECT changes FROM key_ring FOR UPDATE")
+                self._select("SELECT changes FROM key_ring FOR UPDATE")
                 yield
-                self._ask("COMMIT")
+                self._select("COMMIT")
             except BaseException:
                 if self._connection is not None:
                     self._connection.give_up()
@@ -57,52 +61,53 @@ class PostgresKeyRing:
                 self._is_changing = False
 
     def token(self) -> int:
-        # A new key makes no other one stale: only what was destroyed, or wrapped anew, is counted.
-        return int(self._ask("SELECT changes FROM key_ring")[0][0])
+        # Only destroyed and rewrapped keys are counted: a new key invalidates no cached one.
+        return int(self._select("SELECT changes FROM key_ring")[0][0])
 
     def find(self, holder: bytes) -> str | None:
-        found = self._ask("SELECT key_id FROM data_key WHERE holder = :holder", holder=holder)
-        return str(found[0][0]) if found else None
+        rows = self._select("SELECT key_id FROM data_key WHERE holder = :holder", holder=holder)
+        return str(rows[0][0]) if rows else None
 
     def get(self, key_id: str) -> WrappedKey | None:
-        found = self._ask(f"{_SELECT} WHERE key_id = :key_id", key_id=key_id)
-        return WrappedKey(*found[0]) if found else None
+        rows = self._select(f"{_SELECT} WHERE key_id = :key_id", key_id=key_id)
+        return WrappedKey(*rows[0]) if rows else None
 
     def put(self, key: WrappedKey) -> None:
-        self._ask(_PUT, **key._asdict())
+        self._select(_PUT, **key._asdict())
 
     def usable(self) -> list[WrappedKey]:
-        return [WrappedKey(*row) for row in self._ask(f"{_SELECT} {_USABLE}")]
+        return [WrappedKey(*row) for row in self._select(f"{_SELECT} {_USABLE}")]
 
     def master_versions(self) -> tuple[int, int] | None:
-        ((oldest, newest),) = self._ask(f"{_VERSIONS} {_USABLE}")
+        ((oldest, newest),) = self._select(f"{_VERSIONS} {_USABLE}")
         return None if oldest is None else (int(oldest), int(newest))
 
     def destroy(self, holder: bytes) -> bool:
         with self.changing():
-            found = self._ask(_DESTROY, holder=holder, nobody=os.urandom(16))
+            destroyed = self._select(_DESTROY, holder=holder, nobody=os.urandom(16))
             self.count_change()
-        return bool(found)
+        return bool(destroyed)
 
     def count_change(self) -> None:
-        self._ask("UPDATE key_ring SET changes = changes + 1")
+        self._select("UPDATE key_ring SET changes = changes + 1")
 
     def close(self) -> None:
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
 
-    def _ask(self, query: str, **params: Any) -> list[tuple[Any, ...]]:
-        """Ask on a connection of our own; once more on a new one, unless a transaction was lost with it."""
+    def _select(self, query: str, **params: object) -> list[Row]:
+        """Run a query; retry it on a new connection if the old one broke outside a transaction."""
         with self._lock, postgres_errors():
             try:
-                return self._connected().select(query, params)
+                return self._connect().select(query, params)
             except psycopg.OperationalError:
                 if self._is_changing or self._connection is None or not self._connection.is_broken:
                     raise
-                return self._connected().select(query, params)
+                return self._connect().select(query, params)
 
-    def _connected(self) -> PostgresConnection:
+    def _connect(self) -> PostgresConnection:
+        """Return the connection, and open it if there is none that works."""
         if self._connection is None or self._connection.is_broken:
             self._connection = open_connection(self._address)
             self._connection.command("SET memoranda.system = 'on'")

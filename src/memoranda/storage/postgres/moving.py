@@ -1,4 +1,7 @@
-"""A store on PostgreSQL as tables, for whoever moves it. One that is being filled says so, and is not opened."""
+"""A store on PostgreSQL as tables, for moving it from or to another database (engine/moving.py).
+
+While a store is being filled, its table `meta` has the row `moving`, and no process opens the store.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,15 @@ from memoranda.storage.engine.database import Row
 from memoranda.storage.engine.moving import OWN_META, TABLES
 from memoranda.storage.postgres.server import migrate, open_connection, postgres_errors
 
-# Tables whose numbers are given out.
-_COUNTED = {
+# Tables with a sequence, and the column that takes its numbers.
+_SEQUENCES = {
     "tenant": "tenant_id",
     "version": "version_id",
     "embedding_model": "model_id",
     "vector": "place",
 }
-_BATCH = 2_000
+# Rows fetched from the server at a time.
+_BATCH_ROWS = 2_000
 _COLUMNS = """
 SELECT column_name::text, data_type::text FROM information_schema.columns
 WHERE table_schema = current_schema() AND table_name = %s ORDER BY ordinal_position
@@ -25,10 +29,10 @@ WHERE table_schema = current_schema() AND table_name = %s ORDER BY ordinal_posit
 
 
 class PostgresTables:
-    """A database, and its key ring in it."""
+    """The tables of a store, including its key ring."""
 
     def __init__(self, address: str, *, is_moment: bool = False) -> None:
-        """`is_moment`: everything as it is now, whatever is written meanwhile; nothing can be written by us."""
+        """Open the tables; `is_moment`: read only, and all reads see the same snapshot."""
         with postgres_errors():
             connection = open_connection(address)
             migrate(connection, may_be_moving=not is_moment)
@@ -36,7 +40,7 @@ class PostgresTables:
             connection.command("SET memoranda.system = 'on'; SET statement_timeout = 0")
             if is_moment:
                 connection.command("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                # The moment is that of the first question.
+                # The snapshot is taken by the first query.
                 self.count("meta")
 
     def begin(self) -> None:
@@ -50,45 +54,46 @@ class PostgresTables:
         return list(self._types(table))
 
     def _types(self, table: str) -> dict[str, str]:
+        """Return the columns of a table, with their types."""
         with postgres_errors():
-            found: list[tuple[str, str]] = self._raw.execute(_COLUMNS, (table,)).fetchall()
-        return dict(found)
+            columns: list[tuple[str, str]] = self._raw.execute(_COLUMNS, (table,)).fetchall()
+        return dict(columns)
 
     def count(self, table: str) -> int:
         with postgres_errors():
-            ((found,),) = self._raw.execute(
+            ((count,),) = self._raw.execute(
                 f"SELECT count(*) FROM {table} {_where(table)}"
             ).fetchall()
-        return int(found)
+        return int(count)
 
     def rows(self, table: str, columns: Sequence[str], skipped: int = 0) -> Iterator[Row]:
         query = f"SELECT {', '.join(columns)} FROM {table} {_where(table)} ORDER BY {TABLES[table]} OFFSET {skipped}"
-        # A cursor of the server's: a table may be larger than memory.
+        # A server-side cursor: a table may be larger than memory.
         with (
             postgres_errors(),
             self._raw.transaction(),
             self._raw.cursor(f"moving_{table}", binary=True) as cursor,
         ):
-            cursor.itersize = _BATCH
+            cursor.itersize = _BATCH_ROWS
             yield from cursor.execute(query)
 
     def add(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        # Not COPY, which row-level security does not allow; but all rows in one statement, column by column.
+        # Row-level security forbids COPY, so one INSERT takes all rows as one array per column.
         types = self._types(table)
-        given = ", ".join(f"%b::{types[name]}[]" for name in columns)
+        arrays = ", ".join(f"%b::{types[name]}[]" for name in columns)
         values: list[list[object]] = [list(column) for column in zip(*rows, strict=True)]
-        for place, name in enumerate(columns):
+        for index, name in enumerate(columns):
             if types[name] == "double precision":
-                # SQLite keeps whole ones as whole.
-                numbers = cast("list[float | None]", values[place])
-                values[place] = [None if number is None else float(number) for number in numbers]
-        filled = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({given})"
+                # SQLite may return a whole number as an integer.
+                numbers = cast("list[float | None]", values[index])
+                values[index] = [None if number is None else float(number) for number in numbers]
+        insert = f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({arrays})"
         with postgres_errors(), self._raw.transaction():
-            self._raw.execute(filled, values)
+            self._raw.execute(insert, values)
 
     def finish(self) -> None:
         with postgres_errors():
-            for table, column in _COUNTED.items():
+            for table, column in _SEQUENCES.items():
                 last = f"(SELECT coalesce(max({column}), 0) + 1 FROM {table})"
                 self._raw.execute(
                     f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), {last}, false)"
@@ -101,5 +106,6 @@ class PostgresTables:
 
 
 def _where(table: str) -> str:
+    """Return the condition that leaves out the rows of `meta` that belong to this database alone."""
     own = ", ".join(f"'{name}'" for name in OWN_META)
     return f"WHERE name NOT IN ({own})" if table == "meta" else ""

@@ -1,4 +1,9 @@
-"""Connections to PostgreSQL: how they are opened, what a query looks like there, and its troubles in our words."""
+"""Connections to a PostgreSQL server, the creation of the tables, and the translation of errors.
+
+`open_connection` connects and applies the settings. A `PostgresConnection` runs named queries: it translates parameters
+`:name` to PostgreSQL's `$1` and queues statements in a pipeline (statements.py). `migrate` creates the tables in an
+empty database. `postgres_errors` translates psycopg's errors into ours.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 from psycopg import errors, pq
@@ -23,29 +28,29 @@ from memoranda.storage.engine.database import (
 )
 from memoranda.storage.postgres.statements import Statements
 
-# The oldest major version whose server is taken; `make test-postgres` runs on it.
+# The oldest supported major version of the server; `make test-postgres` runs on it.
 OLDEST_VERSION: Final = 15
-# How long a new connection is waited for.
+# Seconds to wait for a new connection.
 CONNECT_SECONDS: Final = 5
-# How long a statement may take, and how long a row is waited for that another has: as long as SQLite waits.
+# Seconds that a statement may take, and that it waits for a row locked by another transaction: as long as on SQLite.
 STATEMENT_SECONDS: Final = 60
 LOCK_SECONDS: Final = 30
-# Who holds a transaction open and says nothing is cut off: it may be a process that is gone.
+# Seconds without a statement after which the server ends an open transaction: its process may have died.
 IDLE_SECONDS: Final = 60
-# A superuser is exchanged for this one, whom row-level security binds.
+# The role that replaces a superuser: row-level security applies to it.
 ROLE: Final = "memoranda_bound"
 
 _PARAMETER: Final = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
 _SETTINGS: Final = (
     f"SET statement_timeout = '{STATEMENT_SECONDS}s'; SET lock_timeout = '{LOCK_SECONDS}s'; "
     f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'; SET jit = off; SET client_min_messages = error; "
-    # Every question has its index (0001_store.sql), also of tables that have no statistics yet.
+    # Every query has its index (0001_store.sql). Without these settings, tables without statistics would be scanned.
     "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
 )
-# Numbers of versions, for whoever holds the tenant's row: so those of one tenant are in order.
+# Version ids, taken while the row of the tenant is locked, so that those of one tenant ascend.
 _NUMBERS: Final = "SELECT nextval('version_version_id_seq') FROM generate_series(1, :count)"
-# What a unit of work takes more of than it was given comes by so many.
-_NUMBERS_MORE: Final = 64
+# Version ids that a unit of work takes at a time when it has used those it began with.
+_MORE_NUMBERS: Final = 64
 _KEEPALIVE: Final = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -56,21 +61,21 @@ _KEEPALIVE: Final = {
 
 @cache
 def _queries() -> dict[str, str]:
-    """All that has a name here; those of pgvector are asked where its tables are."""
+    """Return all named queries; those of pgvector are used only if its tables exist."""
     return load_queries("postgres") | load_queries("pgvector")
 
 
 @lru_cache(maxsize=4_096)
 def native(sql: str) -> tuple[str, tuple[str, ...]]:
-    """A query with the parameters that PostgreSQL knows, and their names in order."""
+    """Return a query with PostgreSQL's numbered parameters, and the names of these in order."""
     names: list[str] = []
 
-    def numbered(found: re.Match[str]) -> str:
-        if found[1] not in names:
-            names.append(found[1])
-        return f"${names.index(found[1]) + 1}"
+    def number_parameter(match: re.Match[str]) -> str:
+        if match[1] not in names:
+            names.append(match[1])
+        return f"${names.index(match[1]) + 1}"
 
-    return _PARAMETER.sub(numbered, sql), tuple(names)
+    return _PARAMETER.sub(number_parameter, sql), tuple(names)
 
 
 class PostgresConnection:
@@ -85,7 +90,7 @@ class PostgresConnection:
         self._queries = _queries()
         self._statements = Statements(raw)
         self._is_open = False
-        # Numbers for versions of the tenant whose turn it is.
+        # Unused version ids, for the tenant of the transaction.
         self._numbers: list[int] = []
 
     # --- queries -----------------------------------------------------------------------------------------
@@ -94,24 +99,24 @@ class PostgresConnection:
         return self.select(self._queries[name], params)
 
     def query_one(self, name: str, params: Params) -> Row | None:
-        found = self.query(name, params)
-        return found[0] if found else None
+        rows = self.query(name, params)
+        return rows[0] if rows else None
 
     def execute(self, name: str, params: Params) -> None:
         self.execute_many(name, (params,))
 
     def execute_many(self, name: str, params: Sequence[Params]) -> None:
-        for each in params:
-            self._send(self._queries[name], each)
+        for row in params:
+            self._send(self._queries[name], row)
         if not self._is_open:
-            self._answers()
+            self._receive()
 
     def select(self, sql: str, params: Params) -> list[Row]:
-        self._send(sql, params, is_asked=True)
-        return self._answers()[-1]
+        self._send(sql, params, returns_rows=True)
+        return self._receive()[-1]
 
     def check_queries(self, *, has_vectors: bool) -> None:
-        """Raise StoreUnavailable if the server refuses a named query; with `has_vectors`, those of pgvector, too."""
+        """Raise StoreUnavailable if the server refuses a named query; `has_vectors` includes those of pgvector."""
         queries = self._queries if has_vectors else load_queries("postgres")
         refused = self._statements.find_refused([native(sql)[0] for sql in queries.values()])
         if refused is not None:
@@ -125,17 +130,17 @@ class PostgresConnection:
     def next_version_id(self) -> int:
         if not self._numbers:
             self._numbers = [
-                number for (number,) in self.select(_NUMBERS, {"count": _NUMBERS_MORE})
+                number for (number,) in self.select(_NUMBERS, {"count": _MORE_NUMBERS})
             ]
         return self._numbers.pop(0)
 
-    def _send(self, sql: str, params: Params, *, is_asked: bool = False) -> None:
-        numbered, names = native(sql)
-        self._statements.send(numbered, _in_order(names, params), is_asked=is_asked)
+    def _send(self, sql: str, params: Params, *, returns_rows: bool = False) -> None:
+        native_sql, names = native(sql)
+        self._statements.send(native_sql, _in_order(names, params), returns_rows=returns_rows)
 
-    def _answers(self) -> list[list[Row]]:
+    def _receive(self) -> list[list[Row]]:
         try:
-            return self._statements.answers()
+            return self._statements.receive()
         finally:
             if not self._is_open and not self.is_broken:
                 self._statements.leave()
@@ -143,80 +148,86 @@ class PostgresConnection:
     # --- transactions ------------------------------------------------------------------------------------
 
     def begin(
-        self, how: str, tenant: str | None, opening: str | None = None, *, numbers: int = 0
+        self,
+        begin_sql: str,
+        tenant: str | None,
+        tenant_query: str = "tenant_get",
+        *,
+        number_count: int = 0,
     ) -> None:
-        """Begin a transaction for a tenant, or for the installation.
+        """Begin a transaction for a tenant, or with None for the installation.
 
-        `opening` is the query that finds the tenant's row, which is kept in the memo; so many numbers are had with it.
+        `tenant_query` is the named query that finds the tenant's row, which is cached in the memo. `number_count`
+        version ids are taken in the same round trip.
         """
         self.memo.clear()
         self.ends.clear()
         self._numbers.clear()
         self._is_open = True
-        # Nobody has a name with NUL in it, and nobody's rows are there for whoever asks for them.
+        # No tenant has a name with NUL. The empty name, which no tenant has either, selects no rows.
         owner = "" if tenant is None or "\x00" in tenant else tenant
         name, value = ("memoranda.system", "on") if tenant is None else ("memoranda.tenant", owner)
-        self._statements.command(how)
+        self._statements.command(begin_sql)
         self._statements.send("SELECT set_config($1, $2, true)", (name, value))
-        if tenant is None or opening is None:
+        if tenant is None:
             self.settle()
             return
-        self._send(self._queries[opening], {"name": tenant}, is_asked=True)
-        if numbers:
-            self._send(_NUMBERS, {"count": numbers}, is_asked=True)
-        rows, *given = self._answers()
-        if rows:
-            self.memo[tenant] = rows[0]
-            # Only of a tenant that is locked: those of one tenant are in the order in which they are used.
-            self._numbers = [number for some in given for (number,) in some]
+        self._send(self._queries[tenant_query], {"name": tenant}, returns_rows=True)
+        if number_count:
+            self._send(_NUMBERS, {"count": number_count}, returns_rows=True)
+        tenant_rows, *number_rows = self._receive()
+        if tenant_rows:
+            self.memo[tenant] = tenant_rows[0]
+            # Ids are used only if the tenant's row was there to be locked: they must ascend in the order of writing.
+            self._numbers = [number for rows in number_rows for (number,) in rows]
 
     def end(self) -> None:
-        """Commit."""
+        """Commit, and raise an error if that failed."""
         self._statements.command("COMMIT")
-        self._statements.answers()
+        self._statements.receive()
         if self._statements.last_command != b"COMMIT":
             raise errors.InFailedSqlTransaction("something failed before, and nothing was written")
-        self._left()
+        self._close_transaction()
 
     def end_reading(self) -> None:
-        """The same after reads, of which nothing is to be heard."""
+        """Commit after reads, without waiting for the result."""
         self._statements.command("COMMIT")
-        self._statements.let_go()
+        self._statements.send_all()
         self._is_open = False
 
-    def _left(self) -> None:
+    def _close_transaction(self) -> None:
         self._is_open = False
         self._statements.leave()
 
     def settle(self) -> None:
-        """Wait for what was sent. Raises what is wrong with it."""
-        self._statements.answers()
+        """Wait for the statements sent, and raise the error of the first that failed."""
+        self._statements.receive()
 
     def give_up(self) -> None:
-        """Roll back, or let go of a connection that cannot."""
+        """Roll back; close the connection if that is impossible."""
         if self.is_broken:
             self.close()
             return
         try:
             with suppress(psycopg.Error):
-                self._statements.answers()
+                self._statements.receive()
             if self.raw.info.transaction_status != pq.TransactionStatus.IDLE:
                 self._statements.command("ROLLBACK")
-                self._statements.answers()
-            self._left()
+                self._statements.receive()
+            self._close_transaction()
         except psycopg.Error:
             self.close()
 
     def command(self, sql: str) -> None:
-        """Run statements that have no parameters: one in a transaction, any number outside."""
+        """Run statements without parameters: one in a transaction, any number outside."""
         if self._is_open:
             self._statements.command(sql)
-            self._statements.answers()
+            self._statements.receive()
         else:
             self.raw.execute(sql, prepare=False)
 
     def act_as(self, role: str | None) -> None:
-        """Have no more rights than this role."""
+        """Reduce the rights of the connection to those of a role; None changes nothing."""
         if role is not None:
             self.command(f"SET ROLE {role}")
 
@@ -228,29 +239,31 @@ class PostgresConnection:
         self.raw.close()
 
 
-def _in_order(names: tuple[str, ...], params: Params) -> Sequence[Any]:
+def _in_order(names: tuple[str, ...], params: Params) -> Sequence[object]:
+    """Return the values of parameters in the order of their numbers."""
     return params if isinstance(params, tuple) else [params[name] for name in names]
 
 
 def open_connection(address: str) -> PostgresConnection:
-    """Connect. Raises psycopg's errors, and InvalidInput for an address that is none."""
+    """Connect to a database. Raises psycopg's errors, and InvalidInput for an invalid address."""
     try:
         options = psycopg.conninfo.conninfo_to_dict(address)
     except psycopg.ProgrammingError:
-        # Its message, and what a traceback shows of it, may quote the password.
+        # The message and the traceback of the original error may quote the password.
         raise InvalidInput(
             "store: the address of the database cannot be read: look at its options, and in a password write % as %25, "
             "@ as %40, / as %2F, # as %23 and ? as %3F"
         ) from None
-    # Of several servers that an address names, the one that can be written.
-    wanted = {
+    defaults: dict[str, str | int] = {
+        "application_name": "memoranda",
         "connect_timeout": CONNECT_SECONDS,
+        # If an address names several servers, connect to the one that can be written.
         "target_session_attrs": "read-write",
         "client_encoding": "utf8",
+        **_KEEPALIVE,
     }
-    named = {"application_name": "memoranda", **wanted, **_KEEPALIVE}
-    more: dict[str, Any] = {name: value for name, value in named.items() if name not in options}
-    raw = psycopg.connect(address, autocommit=True, **more)
+    missing = {name: value for name, value in defaults.items() if name not in options}
+    raw = psycopg.connect(psycopg.conninfo.make_conninfo(address, **missing), autocommit=True)
     connection = PostgresConnection(raw)
     connection.command(_SETTINGS)
     return connection
@@ -258,7 +271,7 @@ def open_connection(address: str) -> PostgresConnection:
 
 # --- tables ----------------------------------------------------------------------------------------------
 
-# No other program would choose it: who makes the tables holds this lock.
+# The advisory lock of the process that creates the tables; no other program is likely to use this number.
 MIGRATING: Final = 0x4D656D6F
 _STATE: Final = """
 SELECT current_setting('server_encoding'),
@@ -267,7 +280,7 @@ SELECT current_setting('server_encoding'),
   to_regclass('meta') IS NOT NULL,
   (SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()), current_schema()
 """
-_ROLE_MADE: Final = """
+_CREATE_ROLE: Final = """
 DO $$ BEGIN
   CREATE ROLE {role} NOLOGIN NOSUPERUSER NOBYPASSRLS;
 EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
@@ -278,15 +291,18 @@ GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {role};
 """
 
 
-# Every table is a type, too.
-_TYPE_TAKEN: Final = (
+# PostgreSQL creates a type with the name of each table.
+_TYPE_EXISTS: Final = (
     "this schema has a type that is named as one of our tables, of pgvector perhaps: make the store in a schema of its "
     "own, or move that (ALTER EXTENSION vector SET SCHEMA …)"
 )
 
 
 def migrate(connection: PostgresConnection, *, may_be_moving: bool = False) -> bool:
-    """Make the tables, once, whichever process comes first; whether nothing can be written."""
+    """Create the tables if the database has none; return True if the database is read-only.
+
+    If several processes start together, one of them creates the tables and the others wait.
+    """
     raw = connection.raw
     if raw.info.server_version < OLDEST_VERSION * 10_000:
         raise StoreUnavailable(
@@ -310,19 +326,19 @@ def migrate(connection: PostgresConnection, *, may_be_moving: bool = False) -> b
                 try:
                     _make_tables(raw)
                 except errors.DuplicateObject as error:
-                    raise StoreUnavailable(_TYPE_TAKEN) from error
+                    raise StoreUnavailable(_TYPE_EXISTS) from error
     _refuse_other_layout(raw, may_be_moving=may_be_moving)
     return bool(is_read_only)
 
 
 def bound_role(connection: PostgresConnection, *, is_read_only: bool) -> str | None:
-    """Whom to act as, whoever has connected, with rights to all tables there are; None: as that one."""
-    _, _, is_above, _, _, schema = _only(connection.raw.execute(_STATE))
-    if not is_above:
+    """Return the role that replaces a superuser, with rights to all tables; None if no other role is needed."""
+    _, _, is_superuser, _, _, schema = _only(connection.raw.execute(_STATE))
+    if not is_superuser:
         return None
     if not is_read_only:
         connection.raw.execute(
-            _ROLE_MADE.format(role=ROLE, schema=psycopg.sql.quote(schema).replace("'", '"'))
+            _CREATE_ROLE.format(role=ROLE, schema=psycopg.sql.quote(schema).replace("'", '"'))
         )
     return ROLE
 
@@ -331,8 +347,8 @@ def _make_tables(raw: psycopg.Connection[Row]) -> None:
     for _, sql in load_migrations("postgres"):
         raw.execute(sql)
     raw.execute("SELECT set_config('memoranda.system', 'on', true)")
-    made = load_migrations("postgres")[-1][0]
-    for name, value in (("schema", str(made).encode()), ("layout", layout("postgres"))):
+    newest = load_migrations("postgres")[-1][0]
+    for name, value in (("schema", str(newest).encode()), ("layout", layout("postgres"))):
         raw.execute("INSERT INTO meta (name, value) VALUES (%s, %s)", (name, value))
 
 
@@ -342,18 +358,18 @@ def _refuse_other_layout(raw: psycopg.Connection[Row], *, may_be_moving: bool) -
         rows = raw.execute(
             "SELECT name, value FROM meta WHERE name IN ('schema', 'layout', 'moving')"
         ).fetchall()
-    found: dict[str, bytes] = dict(rows)
+    meta: dict[str, bytes] = dict(rows)
     newest = load_migrations("postgres")[-1][0]
-    if "moving" in found and not may_be_moving:
+    if "moving" in meta and not may_be_moving:
         raise StoreUnavailable(
             "this store is not whole yet: call `memoranda migrate-store` again, and it goes on"
         )
-    present = int(found.get("schema", b"0"))
+    present = int(meta.get("schema", b"0"))
     if present > newest:
         raise StoreUnavailable(
             f"this store was written by a newer Memoranda (schema {present}, ours is {newest})"
         )
-    if found.get("layout") != layout("postgres"):
+    if meta.get("layout") != layout("postgres"):
         raise StoreUnavailable(
             "this store was made by another build of Memoranda, whose tables are different: "
             "export it with that build (`memoranda export all.mg`) and import it here into a new database"
@@ -366,34 +382,35 @@ def server_version(raw: psycopg.Connection[Row]) -> str:
 
 
 def _only(cursor: psycopg.Cursor[Row]) -> Row:
-    found = cursor.fetchone()
-    assert found is not None
-    return found
+    """Return the row of a query that always has one."""
+    row = cursor.fetchone()
+    assert row is not None
+    return row
 
 
-# --- troubles --------------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------------
 
 
-class postgres_errors:  # noqa: N801 -- used like the function that it would be if every read did not pay for that
-    """Say PostgreSQL's troubles in our words; the original stays as the cause."""
+class postgres_errors:  # noqa: N801 -- used like a function; a generator would slow down every read
+    """A context that translates psycopg's errors into ours; the original error is the cause."""
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, psycopg.Error) and (said := translate_error(error)) is not error:
-            raise said from error
+        if isinstance(error, psycopg.Error) and (ours := translate_error(error)) is not error:
+            raise ours from error
 
 
 def is_gone(error: BaseException) -> bool:
-    """Whether the database has given up the whole transaction, or is away."""
+    """Return True if the database aborted the whole transaction, or the connection is lost."""
     return isinstance(error, errors.SerializationFailure | errors.DeadlockDetected) or (
-        isinstance(error, psycopg.OperationalError) and not isinstance(error, _OURS)
+        isinstance(error, psycopg.OperationalError) and not isinstance(error, _STATEMENT_ERRORS)
     )
 
 
-# Operational for psycopg, but of this statement alone.
-_OURS: Final = (
+# OperationalError in psycopg, but only the statement failed, not the connection.
+_STATEMENT_ERRORS: Final = (
     errors.DiskFull,
     errors.QueryCanceled,
     errors.LockNotAvailable,
@@ -402,13 +419,14 @@ _OURS: Final = (
 
 
 def translate_error(error: BaseException) -> BaseException:
-    """A trouble of PostgreSQL's in our words; anything else as it is."""
+    """Return our error for an error of psycopg; any other error unchanged."""
     if not isinstance(error, psycopg.Error):
         return error
-    return next((made() for kind, made in _WORDS if isinstance(error, kind)), error)
+    return next((build() for kind, build in _TRANSLATIONS if isinstance(error, kind)), error)
 
 
-_WORDS: Final[
+# Our errors by the classes of psycopg's errors; the first match counts.
+_TRANSLATIONS: Final[
     tuple[
         tuple[type[psycopg.Error] | tuple[type[psycopg.Error], ...], Callable[[], Exception]], ...
     ]

@@ -1,11 +1,11 @@
-"""Statements on one connection to PostgreSQL: prepared once, sent together, answered together.
+"""Statements on one connection to PostgreSQL, prepared once and sent together.
 
-Theory of operation. To ask and to wait for the answer costs two processes their turn on the machine, and much more than
-the statement itself. So statements are put in a line (libpq's pipeline mode), and go to the server when an answer is
-needed. What fails there makes the server skip the rest up to the place where we wait, and is raised there.
+Theory of operation. A round trip to the server costs two process switches, and much more time than most statements. So
+statements are queued in a pipeline (libpq's pipeline mode) and sent when a result is needed. If one fails, the server
+skips the others up to the next synchronisation point, and `receive`, which waits for that point, raises the error.
 
-psycopg has a pipeline, too; of what it does for every statement (cursors, adapters, what may have been changed by
-others) we need little, and it took half of the time of a write.
+psycopg has a pipeline, too. Its work for every statement (cursors, adapters, checks for changes by others) took half
+of the time of a write, and most of it is not needed here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import select
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias
 
 import psycopg
 from psycopg import adapt, errors, pq
@@ -22,208 +22,165 @@ from psycopg import adapt, errors, pq
 from memoranda.errors import InvalidInput
 from memoranda.storage.engine.database import Row, without_nul
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from memoranda.retrieval.segment import Floats
-
-
-# So many statements stay prepared on every connection.
+# Statements that stay prepared on every connection.
 STATEMENTS_LIMIT: Final = 300
-# What is known of their values, which may be missing in many ways.
+# Cached forms: combinations of a statement and the types of its values. Each optional value doubles their number.
 FORMS_LIMIT: Final = 4_096
 
 _OK: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
+# The type number that lets the server infer the type of a parameter.
 _UNKNOWN: Final = 0
-_number: Final = struct.Struct("!q").pack
-
-
-# One dimension, nothing missing, the type of the elements; then how many there are, counted from 1.
-_HEAD: Final = struct.Struct("!iiIii")
-_INT8: Final = 20
-_FLOAT4: Final = 700
+_pack_integer: Final = struct.Struct("!q").pack
 
 
 class WholeNumbers(bytes):
-    """An array of bigint."""
+    """An array of bigint in PostgreSQL's binary form (clear_matrix.py)."""
 
     __slots__ = ()
 
 
 class Reals(bytes):
-    """An array of real."""
+    """An array of real in PostgreSQL's binary form (clear_matrix.py)."""
 
     __slots__ = ()
 
 
-def whole_numbers(numbers: NDArray[np.int64]) -> WholeNumbers:
-    """Numbers as a parameter."""
-    return WholeNumbers(_packed(numbers, ">i8", _INT8))
-
-
-def reals(numbers: Floats) -> Reals:
-    """Numbers as a parameter."""
-    return Reals(_packed(numbers, ">f4", _FLOAT4))
-
-
-def _packed(numbers: NDArray[np.int64] | Floats, kind: str, element: int) -> bytes:
-    import numpy as np
-
-    made = np.empty(len(numbers), [("length", ">i4"), ("value", kind)])
-    made["length"], made["value"] = np.dtype(kind).itemsize, numbers
-    return _HEAD.pack(1, 0, element, len(numbers), 1) + made.tobytes()
-
-
-def read_whole_numbers(data: bytes | None) -> NDArray[np.int64]:
-    """Numbers that came; of nothing there are none."""
-    import numpy as np
-
-    return _values(data, ">i8").astype(np.int64)
-
-
-def read_reals(data: bytes | None) -> Floats:
-    """Numbers that came; of nothing there are none."""
-    import numpy as np
-
-    return _values(data, ">f4").astype(np.float32)
-
-
-def _values(data: bytes | None, kind: str) -> NDArray[np.generic]:
-    import numpy as np
-
-    element = np.dtype([("length", ">i4"), ("value", kind)])
-    # An array of nothing has no dimension, and its head ends before that.
-    rest = b"" if data is None else memoryview(data)[_HEAD.size :]
-    values: NDArray[np.generic] = np.frombuffer(rest, element)["value"]
-    return values
-
-
-# The types of a statement's parameters, and what makes their bytes.
-_Form = tuple[tuple[int, ...], tuple[Callable[[Any], bytes | None], ...]]
+# A function that returns a value in PostgreSQL's binary form. Which type it takes depends on the key of _ENCODERS.
+_Encoder: TypeAlias = Callable[[Any], bytes | None]
+# The types of a statement's parameters, and the encoder of each.
+_Form: TypeAlias = tuple[tuple[int, ...], tuple[_Encoder, ...]]
 
 
 def _has_nul(value: object) -> bool:
     return isinstance(value, str) and "\x00" in value
 
 
-def _type(name: str) -> int:
+def _type_number(name: str) -> int:
     return psycopg.postgres.types[name].oid
 
 
-# What a value is to PostgreSQL, and its bytes there. Flags are numbers, as on SQLite.
-_ENCODED: Final[dict[type, tuple[int, Callable[[Any], bytes | None]]]] = {
-    bool: (_type("int8"), _number),
-    int: (_type("int8"), _number),
-    float: (_type("float8"), struct.Struct("!d").pack),
-    str: (_type("text"), lambda text: without_nul(text).encode()),
-    bytes: (_type("bytea"), lambda data: data),
-    memoryview: (_type("bytea"), bytes),
+# The PostgreSQL type and the encoder of each Python type. Flags are integers, as on SQLite.
+_ENCODERS: Final[dict[type, tuple[int, _Encoder]]] = {
+    bool: (_type_number("int8"), _pack_integer),
+    int: (_type_number("int8"), _pack_integer),
+    float: (_type_number("float8"), struct.Struct("!d").pack),
+    str: (_type_number("text"), lambda text: without_nul(text).encode()),
+    bytes: (_type_number("bytea"), lambda data: data),
+    memoryview: (_type_number("bytea"), bytes),
     WholeNumbers: (psycopg.postgres.types["int8"].array_oid, lambda data: data),
     Reals: (psycopg.postgres.types["float4"].array_oid, lambda data: data),
-    # It has the type that the parameter had before.
+    # The type of the parameter's last value is used instead.
     type(None): (_UNKNOWN, lambda _: None),
 }
 
 
-def _encoding(kind: type) -> tuple[int, Callable[[Any], bytes | None]]:
-    """The same of a type that may be derived from one of those."""
-    return next(_ENCODED[each] for each in kind.__mro__ if each in _ENCODED)
+def _find_encoder(kind: type) -> tuple[int, _Encoder]:
+    """Return the PostgreSQL type and the encoder of a Python type or of its nearest base class."""
+    return next(_ENCODERS[base] for base in kind.__mro__ if base in _ENCODERS)
 
 
 class Statements:
-    """A line of statements to one server."""
+    """The pipeline of statements to one server."""
 
     def __init__(self, raw: psycopg.Connection[Row]) -> None:
         self._server = raw.pgconn
         self._rows = adapt.Transformer(raw)
+        # Names of prepared statements by text and parameter types, the least recently used first.
         self._names: OrderedDict[tuple[str, tuple[int, ...]], bytes] = OrderedDict()
         self._count = 0
-        # What is known of the types of a statement's parameters: one that is missing has the type that it had before.
+        # The last known parameter types of a statement: a missing value gets the type of the value before it.
         self._types: dict[str, list[int]] = {}
-        # Of a statement with values of such types: the types there, and what makes the bytes of each.
+        # Forms by statement and the Python types of its values.
         self._forms: dict[tuple[str, tuple[type, ...]], _Form] = {}
-        # Of each that was sent, whether it was a question; and which were prepared among them.
+        # For each statement sent: True if its rows are wanted.
         self._sent: list[bool] = []
+        # Statements sent to be prepared, but not confirmed yet.
         self._new: list[tuple[str, tuple[int, ...]]] = []
-        self._has_left = False
-        # Something was not heard to its end: the connection is of no use any more.
+        self._has_unread_results = False
+        # True if a result was not read to its end: the connection cannot be used any more.
         self.is_lost = False
         self._ready = select.poll()
         self._ready.register(self._server.socket, select.POLLIN)
 
-    def send(self, sql: str, values: Sequence[Any], *, is_asked: bool = False) -> None:
-        """Put a statement in the line; whoever asks gets its rows from `answers`."""
-        self._enter()
+    def send(self, sql: str, values: Sequence[object], *, returns_rows: bool = False) -> None:
+        """Queue a statement. With `returns_rows`, `receive` returns its rows."""
+        self._enter_pipeline()
         try:
-            types, data = self._encoded(sql, values)
+            types, data = self._encode(sql, values)
         except InvalidInput:
-            if not is_asked:
+            if not returns_rows:
                 raise
-            # No text here has NUL in it, so none equals one that has: what is looked up by it is not found.
-            types, data = self._encoded(sql, [None if _has_nul(each) else each for each in values])
-        self._server.send_query_prepared(self._name(sql, types), data, [1] * len(data), 1)
-        self._sent.append(is_asked)
+            # PostgreSQL text cannot hold NUL, so a lookup with one finds nothing.
+            types, data = self._encode(
+                sql, [None if _has_nul(value) else value for value in values]
+            )
+        self._server.send_query_prepared(self._prepare(sql, types), data, [1] * len(data), 1)
+        self._sent.append(returns_rows)
 
-    def _encoded(
-        self, sql: str, values: Sequence[Any]
+    def _encode(
+        self, sql: str, values: Sequence[object]
     ) -> tuple[tuple[int, ...], list[bytes | None]]:
         kinds = tuple(map(type, values))
-        types, encoders = self._forms.get((sql, kinds)) or self._form(sql, kinds)
+        types, encoders = self._forms.get((sql, kinds)) or self._add_form(sql, kinds)
         return types, [encode(value) for encode, value in zip(encoders, values, strict=True)]
 
     def command(self, sql: str) -> None:
-        """Put a statement in the line that has no parameters and tells nothing."""
+        """Queue a statement without parameters and rows."""
         self.send(sql, ())
 
-    def answers(self) -> list[list[Row]]:
-        """Wait for all that was sent; the rows of each question. Raises what was wrong with the first that failed."""
-        if not self._has_left:
+    def receive(self) -> list[list[Row]]:
+        """Wait for the results of all statements sent, and return the rows of those that return rows.
+
+        Raises the error of the first statement that failed.
+        """
+        if not self._has_unread_results:
             self._server.pipeline_sync()
-        sent, self._sent, self._has_left = self._sent, [], False
+        sent, self._sent, self._has_unread_results = self._sent, [], False
         try:
-            found, failure = self._received(sent)
+            results, failure = self._read_results(sent)
         except BaseException:
-            # What is still to come would be taken for the answer to something else.
+            # The remaining results would be taken for the results of later statements.
             self.is_lost = True
             raise
-        self._settle(failure)
-        return found
+        self._confirm_prepared(failure)
+        return results
 
-    def _received(self, sent: list[bool]) -> tuple[list[list[Row]], psycopg.Error | None]:
-        found: list[list[Row]] = []
+    def _read_results(self, sent: list[bool]) -> tuple[list[list[Row]], psycopg.Error | None]:
+        """Return the rows of each statement that returns rows, and the first error."""
+        row_lists: list[list[Row]] = []
         failure: psycopg.Error | None = None
-        results = list(iter(self._next_of_line, None))
-        for is_asked, result in zip(sent, results, strict=True):
+        results = list(iter(self._next_before_sync, None))
+        for returns_rows, result in zip(sent, results, strict=True):
             if result.status in _OK:
-                if is_asked:
-                    found.append(self._loaded(result))
+                if returns_rows:
+                    row_lists.append(self._load_rows(result))
             elif result.status != pq.ExecStatus.PIPELINE_ABORTED and failure is None:
                 failure = errors.error_from_result(result)
             self._last = result
-        return found, failure
+        return row_lists, failure
 
-    def _next_of_line(self) -> pq.abc.PGresult | None:
-        result = self._next()
+    def _next_before_sync(self) -> pq.abc.PGresult | None:
+        """Return the next result, or None at the synchronisation point."""
+        result = self._next_result()
         return None if result.status == pq.ExecStatus.PIPELINE_SYNC else result
 
-    def let_go(self) -> None:
-        """Send all; what comes of it is looked at before the next statement."""
+    def send_all(self) -> None:
+        """Send the queued statements without waiting; their results are read before the next statement."""
         self._server.pipeline_sync()
-        self._has_left = True
+        self._has_unread_results = True
         while self._server.flush():
-            self._wait()
+            self._wait_for_socket()
 
     def find_refused(self, texts: Sequence[str]) -> tuple[int, psycopg.Error] | None:
-        """Have the server parse statements and keep none; return the position of the first that it refuses, and why."""
-        self._enter()
-        assert not self._sent, "what was sent before would be taken for the answer"
+        """Let the server parse statements; return the position of the first that it refuses, and its error, or None."""
+        self._enter_pipeline()
+        assert not self._sent, "earlier results would be taken for these"
         for sql in texts:
-            # Without a name each replaces the one before it.
+            # Statements without a name replace one another.
             self._server.send_prepare(b"", sql.encode())
         self._server.pipeline_sync()
         try:
-            results = list(iter(self._next_of_line, None))
+            results = list(iter(self._next_before_sync, None))
         except BaseException:
             self.is_lost = True
             raise
@@ -234,32 +191,34 @@ class Statements:
 
     @property
     def last_command(self) -> bytes:
-        """What the last statement came to, in the server's words."""
+        """The server's command tag of the last statement, such as COMMIT."""
         return self._last.command_status or b""
 
     def leave(self) -> None:
-        """Let psycopg use the connection."""
+        """Leave the pipeline mode, so that psycopg can use the connection."""
         if self._server.pipeline_status:
             self._server.exit_pipeline_mode()
 
-    def _enter(self) -> None:
-        if self._has_left:
-            self.answers()
+    def _enter_pipeline(self) -> None:
+        if self._has_unread_results:
+            self.receive()
         if not self._server.pipeline_status:
             self._server.enter_pipeline_mode()
 
-    def _form(self, sql: str, kinds: tuple[type, ...]) -> _Form:
-        known = self._types.setdefault(sql, [_UNKNOWN] * len(kinds))
-        types, encoders = zip(*map(_encoding, kinds), strict=True) if kinds else ((), ())
-        made = tuple(given or before for given, before in zip(types, known, strict=True))
-        self._types[sql] = [before or given for given, before in zip(types, known, strict=True)]
+    def _add_form(self, sql: str, kinds: tuple[type, ...]) -> _Form:
+        """Return the form of a statement for values of these Python types, and cache it."""
+        last_types = self._types.setdefault(sql, [_UNKNOWN] * len(kinds))
+        types, encoders = zip(*map(_find_encoder, kinds), strict=True) if kinds else ((), ())
+        pairs = list(zip(types, last_types, strict=True))
+        resolved_types = tuple(new or last for new, last in pairs)
+        self._types[sql] = [last or new for new, last in pairs]
         if len(self._forms) >= FORMS_LIMIT:
             self._forms.clear()
-        self._forms[sql, kinds] = made, encoders
-        return made, encoders
+        self._forms[sql, kinds] = resolved_types, encoders
+        return resolved_types, encoders
 
-    def _name(self, sql: str, types: tuple[int, ...]) -> bytes:
-        """What a statement is called, which is prepared first if need be."""
+    def _prepare(self, sql: str, types: tuple[int, ...]) -> bytes:
+        """Return the name of the prepared statement; have it prepared first if it is new."""
         key = sql, types
         name = self._names.get(key)
         if name is not None:
@@ -271,14 +230,15 @@ class Statements:
         self._sent.append(False)
         self._new.append(key)
         if len(self._names) > STATEMENTS_LIMIT:
-            (left, _), oldest = self._names.popitem(last=False)
-            self._types.pop(left, None)
-            self._forms = {form: made for form, made in self._forms.items() if form[0] != left}
+            (dropped_sql, _), oldest = self._names.popitem(last=False)
+            self._types.pop(dropped_sql, None)
+            self._forms = {key: form for key, form in self._forms.items() if key[0] != dropped_sql}
             self._server.send_query_params(b"DEALLOCATE " + oldest, None)
             self._sent.append(False)
         return name
 
-    def _settle(self, failure: psycopg.Error | None) -> None:
+    def _confirm_prepared(self, failure: psycopg.Error | None) -> None:
+        """Raise the error, if there is one, and forget the names of statements prepared in the failed pipeline."""
         new, self._new = self._new, []
         if failure is not None:
             for key in new:
@@ -286,27 +246,27 @@ class Statements:
                 self._names.pop(key, None)
             raise failure
 
-    def _loaded(self, result: pq.abc.PGresult) -> list[Row]:
+    def _load_rows(self, result: pq.abc.PGresult) -> list[Row]:
         self._rows.set_pgresult(result, set_loaders=True, format=pq.Format.BINARY)
         return self._rows.load_rows(0, result.ntuples, tuple)
 
-    def _next(self) -> pq.abc.PGresult:
+    def _next_result(self) -> pq.abc.PGresult:
         server = self._server
         while True:
             while server.flush():
-                self._wait()
+                self._wait_for_socket()
             while server.is_busy():
                 self._ready.poll()
                 server.consume_input()
             result = server.get_result()
             if result is not None:
                 return result
-            # That was the end of one statement, or of everything.
+            # None ends the results of one statement. A lost connection returns it forever.
             if server.status == pq.ConnStatus.BAD:
                 raise psycopg.OperationalError("the connection to the server is lost")
 
-    def _wait(self) -> None:
-        """Until something can be sent or received: the server may wait for us to read before it does."""
+    def _wait_for_socket(self) -> None:
+        """Wait until the socket can be read or written: the server may read on only after we have read."""
         waiting = select.poll()
         waiting.register(self._server.socket, select.POLLIN | select.POLLOUT)
         if any(event & select.POLLIN for _, event in waiting.poll()):

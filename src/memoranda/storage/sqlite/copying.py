@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import apsw
 
@@ -71,7 +70,7 @@ def settle(path: Path) -> None:
                 "the store is in use: stop the server first", path=path
             ) from None
         except apsw.Error:
-            return  # The database is damaged: it is moved as it is, with its log.
+            return  # The database is damaged: move it unchanged, with its log.
 
 
 def _open_database(path: Path) -> apsw.Connection:
@@ -109,7 +108,7 @@ class SqliteTables:
         return [str(row[1]) for row in self._raw.execute(f"PRAGMA table_info({table})")]
 
     def count(self, table: str) -> int:
-        rows: list[Any] = self._raw.execute(
+        rows: list[Row] = self._raw.execute(
             f"SELECT count(*) FROM {table} {_where(table)}"
         ).fetchall()
         return int(rows[0][0])
@@ -140,7 +139,7 @@ class SqliteTables:
         write_heads_of(self._file)
         heads = self._file.with_name(f"{self._file.name}-heads")
         heads.replace(self._path.with_name(f"{self._path.name}-heads"))
-        # The keys first: without the database they are of no use to anybody.
+        # The key ring first: without the database nobody can use it.
         for unfinished, final in self._unfinished:
             unfinished.replace(final)
 

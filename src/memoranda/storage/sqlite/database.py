@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import apsw
 
@@ -153,7 +153,7 @@ class SqliteDatabase:
         self._memory_lock = MemoryStoreLock() if path is None else None
         self._memory_name = f"file:/memoranda-{id(self)}-{random.getrandbits(64):x}?vfs=memdb"
         self._queries = load_queries("sqlite")
-        # Idle connections. Append and pop of a list are atomic; a queue that is interrupted would stay locked.
+        # Idle connections. A list needs no lock, which an interrupted thread would keep.
         self._readers: list[SqliteConnection] = []
         self._reader_slots = threading.BoundedSemaphore(READERS_LIMIT)
         self.is_read_only = path is not None and is_read_only(path)
@@ -187,7 +187,7 @@ class SqliteDatabase:
         try:
             return self._connect()
         except (apsw.FullError, apsw.IOError):
-            # On a full disk there is not even room for the files that SQLite shares between processes.
+            # A full disk has no room for the files that SQLite shares between processes either.
             if self._path is None or not is_settled(self._path):
                 raise
             self.is_read_only = True
@@ -202,7 +202,7 @@ class SqliteDatabase:
             set_up(raw)
         else:
             raw = open_file(self._path, vfs=self._vfs, read_only=self.is_read_only)
-        # Plans do not depend on the values bound, so that a statement is prepared once and not at every call.
+        # Plans must not depend on bound values: otherwise SQLite prepares a statement again at every call.
         raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return SqliteConnection(raw, self._queries)
 
@@ -219,7 +219,7 @@ class SqliteDatabase:
         return [] if self._path is None else [*losses_of(self._path), *self._unrecorded_losses]
 
     @contextmanager
-    def open_snapshot(self, tenant: str | None = None) -> Iterator[SqliteConnection]:  # noqa: ARG002 -- every query names it
+    def open_snapshot(self, tenant: str | None = None) -> Iterator[SqliteConnection]:  # noqa: ARG002 -- every query names its tenant
         self.queue.refuse_when_closed()
         if self._file is not None:
             self._file.check()
@@ -236,7 +236,7 @@ class SqliteDatabase:
                 connection.raw.execute("BEGIN")
                 yield connection
             except apsw.Error:
-                # Closed whatever the error is: nobody else gets this connection, and it keeps no file open.
+                # Close it after any error: nobody else has this connection, and it must keep no file open.
                 connection.raw.close(True)
                 raise
             finally:
@@ -255,7 +255,7 @@ class SqliteDatabase:
         if not self.queue.is_closed:
             self._readers.append(connection)
             return
-        # The last connection that is closed deletes the write-ahead log.
+        # The last connection to be closed deletes the write-ahead log.
         connection.raw.close()
 
     @contextmanager
@@ -327,7 +327,7 @@ class SqliteDatabase:
                 raw.set_busy_handler(wait_a_little)
             return not busy
 
-    def is_elected(self, job: str) -> bool:  # noqa: ARG002 -- one writes at a time, and the next finds it done
+    def is_elected(self, job: str) -> bool:  # noqa: ARG002 -- one process writes at a time, and the next one finds the job done
         return True
 
     def resign(self, job: str) -> None:
@@ -335,12 +335,12 @@ class SqliteDatabase:
 
     def find_damage(self) -> list[str]:
         with self.open_snapshot() as connection:
-            # Not quick_check: this one compares every index with its table.
+            # Unlike quick_check, this compares every index with its table.
             rows = connection.raw.execute("PRAGMA integrity_check(20)").fetchall()
         return [str(line) for (line,) in rows if line != "ok"]
 
     def check_queries(self) -> None:
-        # SQLite is part of the library that is pinned (apsw): the tests have run every query on this very version.
+        # Nothing to check: the pinned library (apsw) contains SQLite, and the tests run every query on this version.
         self.queue.refuse_when_closed()
 
     def close(self) -> None:
@@ -349,10 +349,10 @@ class SqliteDatabase:
         atexit.unregister(self.close)
         self._thread.join(self._writer_seconds)
         if self._thread.is_alive():
-            return  # It waits for a disk that does not answer, and ends with the process.
+            return  # The thread waits for a disk that does not answer; it ends with the process.
         self._wait_for_readers()
         if self._file is not None and self._file.is_gone:
-            # Another file has taken its place, which is not ours to write to.
+            # The file was replaced, and the new one must not be written.
             for connection in (self._writer, self._watcher):
                 connection.raw.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         while self._readers:
@@ -392,16 +392,16 @@ class SqliteDatabase:
                 # Items that came while another process was writing join this transaction.
                 batch += self.queue.take_joining()
                 try:
-                    outcomes = self._together(batch)
+                    outcomes = self._run_together(batch)
                 except WorkItemFailedError:
-                    outcomes = self._one_by_one(batch)
-        except BaseException as error:  # noqa: BLE001 -- the waiters must learn of it, whatever it is
+                    outcomes = self._run_one_by_one(batch)
+        except BaseException as error:  # noqa: BLE001 -- any error must reach the waiting callers
             outcomes = fail_all(batch, error)
         self.queue.settle(outcomes)
 
-    def _together(self, batch: list[WorkItem]) -> list[Outcome]:
-        """Run a batch without savepoints, each of which would make the word index write early:
-        usually nothing fails.
+    def _run_together(self, batch: list[WorkItem]) -> list[Outcome]:
+        """Run a batch without savepoints. Usually no item fails, and each savepoint would make the word index
+        write early.
         """
         with self._transaction():
             outcomes: list[Outcome] = []
@@ -414,7 +414,7 @@ class SqliteDatabase:
                     raise WorkItemFailedError from error
             return outcomes
 
-    def _one_by_one(self, batch: list[WorkItem]) -> list[Outcome]:
+    def _run_one_by_one(self, batch: list[WorkItem]) -> list[Outcome]:
         """Run a batch again after an item failed, each item in a savepoint, so that only the
         failing ones are undone.
         """
@@ -449,16 +449,16 @@ class SqliteDatabase:
         if self._file is not None:
             self._file.check(with_log=True)
 
-    def _attempt(self, item: WorkItem) -> tuple[Any, BaseException | None]:
+    def _attempt(self, item: WorkItem) -> tuple[object, BaseException | None]:
         raw, memo, ends = self._writer.raw, dict(self._writer.memo), dict(self._writer.ends)
         raw.execute("SAVEPOINT item")
         try:
             result = item.perform(self._writer, SqliteDatabase.observer)
         except BaseException as error:
             if not raw.in_transaction:
-                raise  # SQLite gave up the whole transaction (disk full, I/O error): nobody's work is in
+                raise  # SQLite rolled back the whole transaction (disk full, I/O error)
             raw.execute("ROLLBACK TO item; RELEASE item")
-            # Undo what the item left in the memo; what earlier items left is still true.
+            # Drop the rows that the item cached; those of earlier items are still valid.
             self._writer.memo, self._writer.ends = memo, ends
             return None, translate_error(error)
         raw.execute("RELEASE item")

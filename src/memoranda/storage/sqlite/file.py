@@ -11,7 +11,6 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import apsw
@@ -26,7 +25,7 @@ STATEMENTS_LIMIT = 256
 # Marks the file as ours ("Memo").
 APPLICATION_ID = 0x4D656D6F
 
-# Each of the readers has a cache of pages of its own, and the system another for them all: measured, more is no faster.
+# Kept small: every reader has its own page cache, and the operating system caches the file, so more is not faster.
 _PRAGMAS = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
@@ -58,7 +57,7 @@ _creation = threading.Lock()
 
 
 def set_up(raw: apsw.Connection, *, read_only: bool = False) -> None:
-    """Make the settings. Turning a new file to WAL can meet another process at it, and then SQLite does not wait."""
+    """Apply the settings. If another process is switching a new file to WAL, SQLite fails at once, so we try again."""
     raw.set_busy_handler(wait_a_little)
     for attempt in itertools.count():
         try:
@@ -86,10 +85,18 @@ def is_settled(path: Path) -> bool:
 class FileConnection(apsw.Connection):
     """A connection to a database file. It knows the path of the file even while another thread uses it."""
 
-    def __init__(self, name: str, path: Path, **options: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        *,
+        flags: int = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE,
+        vfs: str | None = None,
+        statementcachesize: int = STATEMENTS_LIMIT,
+    ) -> None:
         """Open the file; `name` is the path or URI for SQLite."""
         self.path = path.resolve()
-        super().__init__(name, **options)
+        super().__init__(name, flags=flags, vfs=vfs, statementcachesize=statementcachesize)
 
 
 def open_file(path: Path, *, vfs: str | None = None, read_only: bool = False) -> apsw.Connection:
@@ -139,7 +146,7 @@ def _create_private(path: Path) -> None:
     another program that reads the database deletes its log. So a file that exists is never opened here, and no
     connection of this process is at a file before its creation is over.
     """
-    # The rest is for SQLite to report, which fails at the same path.
+    # Other errors are ignored: SQLite meets them at the same path and reports them.
     with _creation, contextlib.suppress(OSError):
         os.close(os.open(path.resolve(), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
@@ -152,7 +159,7 @@ class Watched:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Looked at before every read, and around every commit: a path is made into a text once.
+        # The paths as text, converted once: they are checked before every read and around every commit.
         self._name, self._log = str(path), f"{path}-wal"
         self._trouble: str | None = None
         status = path.stat()
@@ -180,7 +187,7 @@ class Watched:
             raise error
 
     def _find_trouble(self, with_log: bool) -> str | None:
-        # Read first: it grows meanwhile, and others look, too.
+        # Read before the new size: the log grows meanwhile, and other threads check it, too.
         size = self._size
         try:
             status = os.stat(self._name)  # noqa: PTH116 - see above
@@ -190,7 +197,7 @@ class Watched:
             raise StoreUnavailable(words_of(error), path=self._path) from error
         if (status.st_dev, status.st_ino) != self._identity:
             return "was replaced"
-        # It never gets smaller by itself: nothing gives pages back.
+        # No command returns pages to the file system, so a smaller file was cut.
         if status.st_size < size:
             return "was cut short"
         self._size = status.st_size
@@ -219,7 +226,7 @@ def wait_a_little(attempt: int) -> bool:
 
 
 def migrate(raw: apsw.Connection) -> None:
-    """Bring the tables up to date in one transaction, once, whichever process comes first."""
+    """Bring the tables up to date, in one transaction. If several processes start together, one of them does it."""
     migrations = load_migrations("sqlite")
     newest = migrations[-1][0]
     present = _pragma(raw, "user_version")
@@ -298,7 +305,7 @@ def translate_error(error: BaseException) -> BaseException:
     """Return our error for one of SQLite's, and any other error unchanged."""
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreUnavailable(f"another process kept the store locked for {BUSY_SECONDS:.0f} s")
-    # We write only valid text, so a value that is none is damage.
+    # We write only valid UTF-8, so a text that cannot be decoded is damaged.
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | UnicodeDecodeError):
         return StoreCorrupt("the database file is damaged or is not a database")
     if (

@@ -23,12 +23,12 @@ import zlib
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
 from memoranda.model.instant import Instant, format_instant
-from memoranda.storage.engine.database import ChainEnd, Loss
+from memoranda.storage.engine.database import ChainEnd, Loss, Row
 from memoranda.storage.sqlite.file import open_existing
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class ChainEnds:
         """Return and record the losses of a database that is behind its ends, and continue from the state it has."""
         # Read before the database, which other processes go on writing.
         slots = self._read_slots()
-        rows: list[Any] = raw.execute(_ENDS).fetchall()
+        rows: list[Row] = raw.execute(_ENDS).fetchall()
         stored = {
             int(tenant_id): _StoredEnd(name, ChainEnd(*end)) for tenant_id, name, *end in rows
         }

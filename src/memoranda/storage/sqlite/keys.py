@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from memoranda.storage.crypto.key_ring import HANDOVER, WrappedKey
+from memoranda.storage.engine.database import Row
 from memoranda.storage.sqlite.file import open_private, sqlite_errors
 
 _SCHEMA = """
@@ -60,7 +60,7 @@ class SqliteKeyRing:
 
     def get(self, key_id: str) -> WrappedKey | None:
         row = self._raw.execute(f"{_SELECT} WHERE key_id = ?", (key_id,)).fetchone()
-        return None if row is None else _key(*row)
+        return None if row is None else _read_key(row)
 
     def put(self, key: WrappedKey) -> None:
         self._raw.execute(
@@ -70,7 +70,7 @@ class SqliteKeyRing:
         )
 
     def usable(self) -> list[WrappedKey]:
-        return [_key(*row) for row in self._raw.execute(f"{_SELECT} {_USABLE}").fetchall()]
+        return [_read_key(row) for row in self._raw.execute(f"{_SELECT} {_USABLE}").fetchall()]
 
     def master_versions(self) -> tuple[int, int] | None:
         oldest, newest = self._raw.execute(f"{_VERSIONS} {_USABLE}").fetchone() or (None, None)
@@ -98,5 +98,6 @@ class SqliteKeyRing:
         self._raw.close()
 
 
-def _key(key_id: Any, holder: Any, version: Any, salt: Any, wrapped: Any) -> WrappedKey:
+def _read_key(row: Row) -> WrappedKey:
+    key_id, holder, version, salt, wrapped = row
     return WrappedKey(str(key_id), bytes(holder), int(version), bytes(salt), bytes(wrapped))

@@ -11,7 +11,7 @@ import hashlib
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from memoranda.bindings.files.importers.importer import (
     DraftResult,
@@ -119,7 +119,7 @@ def _parse_grain(record: _LogRecord) -> Grain:
     )
     if not isinstance(decoded, dict) or not all(isinstance(name, str) for name in decoded):
         raise InvalidInput("the grain is not a map of fields")
-    fields: dict[str, Any] = expand_accepted(decoded, head.type_byte)
+    fields: dict[str, object] = expand_accepted(decoded, head.type_byte)
     if isinstance(fields.get("derived_from"), str):
         fields["derived_from"] = [fields["derived_from"]]
     schema.check(fields, head.type_byte)

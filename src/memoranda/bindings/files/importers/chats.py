@@ -64,8 +64,8 @@ def _read_file(source: ImportSource, name: str = _CONVERSATIONS) -> Iterator[tup
 
 def _draft_message(
     where: str,
-    message: dict[str, Any],
-    conversation: dict[str, Any],
+    message: dict[str, object],
+    conversation: dict[str, object],
     speaker: str,
     text: str,
     source: ImportSource,
@@ -109,7 +109,10 @@ def _read_chatgpt(source: ImportSource) -> Iterator[DraftResult]:
 
 
 def _draft_messages(
-    where: str, conversation: dict[str, Any], messages: list[dict[str, Any]], source: ImportSource
+    where: str,
+    conversation: dict[str, object],
+    messages: list[dict[str, object]],
+    source: ImportSource,
 ) -> Iterator[DraftResult]:
     """Yield the messages of a conversation, including edited questions and other answers, in the order of time."""
     for message in sorted(messages, key=lambda entry: read_moment(entry, "create_time") or 0):
@@ -120,7 +123,7 @@ def _draft_messages(
             yield _draft_message(where, message, conversation, speaker, text, source)
 
 
-def _message_text(content: Any) -> str:
+def _message_text(content: object) -> str:
     """Return the text of a message, without images and the like."""
     if not isinstance(content, dict):
         return ""
@@ -185,7 +188,7 @@ def _read_claude(source: ImportSource) -> Iterator[DraftResult]:
         yield from _draft_claude_memory(where, memories, source)
 
 
-def _read_objects(source: ImportSource, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_objects(source: ImportSource, name: str) -> Iterator[tuple[str, dict[str, object]]]:
     return (
         (where, document)
         for where, document in _read_file(source, name)
@@ -193,11 +196,11 @@ def _read_objects(source: ImportSource, name: str) -> Iterator[tuple[str, dict[s
     )
 
 
-def _claude_text(message: dict[str, Any]) -> str:
+def _claude_text(message: dict[str, object]) -> str:
     return join_blocks(message.get("content")) or read_text(message, "text")
 
 
-def _draft_project(where: str, project: dict[str, Any]) -> Iterator[DraftResult]:
+def _draft_project(where: str, project: dict[str, object]) -> Iterator[DraftResult]:
     """Yield the instructions and the documents of a project."""
     name = read_text(project, "name")
     created = read_moment(project, "created_at")
@@ -230,7 +233,7 @@ def _draft_project(where: str, project: dict[str, Any]) -> Iterator[DraftResult]
 
 
 def _draft_claude_memory(
-    where: str, summary: dict[str, Any], source: ImportSource
+    where: str, summary: dict[str, object], source: ImportSource
 ) -> Iterator[DraftResult]:
     """Yield the summaries that Claude keeps about the user and about each project."""
     account = read_text(summary, "account_uuid")

@@ -58,7 +58,7 @@ class ImportDraft(msgspec.Struct, kw_only=True, frozen=True):
     id: str
     text: str
     # The original document.
-    original: Any
+    original: object
     # The user that the memory belongs to; empty if the system has only one.
     user: str = ""
     # The scope of the namespace: a session, a project or a folder; by default the name of the system.
@@ -140,7 +140,7 @@ def build_memory(draft: ImportDraft, system: str, own: str) -> Memory:
         VALID_TO_KEY: draft.valid_to,
         EXPIRES_KEY: draft.expires,
     }
-    metadata: dict[str, Any] = {
+    metadata: dict[str, object] = {
         **({} if draft.kind == "semantic" else {KIND_KEY: draft.kind}),
         **({SESSION_KEY: draft.session} if draft.session else {}),
         **({AGENT_KEY: draft.agent} if draft.agent else {}),
@@ -222,7 +222,7 @@ def valid_tags(values: Sequence[object]) -> list[str]:
 
 
 def read_drafts(
-    documents: Iterable[tuple[str, Any]], draft: Callable[[dict[str, Any], str], ImportDraft]
+    documents: Iterable[tuple[str, object]], draft: Callable[[dict[str, Any], str], ImportDraft]
 ) -> Iterator[DraftResult]:
     """Yield the drafts of documents with their positions; for an invalid document its position and error."""
     for where, document in documents:
@@ -237,7 +237,7 @@ def read_drafts(
 
 
 def draft_turn(
-    message: dict[str, Any],
+    message: dict[str, object],
     where: str,
     *,
     name: str,
@@ -273,13 +273,13 @@ def read_share(document: Any, name: str) -> float | None:
     return float(share) if is_number and 0 <= share <= 1 else None
 
 
-def read_object(document: Any, name: str) -> dict[str, Any]:
+def read_object(document: Any, name: str) -> dict[str, object]:
     """Return a field that is an object; an empty one for any other value."""
     value = document.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def join_blocks(content: Any) -> str:
+def join_blocks(content: object) -> str:
     """Return the text of a message: a text, or the joined texts of its blocks, without images and the like."""
     blocks = content if isinstance(content, list) else [content]
     texts = (read_text(block, "text") if isinstance(block, dict) else block for block in blocks)
@@ -320,7 +320,7 @@ def first_moment(*moments: Instant | None) -> Instant:
     return first
 
 
-def parse_moment(value: Any) -> Instant | None:
+def parse_moment(value: object) -> Instant | None:
     """Return a time as systems write it; None for anything else.
 
     It may be RFC 3339, the same without an offset (UTC), or seconds or milliseconds since 1970.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from memoranda.bindings.files.importers.importer import (
     DraftResult,
@@ -49,7 +49,7 @@ def _read_langchain(source: ImportSource) -> Iterator[DraftResult]:
             )
 
 
-def _read_messages(source: ImportSource) -> Iterator[tuple[str, str, Any]]:
+def _read_messages(source: ImportSource) -> Iterator[tuple[str, str, object]]:
     """Yield every message as (position, session, document)."""
     if not source.is_database:
         yield from (
@@ -66,7 +66,7 @@ def _read_messages(source: ImportSource) -> Iterator[tuple[str, str, Any]]:
 
 
 def _draft_message(
-    document: dict[str, Any], where: str, *, session: str, number: int, source: ImportSource
+    document: dict[str, object], where: str, *, session: str, number: int, source: ImportSource
 ) -> ImportDraft:
     data = document.get("data")
     text = join_blocks(data.get("content")) if isinstance(data, dict) else ""

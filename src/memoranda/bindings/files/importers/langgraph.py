@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from memoranda.bindings.files.importers.importer import (
     ORIGIN_KEY,
@@ -97,7 +97,7 @@ def _read_langgraph(source: ImportSource) -> Iterator[DraftResult]:
         )
 
 
-def _read_dump(source: ImportSource) -> Iterator[tuple[str, Any]]:
+def _read_dump(source: ImportSource) -> Iterator[tuple[str, object]]:
     """Yield the rows of the table in a dump, with their positions."""
     columns: list[str] = []
     for number, line in source.read_raw_lines():
@@ -122,7 +122,7 @@ def _read_dump(source: ImportSource) -> Iterator[tuple[str, Any]]:
             yield where, _parse_copy_row(line, columns)
 
 
-def _parse_copy_row(line: bytes, columns: list[str]) -> Any:
+def _parse_copy_row(line: bytes, columns: list[str]) -> object:
     """Return a row of a COPY block, or the error in its place."""
     try:
         fields = line.rstrip(b"\r\n").decode("utf-8").split("\t")
@@ -145,11 +145,11 @@ def _unescape(field: str) -> str:
     )
 
 
-def _row_position(row: dict[str, Any], source: ImportSource) -> str:
+def _row_position(row: dict[str, object], source: ImportSource) -> str:
     return f"{source.name}: {row.get('prefix')}/{row.get('key')}"
 
 
-def _row_to_item(row: dict[str, Any]) -> dict[str, Any]:
+def _row_to_item(row: dict[str, object]) -> dict[str, object]:
     """Return a row of the table as an item in JSON. Raises InvalidInput."""
     value = row.get("value")
     item = {name: column for name, column in row.items() if column is not None and name != "prefix"}
@@ -157,7 +157,7 @@ def _row_to_item(row: dict[str, Any]) -> dict[str, Any]:
     return {"namespace": str(row.get("prefix")).split("."), **item, "value": document}
 
 
-def item_draft(document: dict[str, Any], where: str, modified: Instant) -> ImportDraft:
+def item_draft(document: dict[str, object], where: str, modified: Instant) -> ImportDraft:
     """Read an item; `modified` is its time if it has none. Raises InvalidInput.
 
     Our own exports keep parts that an item has no field for in fields of its value.
@@ -191,7 +191,7 @@ def item_draft(document: dict[str, Any], where: str, modified: Instant) -> Impor
     )
 
 
-def _read_metadata(value: dict[str, Any]) -> dict[str, Any]:
+def _read_metadata(value: dict[str, object]) -> dict[str, object]:
     """Return the metadata of a memory that an export of ours kept in a value."""
     fields = read_object(value, METADATA_KEY).items()
     return {
@@ -206,7 +206,7 @@ def _path_owner(path: Sequence[str]) -> str:
     return next((after for part, after in pairwise(path) if part.lower() in _OWNERS), "")
 
 
-def value_text(value: dict[str, Any]) -> str:
+def value_text(value: dict[str, object]) -> str:
     """Return the text of a value, or else its fields, one on each line."""
     if text := read_text(value, *TEXTS):
         return text

@@ -54,13 +54,13 @@ def _read_letta(source: ImportSource) -> Iterator[DraftResult]:
             )
         else:
             yield from read_drafts([(where, agent)], partial(_draft_block, source=source))
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         name: source.value(name) for name in ("id", "name") if name in source.fields
     }
     yield from _draft_turns(source.read_documents("messages"), fields, source)
 
 
-def _draft_block(document: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
+def _draft_block(document: dict[str, object], where: str, *, source: ImportSource) -> ImportDraft:
     label, text = read_text(document, "label"), read_text(document, "value")
     if not label or not text:
         raise InvalidInput("not a block of Letta: it needs a `label` and a `value`")
@@ -78,7 +78,7 @@ def _draft_block(document: dict[str, Any], where: str, *, source: ImportSource) 
 
 
 def _draft_turns(
-    messages: Iterator[tuple[str, Any]], agent: dict[str, Any], source: ImportSource
+    messages: Iterator[tuple[str, object]], agent: dict[str, object], source: ImportSource
 ) -> Iterator[DraftResult]:
     for number, (where, message) in enumerate(messages, start=1):
         text = _spoken_text(message) if isinstance(message, dict) else ""
@@ -89,7 +89,7 @@ def _draft_turns(
             )
 
 
-def _spoken_text(message: dict[str, Any]) -> str:
+def _spoken_text(message: dict[str, object]) -> str:
     """Return the text that a person or the agent wrote; empty for results of tools, events and thoughts."""
     role = message.get("role")
     text = join_blocks(message.get("content")) or read_text(message, "text")
@@ -110,7 +110,7 @@ def _spoken_text(message: dict[str, Any]) -> str:
     return text if role == "assistant" and not calls else ""
 
 
-def _parse_object(text: Any) -> dict[str, Any]:
+def _parse_object(text: object) -> dict[str, object]:
     try:
         value = json_text.parse(text) if isinstance(text, str) and text.startswith("{") else None
     except MemorandaError:
@@ -123,7 +123,7 @@ def _draft_turn(
     where: str,
     *,
     text: str,
-    agent: dict[str, Any],
+    agent: dict[str, object],
     number: int,
     source: ImportSource,
 ) -> ImportDraft:

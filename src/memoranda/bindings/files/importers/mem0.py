@@ -129,7 +129,7 @@ def _read_mem0(source: ImportSource) -> Iterator[DraftResult]:
         )
 
 
-def _read_vectors(source: ImportSource) -> Iterator[tuple[str, Any]]:
+def _read_vectors(source: ImportSource) -> Iterator[tuple[str, object]]:
     """Yield the memories stored with vectors, in the form of `get_all`; other vectors, as of entities, are left out."""
     for database in _find_databases(source):
         collections = chroma_collections(database)
@@ -153,7 +153,7 @@ def _find_databases(source: ImportSource) -> Iterator[ImportSource]:
             yield ImportSource(source.path / member)
 
 
-def _flatten_vector(document: dict[str, Any]) -> dict[str, Any]:
+def _flatten_vector(document: dict[str, object]) -> dict[str, object]:
     fields = {"memory": document["data"], **document}
     metadata = {name: value for name, value in fields.items() if name not in (*_CORE, *_INTERNAL)}
     return {
@@ -162,7 +162,7 @@ def _flatten_vector(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def memory_draft(document: dict[str, Any], where: str, modified: Instant) -> ImportDraft:
+def memory_draft(document: dict[str, object], where: str, modified: Instant) -> ImportDraft:
     """Read a memory of Mem0; `modified` is its time if it has none. Raises InvalidInput.
 
     Our own exports keep parts that Mem0 has no field for in `metadata`.
@@ -203,7 +203,7 @@ def memory_draft(document: dict[str, Any], where: str, modified: Instant) -> Imp
     )
 
 
-def _draft_relation(document: dict[str, Any], where: str, source: ImportSource) -> ImportDraft:
+def _draft_relation(document: dict[str, object], where: str, source: ImportSource) -> ImportDraft:
     """Return the draft of an edge of Mem0's graph."""
     subject, relation = (
         read_text(document, "source"),
@@ -223,7 +223,7 @@ def _draft_relation(document: dict[str, Any], where: str, source: ImportSource) 
     )
 
 
-def _draft_message(document: dict[str, Any], where: str, source: ImportSource) -> ImportDraft:
+def _draft_message(document: dict[str, object], where: str, source: ImportSource) -> ImportDraft:
     text, number = read_text(document, "content"), where.rpartition(" ")[2]
     if not text:
         raise InvalidInput("not a message of Mem0: it says nothing under `content`")
@@ -243,8 +243,8 @@ def _draft_message(document: dict[str, Any], where: str, source: ImportSource) -
 
 def _read_history(source: ImportSource) -> Iterator[DraftResult]:
     """Yield the last text of every memory that was not deleted; its first row has the time of creation."""
-    last: dict[str, dict[str, Any]] = {}
-    created: dict[str, Any] = {}
+    last: dict[str, dict[str, object]] = {}
+    created: dict[str, object] = {}
     for row in source.read_rows("history", _HISTORY, "created_at"):
         name = row.get("memory_id")
         if isinstance(name, str):

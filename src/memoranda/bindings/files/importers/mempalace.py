@@ -115,7 +115,7 @@ def _has_drawers(source: ImportSource) -> bool:
 
 def _read_mempalace(source: ImportSource) -> Iterator[DraftResult]:
     if not source.is_folder and not source.is_archive and not source.is_database:
-        edges_into: dict[str, list[dict[str, Any]]] = {}
+        edges_into: dict[str, list[dict[str, object]]] = {}
         for _, edge in source.read_documents("edges"):
             if isinstance(edge, dict):
                 edges_into.setdefault(read_text(edge, *_TO), []).append(edge)
@@ -133,10 +133,10 @@ def _read_mempalace(source: ImportSource) -> Iterator[DraftResult]:
 
 
 def _draft_node(
-    document: dict[str, Any],
+    document: dict[str, object],
     where: str,
     *,
-    into: dict[str, list[dict[str, Any]]],
+    into: dict[str, list[dict[str, object]]],
     source: ImportSource,
 ) -> ImportDraft:
     name, text = read_text(document, "id"), read_text(document, *_TEXT)
@@ -165,12 +165,12 @@ def _draft_node(
 # --- drawers ---------------------------------------------------------------------------------------------------------
 
 
-def _read_drawers(source: ImportSource) -> Iterator[tuple[str, Any]]:
+def _read_drawers(source: ImportSource) -> Iterator[tuple[str, object]]:
     """Yield the drawers in the database of a palace, without the collection that indexes them."""
     return chroma_documents(source, {chroma_collections(source)[_DRAWERS]})
 
 
-def _read_export(source: ImportSource) -> Iterator[tuple[str, Any]]:
+def _read_export(source: ImportSource) -> Iterator[tuple[str, object]]:
     """Yield the drawers of a Markdown export, with the field names of the database."""
     for member in source.members:
         if member == _INDEX or not member.endswith(".md"):
@@ -191,7 +191,7 @@ def _read_export(source: ImportSource) -> Iterator[tuple[str, Any]]:
             yield where, {"id": name, "document": words, "wing": room[1], "room": room[2], **stated}
 
 
-def _draft_drawer(document: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
+def _draft_drawer(document: dict[str, object], where: str, *, source: ImportSource) -> ImportDraft:
     name, text = read_text(document, "id"), read_text(document, "document")
     if not name or not text:
         raise InvalidInput("a drawer without words")
@@ -253,7 +253,7 @@ def _draft_entity(row: dict[str, Any], where: str, *, source: ImportSource) -> I
 
 
 def _draft_triple(
-    row: dict[str, Any], where: str, *, names: dict[object, str], source: ImportSource
+    row: dict[str, object], where: str, *, names: dict[object, str], source: ImportSource
 ) -> ImportDraft:
     subject, relation, target = (
         read_text(row, column) for column in ("subject", "predicate", "object")

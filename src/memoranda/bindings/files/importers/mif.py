@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from memoranda.bindings.files.importers.importer import (
     DraftResult,
@@ -68,7 +68,7 @@ def _read_mif(source: ImportSource) -> Iterator[DraftResult]:
         yield from read_drafts(source.read_documents(), partial(_draft_linked, source=source))
 
 
-def _draft_memory(document: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
+def _draft_memory(document: dict[str, object], where: str, *, source: ImportSource) -> ImportDraft:
     name, text = read_text(document, "id"), read_text(document, "content")
     if not name or not text:
         raise InvalidInput("not a memory of MIF: it needs an `id` and a `content`")
@@ -92,7 +92,7 @@ def _draft_memory(document: dict[str, Any], where: str, *, source: ImportSource)
     )
 
 
-def _read_graph(graph: dict[str, Any], source: ImportSource) -> Iterator[DraftResult]:
+def _read_graph(graph: dict[str, object], source: ImportSource) -> Iterator[DraftResult]:
     """Yield the relations between entities, which refer to entities by id."""
     lists = (graph.get(name) for name in ("entities", "relationships"))
     entities, relations = (item if isinstance(item, list) else [] for item in lists)
@@ -109,7 +109,7 @@ def _read_graph(graph: dict[str, Any], source: ImportSource) -> Iterator[DraftRe
 
 
 def _draft_relation(
-    document: dict[str, Any], where: str, *, names: dict[str, str], source: ImportSource
+    document: dict[str, object], where: str, *, names: dict[str, str], source: ImportSource
 ) -> ImportDraft:
     ends = [
         read_text(document, field)
@@ -131,7 +131,7 @@ def _draft_relation(
     )
 
 
-def _draft_linked(document: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
+def _draft_linked(document: dict[str, object], where: str, *, source: ImportSource) -> ImportDraft:
     name, text = read_text(document, "@id", "id"), read_text(document, "content")
     if not name or not text:
         raise InvalidInput("not a memory of MIF: it needs an `@id` and a `content`")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from memoranda.bindings.files.importers.importer import (
     DraftResult,
@@ -84,7 +84,12 @@ def _read_each_note(
 
 
 def _draft_note(
-    note: Note, name: str, where: str, modified: Instant, tags: Sequence[str] = (), **metadata: Any
+    note: Note,
+    name: str,
+    where: str,
+    modified: Instant,
+    tags: Sequence[str] = (),
+    **metadata: object,
 ) -> Iterator[DraftResult]:
     """Yield the draft of a note; nothing for an empty one."""
     if not note.text.strip():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 from memoranda.bindings.files.importers.importer import (
     DraftResult,
@@ -82,7 +82,7 @@ def _read_pam(source: ImportSource) -> Iterator[DraftResult]:
 
 
 def _draft_memory(
-    document: dict[str, Any],
+    document: dict[str, object],
     where: str,
     *,
     user: str,
@@ -119,7 +119,7 @@ def _draft_memory(
     )
 
 
-def _is_not_spoken(message: Any) -> bool:
+def _is_not_spoken(message: object) -> bool:
     """Return True for a message of tools and settings, and for a thought."""
     return isinstance(message, dict) and (
         message.get("role") in ("system", "tool") or message.get("is_thought") is True
@@ -127,7 +127,7 @@ def _is_not_spoken(message: Any) -> bool:
 
 
 def _draft_message(
-    message: dict[str, Any], where: str, *, about: dict[str, Any], source: ImportSource
+    message: dict[str, object], where: str, *, about: dict[str, object], source: ImportSource
 ) -> ImportDraft:
     content = read_object(message, "content")
     text = read_text(content, "text") or join_blocks(content.get("parts"))

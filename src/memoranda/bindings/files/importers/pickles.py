@@ -49,7 +49,7 @@ _LONG_PUT: Final = ord("r")
 class OpaqueObject:
     """An inert object in the place of anything that a pickle imports by name: it keeps its state and runs nothing."""
 
-    state: Any = None
+    state: object = None
 
     def __new__(cls, *_: object, **__: object) -> Self:
         return super().__new__(cls)
@@ -112,7 +112,7 @@ class _Copier:
     def __init__(self) -> None:
         self._remaining = _MAX_VALUES
 
-    def copy(self, value: object, depth: int = 0) -> Any:
+    def copy(self, value: object, depth: int = 0) -> object:
         self._remaining -= 1
         if self._remaining < 0 or depth > _MAX_DEPTH:
             raise InvalidInput(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -45,7 +45,7 @@ def _read_rem(source: ImportSource) -> Iterator[DraftResult]:
     yield from read_drafts(source.read_documents("dreams"), partial(_draft_dream, source=source))
 
 
-def _draft_memory(document: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
+def _draft_memory(document: dict[str, object], where: str, *, source: ImportSource) -> ImportDraft:
     name, text = read_text(document, "key", "id"), read_text(document, *_TEXT)
     if not name or not text:
         raise InvalidInput(
@@ -71,7 +71,7 @@ def _draft_memory(document: dict[str, Any], where: str, *, source: ImportSource)
     )
 
 
-def _draft_dream(document: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
+def _draft_dream(document: dict[str, object], where: str, *, source: ImportSource) -> ImportDraft:
     draft = _draft_memory(document, where, source=source)
     strategy = read_text(document, "strategy")
     if not strategy:
@@ -97,7 +97,7 @@ def _draft_dream(document: dict[str, Any], where: str, *, source: ImportSource) 
     )
 
 
-def _input_name(document: Any) -> str:
+def _input_name(document: object) -> str:
     return read_text(document, "key", "id") if isinstance(document, dict) else ""
 
 

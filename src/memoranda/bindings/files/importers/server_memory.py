@@ -7,7 +7,7 @@ of its last change.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from memoranda.bindings.files.importers.importer import (
     DraftResult,
@@ -43,7 +43,7 @@ def _read_server_memory(source: ImportSource) -> Iterator[DraftResult]:
     )
 
 
-def _split_entities(source: ImportSource) -> Iterator[tuple[str, Any]]:
+def _split_entities(source: ImportSource) -> Iterator[tuple[str, object]]:
     """Yield relations, and entities with one observation each: every one of them is a memory."""
     for where, document in source.read_documents():
         observations = document.get("observations") if isinstance(document, dict) else None
@@ -55,7 +55,7 @@ def _split_entities(source: ImportSource) -> Iterator[tuple[str, Any]]:
             )
 
 
-def _build_draft(document: dict[str, Any], where: str, source: ImportSource) -> ImportDraft:
+def _build_draft(document: dict[str, object], where: str, source: ImportSource) -> ImportDraft:
     if document.get("type") not in _TYPES:
         raise InvalidInput("neither an entity nor a relation")
     return (_draft_relation if document["type"] == "relation" else _draft_entity)(
@@ -63,7 +63,7 @@ def _build_draft(document: dict[str, Any], where: str, source: ImportSource) -> 
     )
 
 
-def _draft_entity(document: dict[str, Any], where: str, source: ImportSource) -> ImportDraft:
+def _draft_entity(document: dict[str, object], where: str, source: ImportSource) -> ImportDraft:
     name, kind, observations = (
         read_text(document, "name"),
         read_text(document, "entityType"),
@@ -100,7 +100,7 @@ def _draft_entity(document: dict[str, Any], where: str, source: ImportSource) ->
     )
 
 
-def _draft_relation(document: dict[str, Any], where: str, source: ImportSource) -> ImportDraft:
+def _draft_relation(document: dict[str, object], where: str, source: ImportSource) -> ImportDraft:
     ends = (
         read_text(document, "from"),
         read_text(document, "relationType"),

@@ -108,7 +108,7 @@ class ImportSource:
         return self._head_text.startswith(marks)
 
     @cached_property
-    def first(self) -> Any:
+    def first(self) -> object:
         """The document on the first line, or the first of an array, if it is in the first bytes; else None."""
         if self.starts_with(b"["):
             text = self._head_text[1:].decode("utf-8", "ignore").lstrip()
@@ -226,7 +226,7 @@ class ImportSource:
 
     # --- JSON --------------------------------------------------------------------------------------------------------
 
-    def read_lines(self, member: str | None = None) -> Iterator[tuple[int, Any]]:
+    def read_lines(self, member: str | None = None) -> Iterator[tuple[int, object]]:
         """Yield the documents of a file with one on each line, with line numbers; an error for an invalid line."""
         with self.open_member(member) as file:
             number = 0
@@ -242,7 +242,7 @@ class ImportSource:
 
     def read_array(
         self, *names: str, member: str | None = None, max_bytes: int = MAX_DOCUMENT_BYTES
-    ) -> Iterator[tuple[int, Any]] | None:
+    ) -> Iterator[tuple[int, object]] | None:
         """Return the documents of the array that is the file, or of the first of some fields that is an array.
 
         They are numbered from 1. None if there is no array. Each document is parsed only when it is asked for.
@@ -283,7 +283,7 @@ class ImportSource:
         except _UNREAD:
             return {}
 
-    def value(self, name: str) -> Any:
+    def value(self, name: str) -> object:
         """Return a field of a file that is one object; None if it is missing or invalid."""
         document = _parse_document(bytes(self.fields.get(name, b"null")))
         return None if isinstance(document, MemorandaError) else document
@@ -306,7 +306,7 @@ class ImportSource:
         for number, document in several or ():
             yield f"{self.name}: {name} {number}" if name else f"{self.name}:{number}", document
 
-    def first_documents(self, *names: str) -> Iterator[dict[str, Any]]:
+    def first_documents(self, *names: str) -> Iterator[dict[str, object]]:
         """Yield the first object of the file, and of the arrays in some fields, for recognition.
 
         Arrays are only read if the first bytes of the file have one of the names.
@@ -337,7 +337,7 @@ class ImportSource:
 
     def read_rows(
         self, table: str, columns: tuple[str, ...], order: str
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[dict[str, object]]:
         """Yield the rows of a table as dictionaries of those columns that it has."""
         present = [column for column in columns if column in self.tables.get(table, ())]
         column_list = ", ".join(map(_quoted, present))
@@ -413,7 +413,7 @@ def _naming_archive(name: str) -> Iterator[None]:
         raise InvalidInput(f"{name}: the archive cannot be read ({error})") from None
 
 
-def _parse_document(data: bytes, max_bytes: int = MAX_DOCUMENT_BYTES) -> Any:
+def _parse_document(data: bytes, max_bytes: int = MAX_DOCUMENT_BYTES) -> object:
     """Parse a document; return the error if that fails."""
     try:
         return json_text.parse(data, max_bytes=max_bytes)

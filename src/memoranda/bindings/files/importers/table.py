@@ -101,7 +101,7 @@ def _column_names(line: str) -> list[str]:
     return next(csv.reader([line], delimiter=_delimiter(line)), [])
 
 
-def _find_column(names: Mapping[str, Any] | list[str], ours: str) -> str:
+def _find_column(names: Mapping[str, object] | list[str], ours: str) -> str:
     """Return the name of the column for a field, in any spelling; empty if there is none."""
     by_normal_name = {name.strip().lower().replace(" ", "_"): name for name in names}
     return next((by_normal_name[name] for name in _COLUMNS[ours] if name in by_normal_name), "")
@@ -109,7 +109,7 @@ def _find_column(names: Mapping[str, Any] | list[str], ours: str) -> str:
 
 def _read_rows(
     source: ImportSource, columns: Mapping[str, str] | None
-) -> Iterator[tuple[str, Any]]:
+) -> Iterator[tuple[str, object]]:
     """Yield the rows of a CSV file with their positions. Raises InvalidInput if columns are missing."""
     csv.field_size_limit(MAX_DOCUMENT_BYTES)
     line = 1
@@ -136,9 +136,13 @@ def _read_rows(
 
 
 def _draft_row(
-    document: dict[str, Any], where: str, *, columns: Mapping[str, str] | None, source: ImportSource
+    document: dict[str, object],
+    where: str,
+    *,
+    columns: Mapping[str, str] | None,
+    source: ImportSource,
 ) -> ImportDraft:
-    def read_value(ours: str) -> Any:
+    def read_value(ours: str) -> object:
         return document.get(
             _find_column(document, ours) if columns is None else columns.get(ours, "")
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from memoranda.bindings.files.importers import pickles
 from memoranda.bindings.files.importers.source import ImportSource
@@ -35,7 +35,7 @@ def chroma_collections(source: ImportSource) -> dict[str, object]:
 
 def chroma_documents(
     source: ImportSource, collections: Collection[object]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the documents of some collections, built from their rows, with their positions."""
     segments = {
         row["id"]
@@ -77,7 +77,7 @@ def is_qdrant(source: ImportSource) -> bool:
     return set(source.tables.get("points", ())) == {"id", "point"}
 
 
-def qdrant_documents(source: ImportSource) -> Iterator[tuple[str, Any]]:
+def qdrant_documents(source: ImportSource) -> Iterator[tuple[str, object]]:
     """Yield the payload of each point with its `id`, or its error, with its position."""
     for number, row in enumerate(source.read_rows("points", ("id", "point"), "id"), start=1):
         where = f"{source.name}: point {number}"
@@ -87,7 +87,7 @@ def qdrant_documents(source: ImportSource) -> Iterator[tuple[str, Any]]:
             yield where, error
 
 
-def _read_point(data: object) -> dict[str, Any]:
+def _read_point(data: object) -> dict[str, object]:
     """Return the payload of a point with its `id`. Raises InvalidInput."""
     try:
         point = pickles.load(data) if isinstance(data, bytes) else None

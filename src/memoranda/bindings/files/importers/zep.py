@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from memoranda.bindings.files.importers.importer import (
     DraftResult,
@@ -73,7 +73,7 @@ class _FileContext(NamedTuple):
 
 def _read_zep(source: ImportSource) -> Iterator[DraftResult]:
     context = _FileContext(source, {}, {})
-    file_fields: dict[str, Any] = {
+    file_fields: dict[str, object] = {
         name: source.value(name) for name in _AROUND if name in source.fields
     }
     lists = chain.from_iterable(
@@ -98,15 +98,15 @@ def _read_zep(source: ImportSource) -> Iterator[DraftResult]:
             )
 
 
-def _is_session(document: dict[str, Any]) -> bool:
+def _is_session(document: dict[str, object]) -> bool:
     return bool(_session_id(document)) and not read_text(document, "content", "fact")
 
 
-def _session_id(document: Mapping[str, Any]) -> str:
+def _session_id(document: Mapping[str, object]) -> str:
     return read_text(document, "session_id", "thread_id")
 
 
-def _session_documents(session: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+def _session_documents(session: dict[str, object], where: str) -> Iterator[tuple[str, object]]:
     for name in _LISTS:
         documents = session.get(name)
         for number, document in enumerate(
@@ -117,13 +117,13 @@ def _session_documents(session: dict[str, Any], where: str) -> Iterator[tuple[st
         yield f"{where}: summary", _wrap_text(session["summary"], "content")
 
 
-def _wrap_text(document: Any, name: str = "fact") -> Any:
+def _wrap_text(document: object, name: str = "fact") -> object:
     """Return a fact or a summary as an object; in old answers they are bare texts."""
     return {name: document} if isinstance(document, str) else document
 
 
 def _draft_document(
-    document: dict[str, Any], where: str, *, session: Mapping[str, Any], context: _FileContext
+    document: dict[str, object], where: str, *, session: Mapping[str, object], context: _FileContext
 ) -> ImportDraft:
     name = _session_id(document) or _session_id(session)
     text, kind = _document_text(document)
@@ -169,7 +169,7 @@ def _draft_document(
     )
 
 
-def _document_text(document: dict[str, Any]) -> tuple[str, str]:
+def _document_text(document: dict[str, object]) -> tuple[str, str]:
     """Return the text of a document and its kind."""
     if fact := read_text(document, "fact"):
         return fact, "fact"
@@ -185,7 +185,7 @@ def _document_text(document: dict[str, Any]) -> tuple[str, str]:
     return (f"{name}: {summary}" if summary else name), "node"
 
 
-def _parent_of(document: dict[str, Any], kind: str, uuid: str, context: _FileContext) -> str:
+def _parent_of(document: dict[str, object], kind: str, uuid: str, context: _FileContext) -> str:
     """Return the id of the document that one was made from: an episode for a fact, a message or edge for a summary."""
     if kind == "node":
         return context.edges.get(uuid, "")

@@ -7,6 +7,7 @@ text never has more tokens than the budget, counted as printed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -18,7 +19,6 @@ import msgspec
 from memoranda.errors import InvalidInput, QueryError
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import budget
-from memoranda.standards.cal.assembly.dedup import remove_duplicates
 from memoranda.standards.cal.assembly.packing import (
     Meter,
     Packer,
@@ -26,6 +26,7 @@ from memoranda.standards.cal.assembly.packing import (
     Printer,
     SourceSelection,
 )
+from memoranda.standards.cal.assembly.pipeline import remove_duplicates
 from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language import suggest
 from memoranda.standards.cal.language.syntax import (
@@ -120,9 +121,9 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
         """The label of the source."""
         return self.result.label
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Return the report as a member of the answer."""
-        document: dict[str, Any] = {
+        document: dict[str, object] = {
             "label": self.label,
             "priority": self.priority,
             "weight": self.weight,
@@ -170,18 +171,16 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
         """The labels of the sources that failed."""
         return tuple(source.label for source in self.sources if source.result.error is not None)
 
-    def disclosure(self) -> dict[str, Any]:
+    def disclosure(self) -> dict[str, object]:
         """Return the number of grains per level of detail (cal.md, *disclosure report*)."""
-        report: dict[str, Any] = {
+        counts = Counter(grain.level for grain in self.items)
+        return {
             "level": self.level,
-            "full": 0,
-            "standard": 0,
-            "summary": 0,
+            "full": counts["full"],
+            "standard": counts["standard"],
+            "summary": counts["summary"],
             "omitted": self.omitted,
         }
-        for grain in self.items:
-            report[grain.level] += 1
-        return report
 
     def document(self) -> dict[str, Any]:
         """Return the members of the answer next to its results (cal.md, *answer of ASSEMBLE*)."""

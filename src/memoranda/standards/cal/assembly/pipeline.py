@@ -5,8 +5,8 @@ Pure functions from lists to lists. The same input always gives the same order; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -24,7 +24,10 @@ from memoranda.standards.cal.language.syntax import (
     Select,
     Stage,
 )
+from memoranda.standards.cal.printing.values import compact_json
 from memoranda.standards.oms.mapping import is_text
+
+Entry = TypeVar("Entry")
 
 # Grains that each group returns as a sample.
 GROUP_SAMPLE_GRAINS: Final = 5
@@ -41,7 +44,7 @@ class GrainList(msgspec.Struct, frozen=True):
 class ProjectedRow(msgspec.Struct, frozen=True):
     """The selected fields of one grain, and the grain itself."""
 
-    fields: dict[str, Any]
+    fields: dict[str, object]
     item: ResultItem
 
 
@@ -54,13 +57,13 @@ class RowList(msgspec.Struct, frozen=True):
 class Values(msgspec.Struct, frozen=True):
     """A result of SUBJECTS, OBJECTS or HASHES."""
 
-    items: Sequence[Any]
+    items: Sequence[str]
 
 
 class GrainGroup(msgspec.Struct, frozen=True):
     """A value of the grouped field, the number of its grains, and a sample of them."""
 
-    key: Any
+    key: object
     count: int
     sample: Sequence[ResultItem]
 
@@ -75,6 +78,14 @@ class Total(msgspec.Struct, frozen=True):
     """A result of COUNT."""
 
     count: int
+
+
+class Contradiction(TypedDict):
+    """Beliefs with one subject and relation, but different objects; the grains by their hashes."""
+
+    subject: object
+    relation: object
+    grains: list[str]
 
 
 Outcome: TypeAlias = GrainList | RowList | Values | GroupList | Total
@@ -128,17 +139,17 @@ def _apply_stage(stage: Stage | Slice, outcome: Outcome) -> Outcome:
         return _apply_reduce(stage, outcome)
     if isinstance(stage, Select):
         assert isinstance(outcome, GrainList)
-        return RowList([_select_fields(item, stage.fields) for item in outcome.items])
+        return RowList(
+            [
+                ProjectedRow({name: value_of(item, name) for name in stage.fields}, item)
+                for item in outcome.items
+            ]
+        )
     if isinstance(stage, GroupBy):
         assert isinstance(outcome, GrainList)
         return _group_by(stage.field, outcome.items)
     assert isinstance(stage, Project)
     return outcome
-
-
-def _select_fields(item: ResultItem, names: Sequence[str]) -> ProjectedRow:
-    """Return the selected fields of a grain as a row."""
-    return ProjectedRow({name: value_of(item, name) for name in names}, item)
 
 
 def _apply_slice(outcome: Outcome, offset: int, limit: int | None) -> Outcome:
@@ -169,11 +180,11 @@ def sort_items(items: Sequence[ResultItem], by: OrderBy) -> list[ResultItem]:
 
 
 def _sort_by(
-    items: Sequence[Any],
-    value: Callable[[Any], Any],
-    item: Callable[[Any], ResultItem],
+    items: Sequence[Entry],
+    value: Callable[[Entry], object],
+    item: Callable[[Entry], ResultItem],
     descending: bool,
-) -> list[Any]:
+) -> list[Entry]:
     """Return the entries ordered by a value; `item` returns the grain of an entry."""
     by_address = sorted(items, key=lambda entry: item(entry).address)
     with_value = [entry for entry in by_address if value(entry) is not None]
@@ -185,7 +196,7 @@ def _sort_by(
     ]
 
 
-def _sort_key(value: Any) -> tuple[int, Any]:
+def _sort_key(value: object) -> tuple[int, object]:
     """Return a key that is comparable for all values: booleans, numbers, then texts and other values as text."""
     if isinstance(value, bool):
         return 0, int(value)
@@ -194,7 +205,7 @@ def _sort_key(value: Any) -> tuple[int, Any]:
     return 2, value if isinstance(value, str) else value_text(value)
 
 
-def value_text(value: Any) -> str:
+def value_text(value: object) -> str:
     """Return a value that is no text as canonical JSON."""
     try:
         return canonical_json(value).decode("utf-8")
@@ -223,8 +234,8 @@ def _apply_reduce(stage: Reduce, outcome: Outcome) -> Outcome:
 
 def _group_by(field: str, items: Sequence[ResultItem]) -> GroupList:
     """Return the grains grouped by a field: the largest groups first, then by value."""
-    members: dict[tuple[int, Any], list[ResultItem]] = {}
-    keys: dict[tuple[int, Any], Any] = {}
+    members: dict[tuple[int, object], list[ResultItem]] = {}
+    keys: dict[tuple[int, object], object] = {}
     for item in items:
         value = value_of(item, field)
         rank = group_rank(value)
@@ -239,7 +250,7 @@ def _group_by(field: str, items: Sequence[ResultItem]) -> GroupList:
     )
 
 
-def group_rank(value: Any) -> tuple[int, Any]:
+def group_rank(value: object) -> tuple[int, object]:
     """Return the key that orders groups of equal size; None comes last."""
     return (3, "") if value is None else _sort_key(value)
 
@@ -249,18 +260,48 @@ def group_rank(value: Any) -> tuple[int, Any]:
 
 def deduplicate(items: Sequence[ResultItem], field: str) -> list[ResultItem]:
     """Keep the first grain for each value of a field, and all grains without the field."""
-    seen: set[tuple[int, Any]] = set()
+    seen: set[tuple[int, object]] = set()
     unique = []
     for item in items:
         value = value_of(item, field)
         if value is None:
-            key: tuple[int, Any] = (3, item.address)
+            key: tuple[int, object] = (3, item.address)
         else:
             key = _sort_key(value_text(value) if isinstance(value, list) else value)
         if key not in seen:
             seen.add(key)
             unique.append(item)
     return unique
+
+
+def remove_duplicates(
+    by_rank: Sequence[Sequence[ResultItem]], field: str
+) -> list[Sequence[ResultItem]]:
+    """Remove duplicates between sources; the source with the highest priority keeps its own (cal.md, *duplicates*)."""
+    # Key of a grain → rank of the first source that returned it.
+    owners: dict[Hashable, int] = {}
+    unique: list[Sequence[ResultItem]] = []
+    for rank, items in enumerate(by_rank):
+        own = [
+            item for item in items if owners.setdefault(_duplicate_key(item, field), rank) == rank
+        ]
+        unique.append(own)
+    return unique
+
+
+def _duplicate_key(item: ResultItem, field: str) -> Hashable:
+    """Return a key that is equal for duplicates: grains of one type with the same value of the field.
+
+    Grains without a value are duplicates only if they are the same grain.
+    """
+    try:
+        value = value_of(item, field)
+    except (LookupError, TypeError, ValueError, OverflowError):
+        # Malformed times and similar values count as missing.
+        value = None
+    if value is None:
+        return item.address
+    return item.grain_type, value if type(value) is str else (compact_json(value),)
 
 
 Similarity: TypeAlias = Callable[[ResultItem, ResultItem], float]
@@ -315,19 +356,19 @@ def drop_similar(
     return selected
 
 
-def find_contradictions(items: Sequence[ResultItem]) -> list[dict[str, Any]]:
+def find_contradictions(items: Sequence[ResultItem]) -> list[Contradiction]:
     """Return groups of current beliefs that have one subject and relation, but different objects.
 
     A text without a triple has no relation of its own.
     """
-    by_relation: dict[tuple[str, str], list[ResultItem]] = {}
+    by_relation: dict[tuple[object, object], list[ResultItem]] = {}
     for item in items:
         subject, relation = value_of(item, "subject"), value_of(item, "relation")
         is_current = item.superseded_by is None and item.verification != "retracted"
         is_triple = bool(subject and relation) and not is_text(item.grain_type, item.fields)
         if item.grain_type == "belief" and is_current and is_triple:
             by_relation.setdefault((subject, relation), []).append(item)
-    contradictions = []
+    contradictions: list[Contradiction] = []
     for (subject, relation), beliefs in by_relation.items():
         objects = {value_text(value_of(item, "object")) for item in beliefs}
         if len(objects) > 1:

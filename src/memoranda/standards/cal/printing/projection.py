@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from memoranda.model.calendar import utc_day
 from memoranda.model.instant import DAY_MS, format_instant
-from memoranda.model.native import NATIVE_KEY
+from memoranda.model.memory import NATIVE_KEY
 from memoranda.standards.cal.item import ResultItem, context_label, event_text, value_of
 from memoranda.standards.cal.language.syntax import Project
 from memoranda.standards.cal.language.words import EXTENSION_PREFIX
-from memoranda.standards.cal.printing.plain import MAX_INTEGER_BITS, compact_json
+from memoranda.standards.cal.printing.values import MAX_INTEGER_BITS, compact_json
 from memoranda.standards.oms.mapping import is_text
 from memoranda.standards.sml.render import format_number
 
@@ -29,7 +29,7 @@ OWNER: Final = "user"
 
 Level: TypeAlias = Literal["summary", "standard", "full"]
 Scalar: TypeAlias = str | int | float
-Fields: TypeAlias = Mapping[str, Any]
+Fields: TypeAlias = Mapping[str, object]
 
 
 class GrainProse(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ def subject_of(item: ResultItem) -> str:
     )
 
 
-def humanize(relation: Any) -> str:
+def humanize(relation: object) -> str:
     """Return a relation as words: without its prefix, with spaces for underscores."""
     if not isinstance(relation, str):
         return to_text(relation)
@@ -127,7 +127,7 @@ def iso_date(ms: int) -> str:
     return format_instant(ms)[:10]
 
 
-def to_text(value: Any) -> str:
+def to_text(value: object) -> str:
     """Return any value as text: missing ones as an empty string, structures as compact JSON.
 
     See cal.md, *values other than text*.
@@ -143,7 +143,7 @@ def to_text(value: Any) -> str:
     return str(value) if isinstance(value, str) else compact_json(value)
 
 
-def to_scalar(value: Any) -> Scalar | None:
+def to_scalar(value: object) -> Scalar | None:
     """Return any value as the value of an attribute, or None if it counts as missing."""
     if type(value) is str:
         return value or None
@@ -164,7 +164,7 @@ def to_scalar(value: Any) -> Scalar | None:
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
 
-def _to_ms(value: Any) -> int | None:
+def _to_ms(value: object) -> int | None:
     """Return a number as milliseconds, or None if the value is none."""
     if type(value) is int:
         return value
@@ -181,7 +181,7 @@ def _time_attribute(item: ResultItem, now: int, iso_times: bool) -> str | None:
     return iso_time(instant_ms) if iso_times else relative_time(instant_ms, now)
 
 
-def _date_attribute(value: Any) -> Scalar | None:
+def _date_attribute(value: object) -> Scalar | None:
     """Return a date."""
     # Deadlines are never relative (cal.md, *due dates*).
     ms = _to_ms(value)
@@ -209,12 +209,12 @@ def _triple_text(fields: Fields) -> str:
     return " ".join(filter(None, parts))
 
 
-def _join_texts(values: list[Any] | tuple[Any, ...], separator: str = ",") -> str:
+def _join_texts(values: list[object] | tuple[object, ...], separator: str = ",") -> str:
     """Return the texts that are not empty, joined."""
     return separator.join(filter(None, map(to_text, values)))
 
 
-def _number_steps(value: Any) -> str:
+def _number_steps(value: object) -> str:
     """Return a list of steps on one line, numbered."""
     if not isinstance(value, list | tuple):
         return to_text(value)
@@ -473,13 +473,13 @@ def _read_attribute(item: ResultItem, name: str, now: int, iso_times: bool) -> S
     return to_scalar(_without_addresses(value))
 
 
-def _without_addresses(value: Any) -> Any:
+def _without_addresses(value: object) -> object:
     """Return the value without content addresses, which models never read."""
     if isinstance(value, list | tuple):
         return [member for member in value if not _is_address(member)]
     return None if _is_address(value) else value
 
 
-def _is_address(value: Any) -> bool:
+def _is_address(value: object) -> bool:
     """Return True for a content address."""
     return isinstance(value, str) and _ADDRESS.fullmatch(value) is not None

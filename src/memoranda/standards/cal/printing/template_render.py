@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -116,7 +116,7 @@ class _Block(NamedTuple):
 
     name: str
     is_inverted: bool
-    pieces: list[Any]
+    pieces: list[_Piece]
 
 
 _Piece: TypeAlias = str | _Variable | _Block
@@ -286,7 +286,7 @@ class TemplateRenderer:
             elif is_truthy(variable_value(scope, piece.name)) != piece.is_inverted:
                 yield from self._fill_pieces(piece.pieces, scope)
 
-    def _format_value(self, value: Any, in_quotes: bool) -> str:
+    def _format_value(self, value: object, in_quotes: bool) -> str:
         """Return the value of a variable as text on one line."""
         if value is None:
             return ""
@@ -301,14 +301,14 @@ class TemplateRenderer:
         return text.replace('"', "'") if in_quotes else text
 
 
-def is_truthy(value: Any) -> bool:
+def is_truthy(value: object) -> bool:
     """Return True unless the value is missing, false or empty; 0 is true (cal.md, *conditions in templates*)."""
     if value is None or value is False:
         return False
     return bool(value) if isinstance(value, str | Sequence | Mapping) else True
 
 
-def variable_value(scope: SectionScope, name: str) -> Any:
+def variable_value(scope: SectionScope, name: str) -> object:
     """Return the value of a variable, or None if it has none here."""
     kind = name.partition(".")[0]
     if kind == "grain":
@@ -333,12 +333,12 @@ def _tags_value(element: Element, _: SectionScope) -> str:
     return ",".join(map(to_text, tags)) if isinstance(tags, list | tuple) else to_text(tags)
 
 
-def _field_value(name: str) -> Callable[[Element, SectionScope], Any]:
+def _field_value(name: str) -> Callable[[Element, SectionScope], object]:
     """Return a reader of one field."""
     return lambda element, _: value_of(element.item, name)
 
 
-def _subject_value(element: Element, _: SectionScope) -> Any:
+def _subject_value(element: Element, _: SectionScope) -> object:
     """Return the subject of a grain."""
     item = element.item
     return subject_of(item) if is_text(item.grain_type, item.fields) else value_of(item, "subject")
@@ -359,7 +359,7 @@ def _relative_time_value(element: Element, scope: SectionScope) -> str | None:
     return iso_time(instant_ms) if scope.iso_times else relative_time(instant_ms, scope.now)
 
 
-_GRAIN_VARIABLES: Final[Mapping[str, Callable[[Element, SectionScope], Any]]] = {
+_GRAIN_VARIABLES: Final[Mapping[str, Callable[[Element, SectionScope], object]]] = {
     "grain.content": _content_value,
     "grain.type": _field_value("type"),
     "grain.subject": _subject_value,
@@ -377,7 +377,7 @@ _GRAIN_VARIABLES: Final[Mapping[str, Callable[[Element, SectionScope], Any]]] = 
     "grain.is_full": lambda element, _: element.level == "full",
     "grain.is_summary": lambda element, _: element.level == "summary",
 }
-_SOURCE_VARIABLES: Final[Mapping[str, Callable[[SourcePart], Any]]] = {
+_SOURCE_VARIABLES: Final[Mapping[str, Callable[[SourcePart], object]]] = {
     "source.label": lambda part: part.label,
     "source.index": lambda part: part.index,
     "source.priority": lambda part: part.priority,
@@ -385,7 +385,7 @@ _SOURCE_VARIABLES: Final[Mapping[str, Callable[[SourcePart], Any]]] = {
     "source.tokens_used": lambda part: part.tokens_used,
     "source.truncated": lambda part: part.truncated,
 }
-_GLOBAL_VARIABLES: Final[Mapping[str, Callable[[SectionScope], Any]]] = {
+_GLOBAL_VARIABLES: Final[Mapping[str, Callable[[SectionScope], object]]] = {
     "assembly.name": lambda scope: scope.frame.name,
     "assembly.intent": lambda scope: scope.frame.intent,
     "assembly.source_count": lambda scope: len(scope.parts),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.standards.cal.fields import PLURAL_OF
@@ -84,7 +84,7 @@ def row_text(element: Element, now: int, iso_times: bool) -> str:
     return _join_row(cells, _group_columns([element], [cells]))
 
 
-def write_table(name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def write_table(name: str, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
     """Return a table of arbitrary rows and columns."""
     lines = []
     for row in rows:
@@ -93,7 +93,7 @@ def write_table(name: str, columns: Sequence[str], rows: Iterable[Mapping[str, A
     return "\n".join([_table_head(name, columns, len(lines)), *lines])
 
 
-def format_cell(value: Any) -> str:
+def format_cell(value: object) -> str:
     """Return a value as a cell, in quotes only if it could be read as something else."""
     if value is None:
         return MISSING

@@ -8,7 +8,7 @@ can become nothing but that string.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final, cast
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal import fields, limits
@@ -188,7 +188,7 @@ def _read_sections(value: object) -> Sections:
     # Checked only, not normalised to NFC: template text is no string literal.
     for name, text in form.items():
         require_text(text, name)
-    return Sections(**form)
+    return Sections(**cast("dict[str, str]", form))
 
 
 def _read_stream(value: object, label: str) -> StreamOptions:
@@ -301,7 +301,7 @@ def _read_assignments(value: object) -> tuple[Assignment, ...]:
     return tuple(Assignment(field=name, value=values[name]) for name in (*settable, *unknown))
 
 
-def _read_reason(form: Mapping[str, Any]) -> str:
+def _read_reason(form: Mapping[str, object]) -> str:
     """Return the reason of a change. Raise QueryError if it is missing."""
     if "reason" not in form:
         raise QueryError(

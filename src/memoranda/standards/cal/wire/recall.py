@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final, Literal, TypeAlias, cast
 
 from memoranda.standards.cal import fields
 from memoranda.standards.cal.language import lexer, parser, words
@@ -47,7 +47,8 @@ from memoranda.standards.cal.wire.writer import (
     RECALL_MEMBERS,
 )
 
-_REDUCERS: Final = ("count", "first", "subjects", "objects", "hashes")
+Reducer: TypeAlias = Literal["count", "first", "subjects", "objects", "hashes"]
+_REDUCERS: Final[tuple[Reducer, ...]] = ("count", "first", "subjects", "objects", "hashes")
 
 
 def read_nested_recall(value: object) -> Recall:
@@ -145,7 +146,7 @@ def _read_operand(field: str, operator: str, value: object) -> Value | Subquery:
     return read_value(value, f"the value of {field}")
 
 
-def read_options(form: Mapping[str, Any]) -> tuple[Option, ...]:
+def read_options(form: Mapping[str, object]) -> tuple[Option, ...]:
     """Read `with`: the options."""
     return tuple(_read_option(option) for option in require_list(form.get("with", []), "with"))
 
@@ -208,7 +209,8 @@ def _read_stage(value: object) -> Stage:
 
 def _read_reduce(form: object) -> Stage:
     """Read a stage without arguments."""
-    return Reduce(to=require_members(form, "the stage", ("stage",))["stage"])
+    name = require_members(form, "the stage", ("stage",))["stage"]
+    return Reduce(to=cast(Reducer, name))
 
 
 def _read_select(form: object) -> Stage:

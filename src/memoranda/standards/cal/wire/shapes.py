@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import NoReturn, TypeVar, cast
 
 from memoranda.errors import QueryError
 from memoranda.standards.cal.language import lexer
 from memoranda.standards.cal.language.syntax import Hash, Param, Value
+
+Member = TypeVar("Member")
 
 
 def refuse(reason: str) -> NoReturn:
@@ -39,7 +41,7 @@ def is_deeper_than(value: object, limit: int) -> bool:
     return True
 
 
-def require_object(value: object, label: str) -> dict[str, Any]:
+def require_object(value: object, label: str) -> dict[str, object]:
     """Return the value as an object."""
     if not isinstance(value, dict):
         refuse(f"{label} is not an object")
@@ -48,7 +50,7 @@ def require_object(value: object, label: str) -> dict[str, Any]:
 
 def require_members(
     value: object, label: str, allowed: tuple[str, ...], required: tuple[str, ...] = ()
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the value as an object that has only allowed members, and all required ones."""
     form = require_object(value, label)
     for name in form:
@@ -60,7 +62,7 @@ def require_members(
     return form
 
 
-def require_list(value: object, label: str) -> list[Any]:
+def require_list(value: object, label: str) -> list[object]:
     """Return the value as an array."""
     if not isinstance(value, list):
         refuse(f"{label} is not an array")
@@ -92,7 +94,7 @@ def require_words(value: object, label: str) -> tuple[str, ...]:
     return words
 
 
-def read_flag(form: Mapping[str, Any], name: str) -> bool:
+def read_flag(form: Mapping[str, object], name: str) -> bool:
     """Return True if the member is present; its only value is true."""
     if form.get(name, True) is not True:
         refuse(f"{name} must be true or absent")
@@ -157,14 +159,16 @@ def read_hash_or_param(value: object, label: str) -> Hash | Param:
     return literal
 
 
-def read_count(value: object, label: str) -> Any:
-    """Return a count. The parser checks that it is a whole number."""
+def read_count(value: object, label: str) -> int | Param:
+    """Return a count. A number with a fraction passes, because the parser refuses it with a better error."""
     literal = read_value(value, label)
     if isinstance(literal, bool) or not isinstance(literal, int | float | Param):
         refuse(f"{label} is not a number")
-    return literal
+    return cast("int | Param", literal)
 
 
-def read_optional(form: Mapping[str, Any], name: str, reader: Callable[[object, str], Any]) -> Any:
+def read_optional(
+    form: Mapping[str, object], name: str, reader: Callable[[object, str], Member]
+) -> Member | None:
     """Return a member, passed through the reader, or None if it is absent."""
     return reader(form[name], name) if name in form else None

@@ -46,7 +46,7 @@ from memoranda.standards.cal.language.syntax import (
     WhereCondition,
 )
 
-Json = dict[str, Any]
+Json = dict[str, object]
 CAL_VERSION: Final = 1
 
 
@@ -56,7 +56,7 @@ def statement_json(statement: Statement) -> Json:
     return {"statement": name, **members(statement)}
 
 
-def _without_absent(**members: Any) -> Json:
+def _without_absent(**members: object) -> Json:
     """Return the members without those that are None, False or an empty list."""
     return {
         name: value
@@ -65,7 +65,7 @@ def _without_absent(**members: Any) -> Json:
     }
 
 
-def value_json(value: Value) -> Any:
+def value_json(value: Value) -> object:
     """Return a literal: itself, `{"param": …}` or `{"hash": …}`."""
     if isinstance(value, Param):
         return {"param": value.name}
@@ -76,12 +76,12 @@ def value_json(value: Value) -> Any:
     return value
 
 
-def _optional_json(value: Value | None) -> Any:
+def _optional_json(value: Value | None) -> object:
     """Return a literal, or None for a clause that is absent."""
     return None if value is None else value_json(value)
 
 
-def _hash_json(value: Hash | Param | None) -> Any:
+def _hash_json(value: Hash | Param | None) -> object:
     """Return a hash as a plain string, where the grammar allows only a hash; a parameter as an object."""
     return value.text if isinstance(value, Hash) else _optional_json(value)
 
@@ -121,12 +121,12 @@ RECALL_MEMBERS: Final = tuple(
 )
 
 
-def _namespace_json(namespace: NamespaceFilter) -> Any:
+def _namespace_json(namespace: NamespaceFilter) -> object:
     """Return the name of a namespace, or `{"scope": name}`."""
     return {"scope": namespace.name} if namespace.scoped else namespace.name
 
 
-def _thread_json(thread: Thread) -> Any:
+def _thread_json(thread: Thread) -> object:
     """Return the id of a session, or `{"from": hash}`."""
     return (
         _optional_json(thread.session)
@@ -139,7 +139,7 @@ def _condition_json(condition: WhereCondition) -> Json:
     """Return `{"field": …, "op": …, "value": …}`."""
     value = condition.value
     if isinstance(value, Subquery):
-        form: Any = {"subquery": statement_json(value.query)}
+        form: object = {"subquery": statement_json(value.query)}
     elif isinstance(value, Hash) and condition.field == "hash":
         form = value.text
     else:
@@ -157,12 +157,12 @@ OPTION_WORD_MEMBERS: Final = {
 OPTION_VALUE_MEMBERS: Final = {"locale": "value", "cache": "ttl", "consistency": "value"}
 
 
-def _options_json(options: tuple[Option, ...]) -> list[Any]:
+def _options_json(options: tuple[Option, ...]) -> list[object]:
     """Return the list of options."""
     return [_option_json(option) for option in options]
 
 
-def _option_json(option: Option) -> Any:
+def _option_json(option: Option) -> object:
     """Return the name of an option, or an object if it has a word, a value or arguments."""
     form: Json = {"option": option.name}
     if option.word is not None:
@@ -232,7 +232,9 @@ def _assemble_json(statement: Assemble) -> Json:
 def _source_json(source: AssembleSource) -> Json:
     """Return `{"label": …, "query": {…}}`, or with `"ref"`, the name of a LET, for the query."""
     query = source.query
-    form = {"ref": query.name} if isinstance(query, Param) else {"query": statement_json(query)}
+    form: Json = (
+        {"ref": query.name} if isinstance(query, Param) else {"query": statement_json(query)}
+    )
     return form if source.label is None else {"label": source.label, **form}
 
 

@@ -1,5 +1,5 @@
--- What is asked of vectors in clear (migrations/0001_clear_vector.sql). Many numbers are sent and come as one value
--- each: an array, in PostgreSQL's binary form (statements.py).
+-- Queries on unencrypted vectors (migrations/0001_clear_vector.sql). Many numbers are sent and returned as one value:
+-- an array in PostgreSQL's binary form (clear_matrix.py).
 
 -- name: clear_model
 SELECT m.model_id, coalesce((SELECT p.filled FROM clear_progress p WHERE p.model_id = m.model_id), 0)
@@ -12,13 +12,13 @@ FROM (
   SELECT place, version_id, context_id, (second IS NOT NULL)::integer::bigint AS has_second FROM clear_vector
   WHERE tenant_id = :tenant_id AND model_id = :model_id AND size = :size AND place > :after ORDER BY place OFFSET 0) c
 
--- A question is compared in two parts, each half a float: together they are as exact as it is. The table `vector` hides
--- the type of that name, so everything is halfvec.
+-- The vector of a question is sent as the sum of two half-precision vectors, which together keep its precision. Our table
+-- `vector` hides pgvector's type of that name, so all vectors are halfvec.
 -- fragment: question
 (SELECT :question::real[]::halfvec AS q, :question_rest::real[]::halfvec AS q_rest OFFSET 0) q
 
--- Of the second one with the question where it begins with what was said before; where it is another model's, with what
--- that makes of the question. So with a typical question.
+-- Similarities to the question and to a typical question. The second vector of a row is of the text with its context
+-- (context_id > 0), compared with the same question, or of a second model, compared with that model's vectors (`other`).
 -- fragment: cosines
 SELECT array_send(array_agg(c.place)),
   array_send(array_agg((-((c.own <#> q.q) + (c.own <#> q.q_rest)) * c.scale)::real)),
@@ -46,7 +46,7 @@ SELECT array_send(array_agg(n.place)) FROM (
   WHERE c.tenant_id = :tenant_id AND c.model_id = :model_id AND c.size = :size
   ORDER BY ((c.own <#> q.q) + (c.own <#> q.q_rest)) * c.scale, c.place LIMIT :limit) n
 
--- Whether there is anything to be copied.
+-- Returns a row if vectors of the model are still to be copied.
 -- name: clear_is_behind
 SELECT m.model_id FROM embedding_model m
 CROSS JOIN (SELECT 1 FROM clear_progress WHERE model_id = 0) wanted
@@ -73,7 +73,8 @@ SELECT v.tenant_id, t.name, v.place, v.version_id, v.context_id, v.key_id, v.dat
 CROSS JOIN LATERAL (SELECT t.name FROM tenant t WHERE t.tenant_id = v.tenant_id OFFSET 0) t
 WHERE v.model_id = :model_id AND v.place > :after ORDER BY v.place LIMIT :limit
 
--- Whoever erases the vector, or destroys its key, waits for this and then finds it; or was first, and there is none.
+-- Locks the vector and its key. An erasure of the vector, or a destruction of its key, waits for this statement and then
+-- finds the copy, or it was first, and no copy is written.
 -- name: clear_add
 WITH there AS (
   SELECT v.context_id FROM vector v
@@ -89,7 +90,7 @@ SELECT :tenant_id, :model_id, :place, :version_id, v.context_id, :key_id::text, 
 FROM there v WHERE NOT EXISTS (SELECT 1 FROM locked WHERE wrapped = ''::bytea)
 ON CONFLICT DO NOTHING
 
--- How many there are, how many vectors they are copies of, and of what there is no vector.
+-- Count the copies, the vectors that should have one, and the copies whose vector is gone.
 -- name: clear_counts
 SELECT (SELECT count(*) FROM clear_vector), (SELECT count(*) FROM vector WHERE version_id > 0),
   (SELECT count(*) FROM clear_vector c WHERE NOT EXISTS (

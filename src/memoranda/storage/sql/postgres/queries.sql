@@ -1,12 +1,13 @@
--- Named queries, the same as of SQLite. `-- name: x` starts one, `-- fragment: x` a piece that `{{x}}` puts into others.
+-- Named queries, the same as for SQLite. `-- name: x` starts a query, `-- fragment: x` a fragment that other queries
+-- include as `{{x}}`.
 
--- What is listed is looked up one by one, whatever statistics there are, or none yet: OFFSET keeps it from being turned round.
--- What it is looked up by is a column, never an expression: row-level security lets no function but a few see a row before
--- it is known whose it is, and would have all rows of a tenant read.
+-- Look up listed versions one by one: OFFSET 0 keeps the planner from reversing the join, with any statistics or none.
+-- The join compares a column, never an expression: before the row-level policy is checked, PostgreSQL calls only
+-- leakproof functions, and for any other function it would read all rows of the tenant.
 -- fragment: state_listed
 CROSS JOIN LATERAL (SELECT * FROM state s WHERE s.tenant_id = :tenant_id AND s.version_id = j.value OFFSET 0) s
 
--- The state of what stands in the feed, looked up likewise.
+-- The state of versions in the change feed, looked up one by one, too.
 -- fragment: state_changed
 CROSS JOIN LATERAL (SELECT * FROM state s WHERE s.tenant_id = :tenant_id AND s.version_id = c.version_id OFFSET 0) s
 
@@ -17,7 +18,7 @@ CROSS JOIN LATERAL (SELECT * FROM version v WHERE v.tenant_id = :tenant_id AND v
 tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
   erasure_seq, segment_seq, closing_seq, unit_seq, append_seq, rules, (SELECT changes FROM key_ring)
 
--- Lets this transaction see the rows of a tenant, whose number is known only now (0001_store.sql).
+-- Let this transaction see the rows of the tenant, whose number is known only now (0001_store.sql).
 -- fragment: tenant_shown
 set_config('memoranda.tenant_id', tenant_id::text, true) IS NOT NULL
 
@@ -61,11 +62,11 @@ SELECT name, value FROM meta WHERE name > :after AND name < :before ORDER BY nam
 -- name: tenant_get
 SELECT {{tenant_columns}} FROM tenant WHERE name = :name AND {{tenant_shown}}
 
--- The same for a unit of work: no other node begins one of the same tenant until this is committed.
+-- Like tenant_get, for a unit of work: no other node begins one of the same tenant before this one is committed.
 -- name: tenant_lock
 SELECT {{tenant_columns}} FROM tenant WHERE name = :name AND {{tenant_shown}} FOR UPDATE
 
--- Another node may have been first: then it is that row, and locked.
+-- If another node was first, return and lock its row.
 -- name: tenant_add
 WITH added AS (
   INSERT INTO tenant (name) VALUES (:name) ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING *
@@ -157,8 +158,8 @@ WITH RECURSIVE found (space) AS (
 SELECT space FROM found WHERE space IS NOT NULL
 
 -- name: tally
--- What is true now, by space and kind: what is live, without the little that is out of its valid time, and of what is
--- superseded that which holds until its successor does.
+-- Count the versions true now, by space and kind: the live versions without the few outside their valid time, and the
+-- superseded versions whose valid time has not ended yet.
 SELECT t.space, t.kind, CAST(sum(t.number) AS INTEGER) FROM (
   SELECT g.space AS space, k.kind AS kind, CASE k.kind WHEN 'semantic' THEN g.semantic WHEN 'episodic' THEN g.episodic
     WHEN 'procedural' THEN g.procedural WHEN 'working' THEN g.working ELSE g.identity END AS number
@@ -277,7 +278,7 @@ WHERE c.tenant_id = :tenant_id AND c.seq > :after AND s.space = :space
 ORDER BY c.version_id
 
 -- name: ended_since
--- What was there at a place of the feed and has ended since, the last version of each memory, last updated first.
+-- Versions that existed at a position of the feed and have ended since: the last one of each memory, last updated first.
 WITH m (memory_id) AS (
   SELECT DISTINCT s.memory_id FROM change c
   {{state_changed}}
@@ -419,8 +420,7 @@ VALUES (:tenant_id, :standard, :name, :memory_id, :version_id, :public)
 ON CONFLICT (tenant_id, standard, name)
 DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id, public = greatest(alias.public, excluded.public)
 
--- A name that stands for something stays with it. But the very same document, forgotten and then brought again, is under
--- one name what is there now.
+-- A name keeps its version, unless that version was erased, or was forgotten and the identical document is written again.
 -- name: view_name_put
 INSERT INTO alias (tenant_id, standard, name, memory_id, version_id, public)
 VALUES (:tenant_id, :standard, :name, :memory_id, :version_id, :public)
@@ -499,7 +499,7 @@ WHERE s.tenant_id = :tenant_id AND s.sameness_key = :sameness_key
   AND coalesce(s.valid_to_ms, :forever_ms) > :now_ms AND coalesce(s.expires_ms, :forever_ms) > :now_ms
 ORDER BY s.version_id LIMIT 1
 
--- Of a new memory both are no, nearly always: that is found out before anything is read.
+-- Test for a duplicate before any document is read: nearly every new memory has neither.
 -- name: is_same_or_named
 SELECT EXISTS (
   SELECT 1 FROM state s WHERE s.tenant_id = :tenant_id AND s.sameness_key = :sameness_key
@@ -539,7 +539,7 @@ DELETE FROM segment WHERE tenant_id = :tenant_id AND first_version BETWEEN :firs
 -- name: segments_parts_remove
 DELETE FROM segment_part WHERE tenant_id = :tenant_id AND first_version BETWEEN :first_version AND :last_version
 
--- What the word index knows of versions besides their words, as the store knows it.
+-- The columns of versions that the word index repeats besides their terms; verification compares them.
 -- name: index_rows
 SELECT version_id, space, user_key, agent_key, session_key, observed_ms, visibility, redacted,
   expires_ms IS NULL AND declared_to_ms IS NULL AND valid_from_ms <= observed_ms
@@ -581,7 +581,7 @@ LEFT JOIN LATERAL (
   SELECT s.erased FROM state s WHERE s.tenant_id = :tenant_id AND s.version_id = c.version_id OFFSET 0) s ON true
 WHERE coalesce(s.erased, 1) = 1
 
--- Documents without a state, and the other way round.
+-- Count documents without a state, and states without a document.
 -- name: halves
 SELECT count(*) FILTER (WHERE has_document), count(*) FILTER (WHERE NOT has_document) FROM (
   SELECT true AS has_document FROM version c LEFT JOIN LATERAL (
@@ -609,7 +609,7 @@ SELECT version_id, CASE
   WHEN erased = 1 OR retired_ms IS NOT NULL OR status = 'tombstoned' THEN 0 ELSE coalesce(valid_to_ms, :forever_ms) END
 FROM state WHERE tenant_id = :tenant_id AND live = 0
 
--- The same of what was closed or opened again since: whether it is live, too.
+-- Like closed_versions, for versions closed or reopened since a closing number, with the flag `live`.
 -- name: closings_after
 SELECT version_id, CASE
   WHEN erased = 1 OR retired_ms IS NOT NULL OR status = 'tombstoned' THEN 0 ELSE coalesce(valid_to_ms, :forever_ms) END, live
@@ -713,7 +713,8 @@ SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq > :after ORDER
 -- name: audit_before
 SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq < :before ORDER BY seq DESC LIMIT :limit
 
--- What has an end. What is held is kept, and so is what was forgotten at its end because something else keeps it.
+-- Versions with an end of retention that are not on hold. A version that was forgotten at its end instead of erased,
+-- because something protects it, stays.
 -- fragment: to_be_erased
 s.held = 0 AND (s.tombstoned_ms IS NULL OR s.tombstoned_ms < s.expires_ms)
 
@@ -742,7 +743,7 @@ UPDATE api_key SET revoked_ms = :revoked_ms WHERE key_id = :key_id AND revoked_m
 INSERT INTO program_grant (grant_id, key_id, verbs, turn, expires_ms)
 VALUES (:grant_id, :key_id, :verbs, 0, :expires_ms)
 
--- Those that ended, and of one key those that were used least lately.
+-- Delete expired grants, and all grants of one key but the `limit` used last.
 -- name: grants_trim
 DELETE FROM program_grant WHERE expires_ms <= :now_ms OR grant_id IN (
   SELECT grant_id FROM program_grant WHERE key_id = :key_id ORDER BY expires_ms DESC OFFSET :limit
@@ -799,7 +800,8 @@ CROSS JOIN LATERAL (
   SELECT s.live FROM state s WHERE s.tenant_id = v.tenant_id AND s.version_id = v.version_id OFFSET 0) s
 WHERE v.version_id > :after AND v.version_id <= :upto ORDER BY v.version_id LIMIT :limit
 
--- Whoever erases one of the two waits for this, and then finds the vector; or was first, and there is none.
+-- Locks the states of both versions. An erasure of either one waits for this statement and then finds the vector, or it
+-- was first, and no vector is written.
 -- name: vector_add
 WITH there AS (
   SELECT s.version_id FROM state s

@@ -1,4 +1,4 @@
--- Named queries. `-- name: x` starts one, `-- fragment: x` a piece that `{{x}}` puts into others.
+-- Named queries. `-- name: x` starts a query, `-- fragment: x` a fragment that other queries include as `{{x}}`.
 -- CROSS JOIN fixes the order of the loops: SQLite has no statistics here and would start from the larger side.
 
 -- fragment: version_columns
@@ -42,7 +42,7 @@ SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, 
   erasure_seq, segment_seq, closing_seq, unit_seq, append_seq, rules
 FROM tenant WHERE name = :name
 
--- The same for a unit of work: where writers do not stand in a line anyway, this must lock the row until it commits.
+-- Like tenant_get, for a unit of work. A database that runs several writers at a time must lock the row until the commit.
 -- name: tenant_lock
 SELECT tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
   erasure_seq, segment_seq, closing_seq, unit_seq, append_seq, rules
@@ -53,7 +53,7 @@ INSERT INTO tenant (name) VALUES (:name)
 RETURNING tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_count, byte_count,
   erasure_seq, segment_seq, closing_seq, unit_seq, append_seq, rules
 
--- The same lock for work on what is kept of a tenant besides a unit of work.
+-- The lock of tenant_lock, for writes to a tenant's tables outside a unit of work.
 -- name: tenant_hold
 SELECT tenant_id FROM tenant WHERE tenant_id = :tenant_id
 
@@ -139,8 +139,8 @@ WITH RECURSIVE found (space) AS (
 SELECT space FROM found WHERE space IS NOT NULL
 
 -- name: tally
--- What is true now, by space and kind: what is live, without the little that is out of its valid time, and of what is
--- superseded that which holds until its successor does.
+-- Count the versions true now, by space and kind: the live versions without the few outside their valid time, and the
+-- superseded versions whose valid time has not ended yet.
 SELECT t.space, t.kind, CAST(sum(t.number) AS INTEGER) FROM (
   SELECT g.space AS space, k.kind AS kind, CASE k.kind WHEN 'semantic' THEN g.semantic WHEN 'episodic' THEN g.episodic
     WHEN 'procedural' THEN g.procedural WHEN 'working' THEN g.working ELSE g.identity END AS number
@@ -258,7 +258,7 @@ WHERE c.tenant_id = :tenant_id AND c.seq > :after AND s.space = :space
 ORDER BY c.version_id
 
 -- name: ended_since
--- What was there at a place of the feed and has ended since, the last version of each memory, last updated first.
+-- Versions that existed at a position of the feed and have ended since: the last one of each memory, last updated first.
 WITH m (memory_id) AS (
   SELECT DISTINCT s.memory_id FROM change c
   CROSS JOIN state s ON s.tenant_id = c.tenant_id AND s.version_id = c.version_id
@@ -393,8 +393,7 @@ VALUES (:tenant_id, :standard, :name, :memory_id, :version_id, :public)
 ON CONFLICT (tenant_id, standard, name)
 DO UPDATE SET memory_id = excluded.memory_id, version_id = excluded.version_id, public = max(public, excluded.public)
 
--- A name that stands for something stays with it. But the very same document, forgotten and then brought again, is under
--- one name what is there now.
+-- A name keeps its version, unless that version was erased, or was forgotten and the identical document is written again.
 -- name: view_name_put
 INSERT INTO alias (tenant_id, standard, name, memory_id, version_id, public)
 VALUES (:tenant_id, :standard, :name, :memory_id, :version_id, :public)
@@ -447,7 +446,7 @@ CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
 CROSS JOIN version v ON v.version_id = s.version_id AND v.tenant_id = s.tenant_id
 ORDER BY j.key
 
--- Without reading the documents: SQLite knows how long a value is from the head of its row.
+-- Reads no document: SQLite takes the length of a value from the header of its row.
 -- name: version_sizes
 SELECT j.value, length(v.native)
 FROM json_each(:version_ids) j
@@ -472,7 +471,7 @@ WHERE s.tenant_id = :tenant_id AND s.sameness_key = :sameness_key
   AND ifnull(s.valid_to_ms, :forever_ms) > :now_ms AND ifnull(s.expires_ms, :forever_ms) > :now_ms
 ORDER BY s.version_id LIMIT 1
 
--- Of a new memory both are no, nearly always: that is found out before anything is read.
+-- Test for a duplicate before any document is read: nearly every new memory has neither.
 -- name: is_same_or_named
 SELECT EXISTS (
   SELECT 1 FROM state s INDEXED BY state_sameness WHERE s.tenant_id = :tenant_id AND s.sameness_key = :sameness_key
@@ -512,7 +511,7 @@ DELETE FROM segment WHERE tenant_id = :tenant_id AND first_version BETWEEN :firs
 -- name: segments_parts_remove
 DELETE FROM segment_part WHERE tenant_id = :tenant_id AND first_version BETWEEN :first_version AND :last_version
 
--- What the word index knows of versions besides their words, as the store knows it.
+-- The columns of versions that the word index repeats besides their terms; verification compares them.
 -- name: index_rows
 SELECT version_id, space, user_key, agent_key, session_key, observed_ms, visibility, redacted,
   expires_ms IS NULL AND declared_to_ms IS NULL AND valid_from_ms <= observed_ms
@@ -552,7 +551,7 @@ SELECT (SELECT count(*) FROM facet f LEFT JOIN state s ON s.tenant_id = f.tenant
   + (SELECT count(*) FROM vector m LEFT JOIN state s ON s.tenant_id = m.tenant_id AND s.version_id = m.version_id
     WHERE m.tenant_id = :tenant_id AND m.version_id > 0 AND ifnull(s.erased, 1) = 1)
 
--- Documents without a state, and the other way round.
+-- Count documents without a state, and states without a document.
 -- name: halves
 SELECT (SELECT count(*) FROM version v LEFT JOIN state s ON s.tenant_id = v.tenant_id AND s.version_id = v.version_id
     WHERE v.tenant_id = :tenant_id AND s.version_id IS NULL),
@@ -577,7 +576,7 @@ SELECT version_id, CASE
   WHEN erased = 1 OR retired_ms IS NOT NULL OR status = 'tombstoned' THEN 0 ELSE ifnull(valid_to_ms, :forever_ms) END
 FROM state INDEXED BY state_closed WHERE tenant_id = :tenant_id AND live = 0
 
--- The same of what was closed or opened again since: whether it is live, too.
+-- Like closed_versions, for versions closed or reopened since a closing number, with the flag `live`.
 -- name: closings_after
 SELECT version_id, CASE
   WHEN erased = 1 OR retired_ms IS NOT NULL OR status = 'tombstoned' THEN 0 ELSE ifnull(valid_to_ms, :forever_ms) END, live
@@ -679,7 +678,8 @@ SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq > :after ORDER
 -- name: audit_before
 SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq < :before ORDER BY seq DESC LIMIT :limit
 
--- What has an end. What is held is kept, and so is what was forgotten at its end because something else keeps it.
+-- Versions with an end of retention that are not on hold. A version that was forgotten at its end instead of erased,
+-- because something protects it, stays.
 -- fragment: to_be_erased
 s.held = 0 AND (s.tombstoned_ms IS NULL OR s.tombstoned_ms < s.expires_ms)
 
@@ -708,7 +708,7 @@ UPDATE api_key SET revoked_ms = :revoked_ms WHERE key_id = :key_id AND revoked_m
 INSERT INTO program_grant (grant_id, key_id, verbs, turn, expires_ms)
 VALUES (:grant_id, :key_id, :verbs, 0, :expires_ms)
 
--- Those that ended, and of one key those that were used least lately.
+-- Delete expired grants, and all grants of one key but the `limit` used last.
 -- name: grants_trim
 DELETE FROM program_grant WHERE expires_ms <= :now_ms OR grant_id IN (
   SELECT grant_id FROM program_grant WHERE key_id = :key_id ORDER BY expires_ms DESC LIMIT -1 OFFSET :limit
@@ -739,7 +739,8 @@ SELECT 1 FROM revoked_token WHERE issuer = :issuer AND jti = :jti
 -- name: embedding_model_get
 SELECT model_id, upto, holder, until_ms FROM embedding_model WHERE name = :name
 
--- The same before it is changed: where writers do not stand in a line anyway, this must lock the row until it commits.
+-- Like embedding_model_get, before a change. A database that runs several writers at a time must lock the row until the
+-- commit.
 -- name: embedding_model_lock
 SELECT model_id, upto, holder, until_ms FROM embedding_model WHERE name = :name
 

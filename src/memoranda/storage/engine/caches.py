@@ -1,18 +1,21 @@
-"""The caches of a process for searches: segments of the word index, vectors, and the versions that are not live.
+"""The caches of a process, for all tenants: decoded documents, and for searches segments, vectors and closed versions.
 
-They follow the store: segments never change, vectors are appended, and the counters of the tenant (erasures, closings)
-tell which entries are outdated. All classes are shared by threads.
+Documents and segments never change, and vectors are only appended. The state of a version and who may see it are never
+cached with a document: they are read from every snapshot. Counters of the tenant in the database tell which entries are
+outdated: erasures and key changes (`Age`), by whichever process, and closings. A document is cached decrypted, with the
+result of checking its seal and with what the service computed from it. All classes are shared by threads.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from memoranda.model.memory import OpenedDocument
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.engine.database import Connection
-from memoranda.storage.engine.document_cache import Age
 from memoranda.storage.engine.selection import FOREVER_MS
 from memoranda.storage.index.vector_queue import model_row, open_vectors
 from memoranda.storage.index.word_index import SegmentCache
@@ -23,11 +26,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memoranda.retrieval.vectors import VectorMatrix, VectorPositions
-    from memoranda.storage.postgres.pgvector import ClearMatrix, ClearVectors
+    from memoranda.storage.postgres.clear_matrix import ClearMatrix
+    from memoranda.storage.postgres.pgvector import ClearVectors
 
     # Rows of version_id and the end of its valid time in Unix milliseconds; 0 if it is valid at no time.
     ClosedVersions: TypeAlias = NDArray[np.int64]
 
+# Bytes of memory that the decoded documents of a process may take.
+DOCUMENT_BYTES: Final = 64 << 20
+# Bytes of memory of one entry apart from its document, and of a decoded document for each of its bytes: an estimate.
+_ENTRY_BYTES: Final = 1_024
+_DECODED_SHARE: Final = 8
 # Matrices: one per tenant and model. The least recently used one is dropped first.
 _MATRICES_LIMIT: Final = 256
 # Bytes of all matrices, 1 GiB; the most recently used one stays, whatever its size.
@@ -36,6 +45,69 @@ _MATRIX_BYTES_LIMIT: Final = 1 << 30
 _READ_ROWS: Final = 16_384
 # Tenants whose closed versions are cached; 16 bytes per closed version.
 _TENANTS_LIMIT: Final = 1_024
+
+
+class Age(NamedTuple):
+    """Counts of the erasures and key changes of a tenant; documents cached at an earlier age are dropped."""
+
+    erasures: int
+    keys: int
+
+
+class DocumentCache:
+    """The documents used last, up to a limit of memory."""
+
+    def __init__(self, limit: int = DOCUMENT_BYTES) -> None:
+        self._limit, self._size = limit, 0
+        self._lock = threading.Lock()
+        self._ages: dict[int, Age] = {}
+        # The documents by (tenant id, version id), the one used last at the end.
+        self._entries: OrderedDict[tuple[int, int], OpenedDocument] = OrderedDict()
+
+    def get(
+        self, tenant_id: int, age: Age, version_ids: Sequence[int]
+    ) -> dict[int, OpenedDocument]:
+        """Return the cached documents of these versions; none to a snapshot from before the last erasure."""
+        with self._lock:
+            if not self._is_current(tenant_id, age):
+                return {}
+            cached = {
+                version_id: document
+                for version_id in version_ids
+                if (document := self._entries.get((tenant_id, version_id))) is not None
+            }
+            for version_id in cached:
+                self._entries.move_to_end((tenant_id, version_id))
+            return cached
+
+    def put(self, tenant_id: int, age: Age, opened: Mapping[int, OpenedDocument]) -> None:
+        """Cache documents, and drop those used longest ago if there are too many."""
+        with self._lock:
+            if not self._is_current(tenant_id, age):
+                return
+            for version_id, document in opened.items():
+                # A document that could not be decrypted is empty, and is read again next time.
+                if document.native and (tenant_id, version_id) not in self._entries:
+                    self._entries[tenant_id, version_id] = document
+                    self._size += _document_size(document)
+            while self._size > self._limit:
+                self._size -= _document_size(self._entries.popitem(last=False)[1])
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _is_current(self, tenant_id: int, age: Age) -> bool:
+        """Return True if no later age is known here. If this is a later one, drop what is cached of the tenant."""
+        latest = self._ages.setdefault(tenant_id, age)
+        if latest < age:
+            self._ages[tenant_id] = age
+            for key in [key for key in self._entries if key[0] == tenant_id]:
+                self._size -= _document_size(self._entries.pop(key))
+        return latest <= age
+
+
+def _document_size(opened: OpenedDocument) -> int:
+    return _ENTRY_BYTES + _DECODED_SHARE * len(opened.native)
 
 
 class SearchCache:

@@ -1,0 +1,158 @@
+"""The form of a RECALL that runs: without shorthand, with its selection, and with the checks after the search.
+
+`recall.py` turns the conditions of a RECALL into a `RecallQuery`. The functions here are its parts that read nothing:
+they rewrite the statement, and check grains against the conditions that the index cannot answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from memoranda.model.instant import Instant
+from memoranda.model.selection import IsAmong, Selection, StatusFilter, Test
+from memoranda.retrieval.analysis import keywords
+from memoranda.service.oms.views import collect_text
+from memoranda.standards.cal.conditions import matches
+from memoranda.standards.cal.item import ResultItem, value_of
+from memoranda.standards.cal.language import times
+from memoranda.standards.cal.language.desugar import desugar_recall
+from memoranda.standards.cal.language.syntax import (
+    OrderBy,
+    Project,
+    Recall,
+    Select,
+    Subquery,
+    WhereCondition,
+)
+
+
+class RecallQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A RECALL as a query to the index."""
+
+    selection: Selection
+    # The searched text.
+    text: str | None = None
+    # Words that must occur in one field: (field, words).
+    field_words: tuple[tuple[str, frozenset[str]], ...] = ()
+    # Conditions that the index cannot answer; each grain is checked.
+    unindexed: tuple[WhereCondition, ...] = ()
+    # The fields of the conditions, for `matched_fields`.
+    fields: tuple[str, ...] = ()
+
+
+# --- rewriting -------------------------------------------------------------------------------------------
+
+
+def expand_recall(recall: Recall) -> Recall:
+    """Replace the shorthand of a RECALL, but not that of its subqueries, which are expanded when they run.
+
+    ABOUT in a subquery may still have to become a search.
+    """
+    expanded = desugar_recall(recall)
+    subqueries = (condition for condition in recall.where if isinstance(condition.value, Subquery))
+    where = tuple(
+        next(subqueries) if isinstance(condition.value, Subquery) else condition
+        for condition in expanded.where
+    )
+    # THREAD FROM has no longer form. A thread is listed from its beginning.
+    first_order = (OrderBy(field="time"),) if expanded.thread is not None else ()
+    return replace(expanded, where=where, stages=(*first_order, *expanded.stages))
+
+
+def search_about(recall: Recall, searched: Sequence[WhereCondition]) -> Recall:
+    """Replace the condition of ABOUT with a search for its text, if it is among the `searched` conditions."""
+    about = next((condition for condition in searched if condition.field == "subject"), None)
+    if about is None:
+        return recall
+    index = recall.where.index(about)
+    query = WhereCondition(field="query", operator="=", value=about.value)
+    return replace(recall, where=(*recall.where[:index], query, *recall.where[index + 1 :]))
+
+
+def status_filter_of(recall: Recall) -> StatusFilter:
+    """Return the status filter of a RECALL: WITH superseded includes closed versions."""
+    with_superseded = any(option.name == "superseded" for option in recall.options)
+    return "unforgotten" if with_superseded else "live"
+
+
+def select_time(selection: Selection, recall: Recall, now: Instant) -> Selection:
+    """Restrict a selection to memories that are valid now, or valid or known at the instant that the query names.
+
+    With superseded versions, or with a condition on the end of validity, memories of the past and future count too.
+    """
+    at, known_at = (
+        times.time_option(recall.options, name, now) for name in (times.VALID_AT, times.KNOWN_AT)
+    )
+    if at is not None or known_at is not None:
+        return replace(
+            selection,
+            at=now if at is None else Instant(at),
+            known_at=None if known_at is None else Instant(known_at),
+        )
+    has_end_condition = any(condition.field == "expires_at" for condition in recall.where)
+    return replace(selection, in_force=selection.status_filter == "live" and not has_end_condition)
+
+
+def uses_field(name: str, recall: Recall) -> bool:
+    """Return True if an option or a stage of a RECALL uses a field; its conditions do not count."""
+    return any(option.word == name for option in recall.options) or any(
+        (isinstance(stage, Select) and name in stage.fields)
+        or (
+            isinstance(stage, Project)
+            and name in (*(stage.content or ()), *(stage.attributes or ()))
+        )
+        for stage in recall.stages
+    )
+
+
+def drop_score_conditions(
+    conditions: list[WhereCondition], tests: list[Test]
+) -> list[WhereCondition]:
+    """Drop the conditions on the score of a RECALL without a search.
+
+    Without a search every score is 1, so such a condition holds for all grains or for none. If one holds for none, a
+    test that nothing passes is added.
+    """
+    unscored = ResultItem(address="", grain_type="", fields={})
+    scores = [condition for condition in conditions if condition.field == "score"]
+    if not all(matches(condition, unscored) for condition in scores):
+        tests.append(IsAmong(version_ids=()))
+    return [condition for condition in conditions if condition.field != "score"]
+
+
+# --- checking grains -------------------------------------------------------------------------------------
+
+
+def has_field_words(query: RecallQuery, item: ResultItem) -> bool:
+    """Return True if each field has one of the words that are searched in it."""
+    return all(
+        not words.isdisjoint(keywords(collect_text(value_of(item, name))))
+        for name, words in query.field_words
+    )
+
+
+def passes_conditions(query: RecallQuery, item: ResultItem, *, on_score: bool) -> bool:
+    """Check a grain against the unindexed conditions: those on the score, or all others."""
+    return all(
+        matches(condition, item)
+        for condition in query.unindexed
+        if (condition.field == "score") is on_score
+    )
+
+
+def rescale_scores(items: list[ResultItem]) -> list[ResultItem]:
+    """Normalize the scores so that the best is 1. Otherwise they would reveal grains that the caller may not see."""
+    best = max((item.score for item in items), default=1.0)
+    if best == 1.0:
+        return items
+    return [
+        replace(
+            item,
+            score=item.score / best,
+            breakdown={name: part / best for name, part in item.breakdown.items()},
+        )
+        for item in items
+    ]
