@@ -7,11 +7,12 @@ the type check of this file is the test.
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,92 @@ def test_whom_a_memory_is_about_can_be_erased() -> None:
     with Memoranda.open(":memory:") as m:
         m.remember("Ada takes her tea green", user="ada")
         assert m.grains.erase_user("ada", reason="asked").erased == 1
+
+
+MOMENTS = ("nonsense", "", "2026-01-01", 5, date(2026, 1, 1), timedelta(days=1), ["x"], "P1D", "\ud800")
+COUNTS = ("nonsense", -1, 10**30, 1.5, float("nan"), float("inf"), True, ["x"], "\ud800")
+# These counts have a limit of their own, or none.
+SMALL = tuple(count for count in COUNTS if count != 10**30)
+FRACTIONS = ("nonsense", -0.1, 1.1, float("nan"), float("inf"), ["x"], "\ud800")
+WORDS = ("nonsense", "", 5, ["nonsense"], date(2026, 1, 1), "\ud800")
+NAMES = ("", "\x00", "\ud800", 5)
+SPANS = ("nonsense", "", 5, timedelta(days=-1), "\ud800")
+# By verb: the keywords that are enough, and wrong values of others.
+WRONG: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
+    "remember": (
+        {"text": "tea"},
+        {
+            **dict.fromkeys(("created", "observed", "valid_from", "valid_to", "expires"), MOMENTS),
+            **dict.fromkeys(("confidence", "salience"), FRACTIONS),
+            **dict.fromkeys(("kind", "visibility"), WORDS),
+            **dict.fromkeys(("project", "user", "agent", "session", "source"), NAMES),
+            "retention": SPANS,
+            "structured": ("nonsense", 5),
+        },
+    ),
+    "recall": (
+        {"query": "tea"},
+        {
+            **dict.fromkeys(("valid_at", "known_at", "asked_at"), MOMENTS),
+            **dict.fromkeys(("kind", "visibility", "status", "standard", "prefer"), WORDS),
+            "limit": SMALL,
+            "zone": ("Nowhere/X", "../x", "\ud800", 5),
+            "weights": ({"nonsense": 1.0}, {"date": -1.0}, {"date": float("nan")}, "nonsense"),
+            **dict.fromkeys(("floor", "rerank", "words_only", "explain"), ("nonsense", 5, "\ud800")),
+        },
+    ),
+    "for_prompt": (
+        {"query": "tea"},
+        {"limit": SMALL, "max_chars": (*COUNTS, 0), "budget_chars": (*COUNTS, 0), "max_visibility": WORDS},
+    ),
+    "list": (
+        {},
+        {
+            **dict.fromkeys(("since", "valid_at", "known_at"), MOMENTS),
+            **dict.fromkeys(("kind", "standard"), WORDS),
+            **dict.fromkeys(("limit", "after"), COUNTS),
+            "project": NAMES,
+        },
+    ),
+    "revise": (
+        {"text": "coffee"},
+        {
+            **dict.fromkeys(("valid_from", "valid_to"), MOMENTS),
+            **dict.fromkeys(("confidence", "salience"), FRACTIONS),
+            "structured": ("nonsense", 5),
+        },
+    ),
+    "feedback": ({}, {"outcome": WORDS}),
+    "consolidate": ({}, {"limit": (*COUNTS, 0), "budget_tokens": (*COUNTS, 0), "least": (*SMALL, 1),
+                         "likeness": (*FRACTIONS, 0)}),
+}  # fmt: skip
+CASES = [(verb, name) for verb, (_, wrong) in WRONG.items() for name in wrong]
+
+
+@pytest.mark.parametrize(("verb", "name"), CASES)
+def test_a_wrong_time_number_or_word_is_invalid_input_that_names_it(m: Memoranda, verb: str, name: str) -> None:
+    made = m.remember("tea")
+    enough, wrong = WRONG[verb]
+    first = {"revise": (made.id,), "feedback": (made.id,), "consolidate": ("reflect",)}.get(verb, ())
+    # The wire has other words for these two.
+    word = {"budget_tokens": "budget"}.get(name, name)
+    for value in wrong[name]:
+        with pytest.raises(InvalidInput) as refused:
+            getattr(m, verb)(*first, **{**enough, name: value})
+        assert re.search(rf"(?:^|[.]){word}\b|has no time zone|{word} ", refused.value.message), value
+    assert [memory.text for memory in m.list()] == ["tea"]
+
+
+def test_a_name_of_no_memory_is_refused_in_words(m: Memoranda) -> None:
+    for verb in (m.get, m.history, m.revise, m.forget, m.redact, m.allow_orders):
+        for name in ("\ud800", "nope", ""):
+            with pytest.raises((InvalidInput, NotFound)):
+                verb(name)
+    for key in ("\ud800", "", "\x00"):
+        with pytest.raises(InvalidInput):
+            m.oams.get(key)
+        with pytest.raises(InvalidInput):
+            m.oams.forget(key)
 
 
 def test_an_end_is_said_as_a_moment_or_as_a_span(m: Memoranda) -> None:

@@ -14,10 +14,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack
 
 from memoranda.embedding.embedder import EmbedTexts, of_callable
+from memoranda.encoding.shapes import find_surrogate
 from memoranda.errors import InvalidInput, Unsupported
 from memoranda.library.embedded import Backend, Embedded
 from memoranda.library.results import Hits, Memories, Memory, Versions, build_hit, build_version
 from memoranda.model.instant import (
+    Instant,
     format_duration,
     format_instant,
     from_datetime,
@@ -33,6 +35,7 @@ from memoranda.settings import is_postgres, load_settings, sqlite_path
 from memoranda.standards.ump.plain import PlainMemory, PlainQuestion
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.requests import (
+    MAX_POSITION,
     FeedbackRequest,
     ForgetRequest,
     ListRequest,
@@ -289,8 +292,8 @@ class Memoranda:
         """Return the retention of a memory from its creation to its end. Raises InvalidInput if it has both."""
         if retention is not None:
             raise InvalidInput("expires and retention say the same; give one of them")
-        begins = self._backend.now() if created is None else parse_instant(_format_moment(created))
-        return format_duration(max(0, parse_instant(_format_moment(expires)) - begins))
+        begins = self._backend.now() if created is None else _parse_moment("created", created)
+        return format_duration(max(0, _parse_moment("expires", expires) - begins))
 
     def recall(self, query: str, *, limit: int = 8, **where: Unpack[Where]) -> Hits:
         """Return the best memories for a query, best first.
@@ -355,6 +358,8 @@ class Memoranda:
 
     def _page(self, limit: int, after: int, where: ListFilter) -> tuple[Memories, int | None]:
         _check_keywords(where, ListFilter)
+        _check_count("limit", limit)
+        _check_count("after", after)
         arguments = {
             **ListRequest.parse(_request_fields(where)).arguments(),
             "limit": limit,
@@ -404,6 +409,8 @@ class Memoranda:
 
         `valid_to="never"` removes the end of its validity.
         """
+        if not isinstance(structured, Mapping | None):
+            raise InvalidInput("structured must be an object")
         time = _request_fields({"valid_from": valid_from, "valid_to": valid_to})
         patch: dict[str, object] = {
             "time": {**time, "valid_to": None} if valid_to == NEVER else time,
@@ -515,8 +522,15 @@ class Memoranda:
         from memoranda.consolidation.strategies.dream import Options
         from memoranda.standards.oams.requests import DreamRequest
 
-        # Refuses an unknown strategy with the same error as a server.
-        DreamRequest.parse({"strategy": strategy})
+        # Refuses an unknown strategy, and options out of range, with the same errors as a server.
+        names = {
+            "limit": "limit",
+            "budget_tokens": "budget",
+            "least": "least",
+            "likeness": "likeness",
+        }
+        checked = {names[name]: value for name, value in options.items() if name in names}
+        DreamRequest.parse({"strategy": strategy, **checked})
         return self.oams.verbs.consolidate(
             self.oams.namespace(namespace), strategy, is_dry=dry_run, options=Options(**options)
         )
@@ -569,7 +583,12 @@ def _check_keywords(keywords: Mapping[str, Any], shape: type) -> None:
 
 
 def _request_fields(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keywords as the fields of a request, without those that are None or an empty tuple."""
+    """Return keywords as the fields of a request, without those that are None or an empty tuple.
+
+    Raises InvalidInput for a text that no request can hold.
+    """
+    if field := find_surrogate(keywords):
+        raise InvalidInput(f"{field} has a lone surrogate")
     return {
         name: _request_value(value)
         for name, value in keywords.items()
@@ -586,6 +605,23 @@ def _request_value(value: object) -> object:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return list(value)
     return dict(value) if isinstance(value, Mapping) else value
+
+
+def _parse_moment(name: str, value: object) -> Instant:
+    """Return the instant of a keyword. Raises InvalidInput, which names the keyword."""
+    text = _request_value(value)
+    try:
+        if isinstance(text, str):
+            return parse_instant(text)
+    except ValueError:
+        pass
+    raise InvalidInput(f"{name} must be an RFC 3339 date-time with an offset")
+
+
+def _check_count(name: str, value: object) -> None:
+    """Raise InvalidInput unless the value of a keyword is a count."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_POSITION:
+        raise InvalidInput(f"{name} must be a whole number from 0 to {MAX_POSITION}")
 
 
 def _format_moment(value: When) -> str:

@@ -132,7 +132,7 @@ def test_limits_are_given_on(filled: Command) -> None:
         (("--strategy", "vendor:mine"), 1, "unknown strategy"),
         (("--strategy", ","), 1, "none given"),
         (("--strategy", "\x1b[31mred"), 1, "unknown strategy"),
-        (("--strategy", "reflect", "--limit", "0"), 1, "at least 1"),
+        (("--strategy", "reflect", "--limit", "0"), 2, "at least 1"),
         (("--strategy", "reflect", "--limit", "100000"), 1, "limit must be at most 1000"),
         (("--strategy", "reflect", "--budget", "1000000"), 1, "budget must be at most"),
         (("--strategy", "reflect", "--yes", "--dry-run"), 1, "give one of them"),

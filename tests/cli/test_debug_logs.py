@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import logging
 import os
 import re
 import sys
@@ -20,13 +22,18 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from tests import forking
 from tests.bindings.test_parity import BELIEF
+from tests.cli.conftest import Command
 from tests.cli.test_serving_logs import Served, command, lines_of, serving
 from tests.embedders import WORDS_ALONE
 from tests.forking import Forked
 from tests.waiting import HANG_SECONDS
 
+import memoranda
+from memoranda import errors
 from memoranda.bindings.http.app import all_operations
 from memoranda.bindings.http.operation import PARAMETER, Operation
+from memoranda.cli.help import pages
+from memoranda.errors import MemorandaError
 
 MARKER = "Zebrastripe"
 # Reported in the log as a likely secret: in a field whose name is a text, too.
@@ -190,3 +197,132 @@ def test_a_command_that_fails_while_debugging_shows_no_text(debug: dict[str, str
     assert "RuntimeError" in text
     assert MARKER not in text
     assert json.loads((tmp_path / "out").read_text().splitlines()[0])["error"]["code"] == "internal"
+
+
+# --- every statement that logs ---------------------------------------------------------------------------------------
+
+LEVELS = frozenset(("debug", "info", "warning", "error", "exception", "critical", "log"))
+# Errors of a library whose message cannot quote a text of ours, by module: the setup of traces, and a socket's error.
+HARMLESS = {("telemetry.py", "ValueError"), ("serve.py", "OSError")}
+# Commands that read, write or look for memories and say so.
+SPEAKING = frozenset(
+    "remember recall show get revise forget suspicious redact history feedback list stats undo rules cal consolidate "
+    "openwop distill commitments proposals oams oms export import verify convert audit token key".split()
+)
+
+
+def log_calls(tree: ast.AST) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in LEVELS
+            and "log" in ast.unparse(node.func.value).lower()
+        ):
+            yield node
+
+
+def test_no_statement_logs_the_message_of_an_error_that_may_quote_a_text() -> None:
+    """A message of our own errors quotes no stored text; that of any other error may."""
+    root, count = Path(memoranda.__file__).parent, 0
+    for path in sorted(root.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        for call in log_calls(tree):
+            count += 1
+            assert isinstance(call.args[0], ast.Constant), f"{path.name}:{call.lineno}: the message is not a constant"
+        for handler in ast.walk(tree):
+            if not isinstance(handler, ast.ExceptHandler) or handler.name is None or handler.type is None:
+                continue
+            caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+            names = {ast.unparse(kind) for kind in caught}
+            foreign = {
+                name
+                for name in names
+                if not issubclass(getattr(errors, name, Exception), MemorandaError)
+                and (path.name, name) not in HARMLESS
+            }
+            for call in log_calls(handler):
+                bare = [ast.unparse(argument) for argument in call.args[1:]]
+                assert not (foreign and handler.name in bare), f"{path.name}:{call.lineno} logs {foreign}"
+    assert count > 25
+
+
+class Collected(logging.Handler):
+    """Everything that our own loggers are given, as they are given it."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.partition(".")[0] == "memoranda":
+            self.lines.append(f"{record.getMessage()} {getattr(record, 'told', '')}")
+
+
+@pytest.fixture
+def collected() -> Iterator[Collected]:
+    handler, root = Collected(), logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield handler
+    root.setLevel(level)
+    root.removeHandler(handler)
+
+
+def test_no_command_logs_a_text(
+    run: Command, collected: Collected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Targets with the marker as their name are written here.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", "off")
+    made = run("remember", f"{MARKER} eats hay", "--json").json["id"]
+    assert run("remember", "a key", "--structured", json.dumps(SECRET)).code == 0
+    assert run("openwop", "put", "garden", f"Remind me to feed {MARKER} tomorrow at 9:00").code == 0
+    (tmp_path / "note.md").write_text(f"{MARKER} has stripes")
+    codes = set()
+    for page in pages():
+        if page.path[0] not in SPEAKING:
+            continue
+        for subject in (MARKER, made, str(tmp_path / "note.md")):
+            codes.add(run(*page.path, *(subject for _ in page.arguments)).code)
+        for slot in page.options:
+            given = () if slot.is_flag else ("7" if slot.kind in (int, float) else MARKER,)
+            codes.add(run(*page.path, *(MARKER for _ in page.arguments), slot.label, *given).code)
+    assert codes == {0, 1, 2}
+    assert [line for line in collected.lines if MARKER.lower() in line.lower()] == []
+
+
+def test_a_server_whose_verbs_break_logs_no_text(debug: dict[str, str], tmp_path: Path) -> None:
+    """An error that nobody expects has the text in its message, and in that of its cause."""
+    program = tmp_path / "broken.py"
+    program.write_text(
+        "import sys\n"
+        "from memoranda.service.ump import recall\n"
+        "from memoranda.cli import main\n"
+        "def broken(*_, **__):\n"
+        f"    try: raise KeyError('{MARKER} is the key')\n"
+        f"    except KeyError as error: raise RuntimeError({MARKER!r}) from error\n"
+        "recall.search_candidates = broken\n"
+        "sys.exit(main())\n"
+    )
+
+    async def over_mcp(server: Served, key: str) -> None:
+        async with create_mcp_http_client(headers={"Authorization": f"Bearer {key}"}) as http:
+            transport = streamable_http_client(f"{server.url}/mcp?tools=all", http_client=http)
+            async with Client(transport, read_timeout_seconds=HANG_SECONDS) as client:
+                refused = await client.call_tool("ump_recall", {"query": MARKER})
+                assert refused.is_error
+                assert MARKER not in str(refused)
+
+    for form in ("text", "json"):
+        with serving({**debug, "MEMORANDA_LOG_FORMAT": form}, program=program) as server:
+            key = (Path(debug["MEMORANDA_HOME"]) / "owner.credential").read_text().strip()
+            with server.client(key) as client:
+                answer = client.post("/ump/recall", json={"query": f"where is {MARKER}"})
+                assert (answer.status_code, MARKER in answer.text) == (500, False)
+            anyio.run(over_mcp, server, key)
+        log = server.err.read_text()
+        assert log.count("RuntimeError") >= 2
+        assert "KeyError" in log
+        assert MARKER.lower() not in server.text.lower()

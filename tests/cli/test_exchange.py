@@ -157,7 +157,7 @@ def test_a_changed_file_and_a_changed_store_do_not_verify(
 def test_verify_and_doctor_look_at_every_owner(run: Command, home: Path) -> None:
     run("remember", "the owner's note")
     for other in ("did:example:bob", "did:example:cyd"):
-        run("--owner", other, "remember", f"note of {other}")
+        run("--owner", other, "--new-owner", "remember", f"note of {other}")
     well = run("verify")
     assert (well.code, well.out.partition(",")[0]) == (0, "3 records of 3 owners")
     with apsw.Connection(str(home / "memoranda.db")) as database:

@@ -159,9 +159,30 @@ def test_stored_text_cannot_drive_the_terminal(run: Command) -> None:
     assert "\\x1b[31m" in shown
 
 
+def test_a_mistyped_owner_is_not_an_empty_memory(run: Command) -> None:
+    # The first owner of a new store needs no more than a name.
+    assert run("--owner", "did:example:ada", "remember", "mine").code == 0
+    for tokens in (("recall", "mine"), ("list",), ("remember", "x"), ("cal", "RECALL"), ("undo",), ("export", "-")):
+        refused = run("--owner", "did:example:aad", *tokens)
+        assert (refused.code, refused.out) == (1, "")
+        message = "this store has no owner did:example:aad, but there is did:example:ada; to create it, add --new-owner"
+        assert refused.err == f"memoranda: {message}\n"
+    error = run("--owner", "did:example:aad", "list", "--json").json["error"]
+    assert (error["code"], "did:example:ada" in error["message"]) == ("not_found", True)
+    # Nothing was made, also not in the audit log.
+    assert run("verify").out.startswith("1 record of 1 owner, 1 audit entry")
+    assert run("--owner", "did:example:bob", "--new-owner", "remember", "his").code == 0
+    assert [r["body"]["text"] for r in run("--owner", "did:example:bob", "list", "--json").json["records"]] == ["his"]
+    # The operator is always there, and so is an owner that has a key.
+    assert run("key", "add", "phone", "--tenant", "did:example:cyd").code == 0
+    assert run("--owner", "did:example:cyd", "list").code == 0
+    operator = run("key", "show", "--operator").out.strip()
+    assert run("--owner", operator, "list").code == 0
+
+
 def test_owner_and_data_directory_separate_memories(run: Command, tmp_path: Path) -> None:
     remember(run, "mine")
-    assert run("recall", "mine", "--owner", "did:key:zOther", "--json").json["results"] == []
+    assert run("recall", "mine", "--owner", "did:key:zOther", "--new-owner", "--json").json["results"] == []
     assert run("--data", tmp_path / "elsewhere", "recall", "mine", "--json").json["results"] == []
     store = f"sqlite:///{tmp_path}/third.db"
     assert run("remember", "elsewhere", "--store", store).code == 0

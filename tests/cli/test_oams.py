@@ -508,7 +508,6 @@ def test_a_plain_file_is_listed_read_and_recalled_without_a_store(run: Command, 
         (("list", "--namespace", "where"), "must have the form"),
         (("list", "--namespace", OWN, "--cursor", "x"), "cursor"),
         (("get", "none", "--namespace", OWN), "no memory under this key"),
-        (("recall", "x", "--namespace", OWN, "-k", "0"), "k must be"),
         (("list", "--namespace", OWN, "--since", "yesterday"), "since must be"),
     ],
 )

@@ -84,6 +84,16 @@ def test_commitments_are_found_cancelled_and_put_off(run: Command) -> None:
     assert run("openwop", "commitments", "--look").code == 1
 
 
+def test_an_unknown_time_zone_is_reported(run: Command) -> None:
+    run("openwop", "put", REF, "Remind me to call Ann tomorrow at 17:30 Europe/Paris")
+    assert "time zone" not in run("openwop", "commitments", REF, "--look").out
+    run("openwop", "put", REF, "Remind me to call Bob tomorrow at 17:30 Europe/Pariss")
+    found = run("openwop", "commitments", REF, "--look", "--json").json["commitments"]
+    assert [each.get("zoneUnknown", False) for each in found] == [False, True]
+    listed = " ".join(run("openwop", "commitments", REF).out.split())
+    assert f"names an unknown time zone, so the time is in UTC: {found[1]['commitmentId']}" in listed
+
+
 def test_there_are_no_proposals_without_runs(run: Command) -> None:
     assert run("proposals", "synthesise", "--json").json == {"proposals": []}
     assert run("proposals", "list", "--json").json == {"proposals": []}

@@ -42,10 +42,11 @@ def values_of(slot: ParameterSlot) -> st.SearchStrategy[tuple[object, str]]:
     """Values of a slot, each with its spelling."""
     if slot.choices:
         return st.sampled_from(slot.choices).map(lambda choice: (choice, choice))
+    least, most = slot.least or 0, 10**9 if slot.most is None else slot.most
     if slot.kind is int:
-        return st.integers(-(10**9), 10**9).map(lambda number: (number, str(number)))
+        return st.integers(int(least), int(most)).map(lambda number: (number, str(number)))
     if slot.kind is float:
-        return st.decimals(-1_000, 1_000, places=3).map(lambda number: (float(number), str(number)))
+        return st.decimals(least, most, places=3).map(lambda number: (float(number), str(number)))
     if slot.kind is Path:
         return TEXTS.filter(bool).map(lambda text: (Path(text), text))
     return TEXTS.map(lambda text: (text, text))

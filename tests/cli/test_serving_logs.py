@@ -58,11 +58,14 @@ class Served:
 
 
 @contextmanager
-def serving(environment: dict[str, str], *tokens: str) -> Iterator[Served]:
+def serving(environment: dict[str, str], *tokens: str, program: Path | None = None) -> Iterator[Served]:
+    """Run `memoranda serve`, or a program that calls it."""
     folder = Path(environment["MEMORANDA_HOME"]).parent
     out, err = folder / "out", folder / "err"
     with out.open("wb") as out_file, err.open("wb") as err_file:
         command_line = command("serve", "--port", "0", *tokens)
+        if program is not None:
+            command_line[1:3] = [str(program)]
         with Forked(command_line, env=environment, stdout=out_file.fileno(), stderr=err_file.fileno()) as process:
             try:
                 until(lambda: re.search(r"http://[^\s\"]+/mcp", out.read_text()), err.read_text())

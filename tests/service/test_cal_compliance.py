@@ -95,6 +95,57 @@ def test_another_namespace_and_another_credential_see_nothing_of_it(world: World
         world.service.cal.run(stranger, "RECALL beliefs", owner=world.owner.default_tenant)
 
 
+NAMESPACES = {
+    "a condition": 'RECALL beliefs WHERE namespace = "shop"',
+    "a parameter": "RECALL beliefs WHERE namespace = $shop",
+    "with others": 'RECALL beliefs WHERE subject = "ada" AND namespace = "shop" | COUNT',
+    "IN": 'RECALL beliefs IN "shop"',
+    "IN SCOPE": 'RECALL beliefs IN SCOPE "shop" | COUNT',
+    "a subquery": 'RECALL beliefs WHERE subject IN (RECALL beliefs WHERE namespace = "shop" | SUBJECTS)',
+    "IN of a subquery": 'RECALL beliefs WHERE subject IN (RECALL beliefs IN "shop" | SUBJECTS)',
+    "LET": 'LET $who = RECALL beliefs WHERE namespace = "shop" | SUBJECTS; RECALL beliefs WHERE subject IN ($who)',
+    "a source": 'ASSEMBLE FROM one: (RECALL beliefs WHERE namespace = "shop")',
+    "IN of a source": 'ASSEMBLE FROM one: (RECALL beliefs IN "shop")',
+    "a set": '(RECALL beliefs IN "shop") UNION (RECALL events WHERE namespace = "shop")',
+    "COALESCE": 'COALESCE (RECALL events, RECALL beliefs WHERE namespace = "shop")',
+    "HISTORY": 'HISTORY IN "shop" WHERE subject = "ada" AND relation = "likes"',
+    "BATCH": 'BATCH { one: RECALL beliefs WHERE namespace = "shop" }',
+    "HISTORY in a BATCH": 'BATCH { one: HISTORY IN "shop" WHERE subject = "ada" AND relation = "likes" }',
+    "EXPLAIN": 'EXPLAIN ASSEMBLE FROM one: (RECALL beliefs WHERE namespace = "shop")',
+}
+
+
+@pytest.mark.requirement("CAL-23-authorization")
+@pytest.mark.parametrize("text", NAMESPACES.values(), ids=NAMESPACES)
+def test_a_query_that_names_another_namespace_is_warned_in_every_form(world: World, text: str) -> None:
+    params = {"shop": "shop"} if "$shop" in text else None
+    there = text.replace("shop", "shared")
+    plain = ask(world, there.replace("$shared", '"shared"'))
+    assert plain["warnings"] == []
+    answer = ask(world, text, params=params)
+    assert {warning["code"] for warning in answer["warnings"]} == {"CAL-W004"}
+    assert all(
+        warning["message"].endswith("has no effect: the session's namespace is shared.")
+        for warning in answer["warnings"]
+    )
+    # The result is that of the session's namespace.
+    for member in ("results", "count", "formatted_context", "versions"):
+        assert answer.get(member) == plain.get(member)
+    if text.startswith("ASSEMBLE"):
+        *_, last = world.service.cal.stream(world.owner, text)
+        assert last["summary"]["warnings"] == answer["warnings"]
+
+
+@pytest.mark.requirement("CAL-23-authorization")
+@pytest.mark.parametrize(
+    "condition", ['!= "shop"', 'IN ("shop")', "IN (RECALL beliefs | SUBJECTS)", 'INCLUDE ["shop"]']
+)
+def test_a_namespace_takes_no_other_operator(world: World, condition: str) -> None:
+    with pytest.raises(QueryError) as refused:
+        ask(world, f"RECALL beliefs WHERE namespace {condition}")
+    assert refused.value.cal_code == "CAL-E020"
+
+
 @pytest.mark.requirement("CAL-23-no-policy-override")
 @pytest.mark.parametrize("option", ["superseded", "provenance", "explanation", "consistency(linearizable)"])
 def test_no_option_shows_what_was_forgotten(world: World, option: str) -> None:

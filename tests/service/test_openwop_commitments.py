@@ -65,6 +65,27 @@ def test_what_a_memory_states_is_found_once_however_often_one_looks(wop: Wop) ->
     assert len({each.commitment_id for each in found}) == 3
 
 
+def test_a_named_time_zone_is_used_and_an_unknown_one_reported(wop: Wop) -> None:
+    paris, unknown = infer(
+        wop,
+        "Remind me to call Ann tomorrow at 17:30 Europe/Paris.",
+        "Remind me to call Bob tomorrow at 17:30 Europe/Pariss.",
+    )
+    assert (paris.due, paris.is_zone_unknown) == (parse_instant("2026-06-05T15:30:00.000Z"), False)
+    assert (unknown.due, unknown.is_zone_unknown) == (parse_instant("2026-06-05T17:30:00.000Z"), True)
+    assert "zoneUnknown" not in paris.document()
+    assert unknown.document()["zoneUnknown"] is True
+    assert wop.wop.commitments(wop.owner) == [paris, unknown]
+    assert Commitment.of(unknown.document()).is_zone_unknown
+    wop.now = Instant(parse_instant("2026-06-05T15:30:00.000Z"))
+    assert (wop.wop.tick(), fired(wop)) == (1, 1)
+    # A time that a person gives instead is in no unknown zone.
+    snoozed = wop.wop.snooze_commitment(wop.owner, unknown.commitment_id, parse_instant("2026-06-06T08:00:00Z"))
+    assert not snoozed.is_zone_unknown
+    wop.now = snoozed.due or Instant(0)
+    assert (wop.wop.tick(), fired(wop)) == (1, 2)
+
+
 def test_memories_of_every_standard_are_read(wop: Wop) -> None:
     wop.remember(TOMORROW, scope={"project": "support"})
     wop.put(namespace="support", subject="ada", relation="says", object="Remind me to call Bob tomorrow at 10:00.")

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import inspect
 import re
-from importlib.resources import files
 
 import apsw
 
 from memoranda.storage.engine import selection
-from memoranda.storage.engine.database import load_queries
-
-SCHEMA = files("memoranda.storage") / "sql" / "sqlite" / "migrations" / "0001_store.sql"
+from memoranda.storage.engine.database import load_migrations, load_queries
 
 
 def test_every_index_is_read_by_a_query_or_named_by_a_selection() -> None:
     database = apsw.Connection(":memory:")
-    database.execute(SCHEMA.read_text())
+    for _, migration in load_migrations("sqlite"):
+        database.execute(migration)
     plans = [
         step
         for query in load_queries("sqlite").values()

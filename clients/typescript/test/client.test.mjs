@@ -37,6 +37,21 @@ test("a memory is remembered, recalled, revised and forgotten", async () => {
   assert.deepEqual(await m.recall("bun", { project: "shop" }), []);
 });
 
+test("an erased memory is gone with all of its versions", async () => {
+  const first = await m.remember("quokkafirst lives on Rottnest", { project: "line" });
+  const second = await m.revise(first.id, "quokkasecond lives on Rottnest");
+  assert.equal(await m.forget(second.id, { reason: "asked", hard: true }), "erased");
+  assert.deepEqual(await m.recall("Rottnest", { project: "line", floor: false }), []);
+  assert.deepEqual(await m.list({ project: "line" }), []);
+  for (const id of [first.id, second.id]) {
+    const shown = await Promise.all([
+      m.get(id).catch((error) => error.message),
+      m.history(id).catch((error) => error.message),
+    ]);
+    assert.doesNotMatch(JSON.stringify(shown), /quokka/);
+  }
+});
+
 test("what there is is listed, counted and walked through", async () => {
   for (let number = 0; number < 60; number++) await m.remember(`fact ${number}`, { project: "many", tags: ["fact"] });
   assert.deepEqual((await m.list({ project: "many", limit: 2 })).map((each) => each.text), ["fact 59", "fact 58"]);

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 from memoranda.cli.options import Kind, complete_date, read_duration_ms, without_none
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, one_line, table, when
-from memoranda.errors import InvalidInput
 from memoranda.model.instant import format_instant
 from memoranda.model.memory import Standard
 from memoranda.standards.ump.requests import ListRequest
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 # Characters of a memory's text in a row of the list.
 _TEXT_CHARS = 200
+# Memories in a page.
+_PAGE_LIMIT = 1_000
 # Projects named in the message for an empty list.
 _PROJECTS_NAMED = 5
 
@@ -37,8 +38,10 @@ def list_memories(
     since: Annotated[
         str | None, Parameter(help="Written or changed since: 7d, a date, or RFC 3339.")
     ] = None,
-    limit: Annotated[int, Parameter(help="Results per page (default 20).")] = 20,
-    page: Annotated[int, Parameter(help="The page (default 1).")] = 1,
+    limit: Annotated[
+        int, Parameter(help="Results per page (default 20).", least=1, most=_PAGE_LIMIT)
+    ] = 20,
+    page: Annotated[int, Parameter(help="The page (default 1).", least=1)] = 1,
     exact: Annotated[bool, Parameter(help="Show exact times.")] = False,
     run: GivenRun,
 ) -> None:
@@ -46,8 +49,6 @@ def list_memories(
 
     Examples: list --project shop; list --since 7d --kind procedural; list --user ada --limit 5 --page 2
     """
-    if not 1 <= limit <= 1_000 or page < 1:
-        raise InvalidInput("--limit must be from 1 to 1000, and --page at least 1")
     with run.open() as memoranda:
         conditions = without_none(
             project=project,

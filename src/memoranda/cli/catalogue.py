@@ -255,6 +255,7 @@ OPTIONS: tuple[tuple[str, str], ...] = (
         "the store, as sqlite:///PATH or postgresql://… (MEMORANDA_STORE; default: memoranda.db in --data)",
     ),
     ("--owner NAME", "the owner of the memories (MEMORANDA_OWNER; default: the operator's DID)"),
+    ("--new-owner", "create the owner in --owner if the store does not have it"),
     ("--json", "answer in JSON on standard output, and write nothing else there"),
     ("--help, -h", "show this help, or the help of a command"),
     ("--version", "show the version"),

@@ -1,7 +1,7 @@
 """From the tokens of a command line to the command that runs, and from its error to a report.
 
-The options of every command (`--data`, `--store`, `--owner`, `--json`) may stand before or after its name. The
-catalogue names the module of each command, so that only the module of the command that runs is imported.
+The options of every command (`--data`, `--store`, `--owner`, `--new-owner`, `--json`) may stand before or after its
+name. The catalogue names the module of each command, so that only the module of the command that runs is imported.
 
 An error becomes a sentence on standard error, and with `--json` also an error document on standard output.
 """
@@ -19,11 +19,11 @@ from memoranda import __version__
 from memoranda.cli import REFUSED, USAGE
 from memoranda.cli.catalogue import SECTIONS, CommandEntry, overview
 from memoranda.cli.logs import error_locations, log_note, set_up_early
-from memoranda.cli.parser import is_option, parse_call, unknown
+from memoranda.cli.parser import is_option, parse_call, read_slots, unknown
 from memoranda.cli.run import Function, GlobalOptions, WrongUsage
 from memoranda.cli.show import note
 from memoranda.encoding.json_text import dump
-from memoranda.errors import MemorandaError, words_of
+from memoranda.errors import InvalidInput, MemorandaError, words_of
 
 _WITH_VALUE: Final = frozenset(("--data", "--store", "--owner"))
 _HELP: Final = frozenset(("--help", "-h"))
@@ -55,11 +55,19 @@ def run_command(tokens: Sequence[str]) -> object:
         return None
     if path[0] in _LOGGING:
         set_up_early()
+    function = load_command(entry)
     try:
-        call = parse_call(load_command(entry), arguments, run)
+        call = parse_call(function, arguments, run)
     except WrongUsage as error:
         raise WrongUsage(str(error), " ".join(path)) from None
-    return _run(call)
+    try:
+        return _run(call)
+    except InvalidInput as error:
+        # Imported here: only errors need it.
+        from memoranda.cli.fields import name_option
+
+        error.message = name_option(error.message, read_slots(function))
+        raise
 
 
 def _run(call: Callable[[], object]) -> object:
@@ -105,11 +113,13 @@ def _read_shared_options(
     """
     values: dict[str, str] = {}
     words: list[str] = []
-    is_json, remaining = False, iter(tokens)
+    is_json, is_new_owner, remaining = False, False, iter(tokens)
     for word in remaining:
         name, equals, text = word.partition("=")
         if word == "--json":
             is_json = True
+        elif word == "--new-owner":
+            is_new_owner = True
         elif name in _WITH_VALUE:
             value = text if equals else next(remaining, None)
             if value is None or (is_option(value) and not equals):
@@ -121,9 +131,14 @@ def _read_shared_options(
             words.append(word)
     data = values.get("--data")
     home = None if data is None else Path(data)
-    return GlobalOptions(
-        data=home, store=values.get("--store"), owner=values.get("--owner"), json=is_json
-    ), words
+    run = GlobalOptions(
+        data=home,
+        store=values.get("--store"),
+        owner=values.get("--owner"),
+        is_new_owner=is_new_owner,
+        json=is_json,
+    )
+    return run, words
 
 
 def report_failure(tokens: Sequence[str], error: Exception) -> int:

@@ -19,7 +19,9 @@ def health(
         str | None,
         Parameter(help="The server's address (default: where `memoranda serve` listens)."),
     ] = None,
-    seconds: Annotated[float, Parameter(help="Seconds to wait for an answer.")] = 3.0,
+    seconds: Annotated[
+        float, Parameter(help="Seconds to wait for an answer.", least=0, most=3_600)
+    ] = 3.0,
     run: GivenRun,
 ) -> int:
     """Check that a running server and its store answer. Exit code 0 if they do, 1 if not."""

@@ -144,6 +144,7 @@ def option_text(slot: ParameterSlot) -> str:
 def help_text(slot: ParameterSlot) -> str:
     """Return the help of a value, with its choices."""
     notes = [f"One of {', '.join(slot.choices)}."] if slot.choices else []
+    notes += [f"{slot.range.capitalize()}."] if slot.range else []
     if slot.is_required and slot.options:
         notes.append("Required.")
     return " ".join(filter(None, (slot.help, *notes)))

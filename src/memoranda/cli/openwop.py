@@ -9,12 +9,16 @@ from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, one_line, table
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.standards.openwop.entry import Draft, ListOptions
+from memoranda.standards.openwop.entry import MAX_LIMIT, Draft, ListOptions
 from memoranda.standards.openwop.refs import ref_of
 
 Ref = Annotated[
     str | None,
-    Parameter(name="REF", help="The memoryRef, such as mem://support/agent-1; not with --project."),
+    Parameter(
+        name="REF",
+        help="The memoryRef, such as mem://support/agent-1; not with --project.",
+        fields=("memoryRef",),
+    ),
 ]
 Project = Annotated[str | None, Parameter(help="The project of the entries, instead of REF.")]
 EntryId = Annotated[str | None, Parameter(name="ID", help="The entry's id.")]
@@ -58,7 +62,9 @@ def put(
     *,
     project: Project = None,
     tag: Annotated[tuple[str, ...], Parameter(name="--tag", help="A tag; can be repeated.")] = (),
-    expires: Annotated[str | None, Parameter(help="When it expires: a date, or RFC 3339.")] = None,
+    expires: Annotated[
+        str | None, Parameter(help="When it expires: a date, or RFC 3339.", fields=("expiresAt",))
+    ] = None,
     entry_id: Annotated[
         str | None,
         Parameter(name="--id", help="An id of your choice; an entry with this id is replaced."),
@@ -80,7 +86,9 @@ def list_entries(
     /,
     *,
     project: Project = None,
-    limit: Annotated[int, Parameter(help="Results at most (default 100).")] = 100,
+    limit: Annotated[
+        int, Parameter(help="Results at most (default 100).", least=1, most=MAX_LIMIT)
+    ] = 100,
     tag: Annotated[str | None, Parameter(help="Only with this tag.")] = None,
     query: Annotated[
         str | None,
@@ -151,7 +159,9 @@ def distill(
     project: Project = None,
     budget: Annotated[
         int | None,
-        Parameter(help="Tokens to read and write together (default: the most that is allowed)."),
+        Parameter(
+            help="Tokens to read and write together (default: the most that is allowed).", least=1
+        ),
     ] = None,
     every: Annotated[
         str | None,
@@ -261,12 +271,14 @@ def list_commitments(
     documents = [commitment.document() for commitment in commitments]
     columns = ("commitmentId", "state", "condition", "dueAt", "memoryId")
     rows = [tuple(document[name] or "" for name in columns) for document in documents]
-    run.answer(
-        {"commitments": documents},
-        lambda: table(
-            ("id", "state", "waits for", "due", "memory"), rows, when_empty="no commitments"
-        ),
-    )
+
+    def show() -> None:
+        table(("id", "state", "waits for", "due", "memory"), rows, when_empty="no commitments")
+        ids = [item.commitment_id for item in commitments if item.is_zone_unknown]
+        if ids:
+            line(f"The memory names an unknown time zone, so the time is in UTC: {', '.join(ids)}")
+
+    run.answer({"commitments": documents}, show)
 
 
 def cancel(commitment_id: CommitmentId, /, *, run: GivenRun) -> None:

@@ -52,6 +52,11 @@ class ParameterSlot(msgspec.Struct, frozen=True, kw_only=True):
     # The name of an argument in help and messages.
     placeholder: str
     help: str
+    # The least and the greatest number that is allowed.
+    least: float | None
+    most: float | None
+    # Names of fields of requests that it sets.
+    fields: tuple[str, ...]
     # The type of one value.
     kind: object
     is_repeatable: bool
@@ -67,6 +72,13 @@ class ParameterSlot(msgspec.Struct, frozen=True, kw_only=True):
     def choices(self) -> tuple[str, ...]:
         """The values that are allowed, if they are listed."""
         return get_args(self.kind) if get_origin(self.kind) is Literal else ()
+
+    @property
+    def range(self) -> str:
+        """The numbers that are allowed, such as "from 1 to 50"; empty if all are."""
+        if self.most is None:
+            return "" if self.least is None else f"at least {self.least:g}"
+        return f"from {self.least or 0:g} to {self.most:.15g}"
 
     @property
     def label(self) -> str:
@@ -146,6 +158,9 @@ def _slot(
         negative=parameter.negative,
         placeholder=names[0] if names and not options else bare.upper(),
         help=parameter.help,
+        least=parameter.least,
+        most=parameter.most,
+        fields=parameter.fields,
         kind=kind,
         is_repeatable=is_repeatable,
         is_required=is_required,
@@ -227,17 +242,25 @@ def _convert(slot: ParameterSlot, name: str, text: str) -> object:
         return Path(text)
     if kind is int:
         if _INTEGER.fullmatch(text):
-            return int(text)
+            return _check_range(slot, name, int(text))
         raise WrongUsage(f"{name} must be a whole number, not {text!r}.")
     if kind is float:
         if _DECIMAL.fullmatch(text):
-            return float(text)
+            return _check_range(slot, name, float(text))
         raise WrongUsage(f"{name} must be a number, not {text!r}.")
     if text in slot.choices:
         return text
     if slot.choices:
         raise WrongUsage(f"{name} must be one of {', '.join(slot.choices)}, not {text!r}.")
     raise WrongUsage(f"{name} must not be empty.")
+
+
+def _check_range(slot: ParameterSlot, name: str, number: float) -> float:
+    """Return a number that is allowed. Raises WrongUsage."""
+    is_low = slot.least is not None and number < slot.least
+    if is_low or (slot.most is not None and number > slot.most):
+        raise WrongUsage(f"{name} must be {slot.range}, not {number:.15g}.")
+    return number
 
 
 def unknown(kind: str, name: str, names: Collection[str]) -> str:

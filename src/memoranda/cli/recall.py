@@ -9,8 +9,14 @@ from memoranda.cli.run import GivenRun, GlobalOptions, Parameter
 from memoranda.cli.show import line, no_matches, note, record_block
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import Standard
+from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.plain import PlainQuestion
-from memoranda.standards.ump.requests import RecallRequest, RehydrateRequest
+from memoranda.standards.ump.requests import (
+    MAX_BUDGET_CHARS,
+    MAX_CHARS_PER_RECORD,
+    RecallRequest,
+    RehydrateRequest,
+)
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
@@ -30,7 +36,10 @@ def recall(
         tuple[Kind, ...], Parameter(help="Only memories of this kind; can be repeated.")
     ] = (),
     limit: Annotated[
-        int | None, Parameter(help="Results at most (default: 8, or 12 with --for-prompt).")
+        int | None,
+        Parameter(
+            help="Results at most (default: 8, or 12 with --for-prompt).", least=1, most=MAX_RECALL
+        ),
     ] = None,
     valid_at: Annotated[
         str | None, Parameter(help="Only what was true then: RFC 3339, or a date (its end).")
@@ -50,10 +59,16 @@ def recall(
         bool, Parameter(help="One framed block, safe to put into a model's context.")
     ] = False,
     budget: Annotated[
-        int | None, Parameter(help="With --for-prompt: characters of the block.")
+        int | None,
+        Parameter(
+            help="With --for-prompt: characters of the block.", least=1, most=MAX_BUDGET_CHARS
+        ),
     ] = None,
     max_chars: Annotated[
-        int | None, Parameter(help="With --for-prompt: characters of one memory.")
+        int | None,
+        Parameter(
+            help="With --for-prompt: characters of one memory.", least=1, most=MAX_CHARS_PER_RECORD
+        ),
     ] = None,
     strict: Annotated[
         bool,

@@ -25,8 +25,12 @@ from memoranda.standards.ump.plain import PlainMemory
 class Weight:
     """Importance, certainty and validity of a memory."""
 
-    salience: Annotated[float | None, Parameter(help="How important it is, from 0 to 1.")] = None
-    confidence: Annotated[float | None, Parameter(help="How certain it is, from 0 to 1.")] = None
+    salience: Annotated[float | None, Parameter(help="How important it is.", least=0, most=1)] = (
+        None
+    )
+    confidence: Annotated[float | None, Parameter(help="How certain it is.", least=0, most=1)] = (
+        None
+    )
     valid_from: Annotated[
         str | None, Parameter(help="When it becomes true: a date, or RFC 3339.")
     ] = None
@@ -62,9 +66,12 @@ class ConsentTerms:
         bool, Parameter(negative="--no-export", help="Allow or forbid that it leaves this store.")
     ] = True
     about: Annotated[
-        tuple[str, ...], Parameter(help="An entity it is about; can be repeated.")
+        tuple[str, ...],
+        Parameter(help="An entity it is about; can be repeated.", fields=("relations.target",)),
     ] = ()
-    source: Annotated[str | None, Parameter(help="A reference to its source.")] = None
+    source: Annotated[
+        str | None, Parameter(help="A reference to its source.", fields=("provenance.source.ref",))
+    ] = None
 
     def fields(self) -> dict[str, Any]:
         """Return the options that were typed, by their names in the library."""
@@ -90,7 +97,9 @@ def remember(
     /,
     *,
     kind: Annotated[Kind, Parameter(help="The kind of memory (default: semantic).")] = "semantic",
-    tag: Annotated[tuple[str, ...], Parameter(help="A tag; can be repeated.")] = (),
+    tag: Annotated[
+        tuple[str, ...], Parameter(help="A tag; can be repeated.", fields=("relations.target",))
+    ] = (),
     structured: Annotated[str | None, Parameter(help="Further data, as a JSON object.")] = None,
     scope: MemoryScope = ANY_SCOPE,
     weight: Weight = NO_WEIGHT,

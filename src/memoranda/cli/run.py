@@ -36,6 +36,11 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str | tuple[str, ...] = ()
     help: str = ""
+    # The least and the greatest number that is allowed.
+    least: float | None = None
+    most: float | None = None
+    # Names of the fields of requests that it sets, if these differ from its own name; messages name the option instead.
+    fields: tuple[str, ...] = ()
     # The name that sets a flag to False.
     negative: str = ""
     # False for the run, which the parser passes and nobody types.
@@ -55,6 +60,8 @@ class GlobalOptions(msgspec.Struct, frozen=True, kw_only=True):
     data: Path | None = None
     store: str | None = None
     owner: str | None = None
+    # True: the owner may be new in a store that has others.
+    is_new_owner: bool = False
     json: bool = False
 
     def settings(self, **overrides: Any) -> Settings:
@@ -72,6 +79,11 @@ class GlobalOptions(msgspec.Struct, frozen=True, kw_only=True):
         settings = self.settings()
         service = open_service(settings, patience_seconds=PATIENCE_SECONDS)
         with Memoranda(service, service.gate.local(settings.owner or None)) as memoranda:
+            if self.owner and not self.is_new_owner:
+                # Imported here: few runs name an owner.
+                from memoranda.cli.owners import check_owner_exists
+
+                check_owner_exists(service, self.owner)
             service.purge()
             yield memoranda
 

@@ -62,7 +62,8 @@ def serve(
         str | None, Parameter(help="The address to listen on (default: 127.0.0.1).")
     ] = None,
     port: Annotated[
-        int | None, Parameter(help="The port (default: 8420); 0 picks a free one.")
+        int | None,
+        Parameter(help="The port (default: 8420); 0 picks a free one.", least=0, most=65_535),
     ] = None,
     ump_version: Annotated[
         Literal["0.1", "1.0"] | None, Parameter(help="The UMP version to advertise.")
@@ -105,7 +106,8 @@ def serve(
         LogLevel | None, Parameter(help="The log level on standard error.")
     ] = None,
     workers: Annotated[
-        int | None, Parameter(help="Server processes that share the port (default: 1).")
+        int | None,
+        Parameter(help="Server processes that share the port (default: 1).", least=1),
     ] = None,
     run: GivenRun,
 ) -> None:

@@ -8,6 +8,7 @@ from memoranda.cli.options import FormatName, complete_date, without_none
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import audit_entries, counted, line, note, note_report, progress, table
 from memoranda.model.instant import parse_instant
+from memoranda.standards.ump.requests import MAX_EVENTS
 
 if TYPE_CHECKING:
     from memoranda.service.verify import VerifyReport
@@ -83,7 +84,9 @@ def audit(
     project: Annotated[str | None, Parameter(help="Only about this project.")] = None,
     since: Annotated[str | None, Parameter(help="Only since then: a date, or RFC 3339.")] = None,
     until: Annotated[str | None, Parameter(help="Only before then: a date, or RFC 3339.")] = None,
-    limit: Annotated[int, Parameter(help="Entries at most, the latest (default 100).")] = 100,
+    limit: Annotated[
+        int, Parameter(help="Entries at most, the latest (default 100).", least=1, most=MAX_EVENTS)
+    ] = 100,
     verify: Annotated[
         bool, Parameter(help="Check that no entry was changed or is missing.")
     ] = False,

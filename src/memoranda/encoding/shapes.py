@@ -14,19 +14,21 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
 
 import msgspec
 from msgspec import Struct, StructMeta, ValidationError
 
+from memoranda.encoding.json_text import is_unicode
 from memoranda.errors import InvalidInput
 
 Schema = dict[str, Any]
 T = TypeVar("T")
 
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
+_KEY_PATH: Final = re.compile(r" - at `key` in `\$(.*)`\Z")
 _UNKNOWN, _MISSING = "Object contains unknown field `", "Object missing required field `"
 # Characters of a name in a message.
 _QUOTED_CHARS: Final = 40
@@ -113,6 +115,8 @@ def parse_value(value: object, kind: type[T]) -> T:
         try:
             return msgspec.convert(value, kind, strict=True, dec_hook=_read_custom)
         except ValidationError as error:
+            if (key_path := _KEY_PATH.search(str(error))) is not None:
+                raise InvalidInput(_describe_keys(key_path[1], kind)) from None
             text, _, path = str(error).rpartition(" - at `$")
             steps = _split_path(path) if text else []
             if (
@@ -123,7 +127,24 @@ def parse_value(value: object, kind: type[T]) -> T:
                 value = corrected
                 continue
             raise InvalidInput(_translate_error(text or str(error), steps, kind)) from None
+        except UnicodeEncodeError:
+            raise InvalidInput(f"{find_surrogate(value)} has a lone surrogate") from None
     raise InvalidInput("the request has too many numbers with a decimal point")
+
+
+def find_surrogate(value: object, path: str = "") -> str:
+    """Return the path of the first text with a lone surrogate, which UTF-8 cannot hold; empty if there is none."""
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            if position := find_surrogate(item, f"{path}.{name}".removeprefix(".")):
+                return position
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            if position := find_surrogate(item, f"{path}[{index}]"):
+                return position
+    elif isinstance(value, str) and not is_unicode(value):
+        return path or "the request"
+    return ""
 
 
 def to_json(value: Any) -> Any:
@@ -214,6 +235,13 @@ def _translate_error(text: str, steps: list[str | int | None], kind: type) -> st
     if text.startswith("must "):
         return f"{path} {text}"
     return f"{path or 'the request'} must be {_describe_type(info)}"
+
+
+def _describe_keys(path: str, kind: type) -> str:
+    """Return the message about a name in an object whose names are not fields but listed values."""
+    steps = _split_path(path)
+    names = _find_part(_type_at(_inspect_type(kind), steps), msgspec.inspect.DictType).key_type
+    return f"each name in {_format_path(steps)} must be {_describe_type(names)}"
 
 
 @lru_cache(maxsize=256)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from memoranda.standards.oams.memory import check_key
 from memoranda.standards.oams.namespace import Namespace, parse_namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 
@@ -91,12 +92,14 @@ class OamsMemories:
 
     def get(self, key: str, *, namespace: str | None = None) -> TaggedMemory:
         """Return one memory by its key, with the tag of its version."""
+        check_key(key)
         return self.verbs.get(self.namespace(namespace), key)
 
     def forget(
         self, key: str, *, namespace: str | None = None, if_match: str | None = None
     ) -> None:
         """Forget a memory: no verb returns it from now on."""
+        check_key(key)
         self.verbs.forget(self.namespace(namespace), key, if_match=if_match)
 
     def list(self, /, *, namespace: str | None = None, **where: object) -> MemoryListPage:

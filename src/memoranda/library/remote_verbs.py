@@ -19,8 +19,9 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from memoranda.bindings.operations.row import Row, function_of
+from memoranda.encoding.json_text import is_unicode
 from memoranda.encoding.shapes import to_json
-from memoranda.errors import NotFound, Unsupported
+from memoranda.errors import InvalidInput, NotFound, Unsupported
 from memoranda.model.instant import format_instant
 
 if TYPE_CHECKING:
@@ -215,7 +216,10 @@ def send(
     fields = request_fields(row, arguments)
 
     def name_in_path(match: re.Match[str]) -> str:
-        return quote(str(fields.pop(match[1])), safe="/" if match[1] == _PATH_PARAMETER else "")
+        text = str(fields.pop(match[1]))
+        if not is_unicode(text):
+            raise InvalidInput(f"{match[1]} has a lone surrogate")
+        return quote(text, safe="/" if match[1] == _PATH_PARAMETER else "")
 
     path = _NAME.sub(name_in_path, row.path)
     conditions = {

@@ -7,10 +7,13 @@ same for instants.
 
 from __future__ import annotations
 
+import re
 from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final, Literal
+from zoneinfo import ZoneInfo
 
+from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, Instant, clamp, to_datetime
 
 CalendarUnit = Literal["day", "week", "month", "year"]
@@ -21,6 +24,7 @@ _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 # Days. An offset moves a local time by less than a day, and a zone looks up its rules one day further. So for days
 # closer to an end of the calendar, the offset of a day this far inside is used.
 _MARGIN: Final = 3
+_ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,32}){0,2}", re.ASCII)
 
 
 def existing_day(year: int, month: int, day: int) -> date | None:
@@ -78,6 +82,16 @@ def utc_day(at: int) -> date:
     return date.fromordinal(_EPOCH_DAY + clamp(at) // DAY_MS)
 
 
+def load_zone(name: str, field: str = "timezone") -> tzinfo:
+    """Return a time zone by its name in the tz database. Raises InvalidInput, which names `field`."""
+    try:
+        if _ZONE.fullmatch(name):
+            return UTC if name == "UTC" else ZoneInfo(name)
+    except (KeyError, OSError, ValueError):
+        pass
+    raise InvalidInput(f"{field}: not the name of a time zone, such as Europe/Berlin")
+
+
 def local_day(at: int, zone: tzinfo | None) -> date:
     """Return the day of an instant in a time zone; None is the zone of this machine."""
     days, inner = _moved_inside(at)
@@ -94,7 +108,11 @@ def utc_offset_ms(at: int, zone: tzinfo | None) -> int:
 
 
 def instant_of(day: date, minute: int, zone: tzinfo | None) -> Instant:
-    """Return the instant of a local time. `minute` counts from midnight; 1440 is the midnight at the end of the day."""
+    """Return the instant of a local time. `minute` counts from midnight; 1440 is the midnight at the end of the day.
+
+    A local time that a change of clocks skips is as many minutes after the gap as it is after the beginning of the gap
+    (02:30 becomes 03:30), and of a local time that occurs twice the first is returned, as in RFC 5545.
+    """
     inner = min(max(day, days_after(FIRST_DAY, _MARGIN)), days_after(LAST_DAY, -_MARGIN))
     moment = datetime(inner.year, inner.month, inner.day, tzinfo=zone) + timedelta(minutes=minute)
     return clamp(round(moment.timestamp()) * 1_000 + (day - inner).days * DAY_MS)

@@ -9,13 +9,13 @@ are supported. A schedule that never occurs, such as 30 February, is refused.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
 from memoranda.errors import InvalidInput
+from memoranda.model.calendar import load_zone
 from memoranda.model.instant import from_datetime, to_datetime
 
 # Characters of an expression: the longest useful one lists sixty minutes.
@@ -26,7 +26,6 @@ _EPOCH: Final = to_datetime(0)
 # Sunday at the end of a range, as in FRI-SUN; and a range of one value with a step, which cronsim would extend.
 _TO_SUNDAY: Final = re.compile(r"(?<![^,])(?!(?:SUN|0)-)([0-9A-Z]+)-(?:SUN|0)(?![0-9])")
 _ONE_STEPPED: Final = re.compile(r"(?<![^, ])([0-9A-Z]+)-\1/0*[1-9][0-9]*(?![^, ])")
-_ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,32}){0,2}", re.ASCII)
 
 
 def next_after(expression: str, at: int, timezone: str = "UTC") -> int:
@@ -57,16 +56,6 @@ def normal_form(expression: str) -> list[object]:
     }
     fields = (schedule.minutes, schedule.hours, schedule.days, schedule.months)
     return [*map(sorted, fields), sorted(map(str, weekdays)), not schedule.day_and]
-
-
-def load_zone(name: str) -> tzinfo:
-    """Return a time zone by its name in the tz database. Raises InvalidInput."""
-    try:
-        if _ZONE.fullmatch(name):
-            return UTC if name == "UTC" else ZoneInfo(name)
-    except (KeyError, OSError, ValueError):
-        pass
-    raise InvalidInput("timezone: not the name of a time zone, such as Europe/Berlin")
 
 
 def _parse(expression: str, start: datetime) -> CronSim:

@@ -2,9 +2,9 @@
 
 Days come from `dates` and from spoken forms: "tonight", "in two weeks", "by the 15th", "end of the month", "a week from
 Friday". A day without a time of day means nine in the morning. Today means five in the afternoon, or the end of the day
-if five has passed. Times are local to the zone of the caller (UTC by default); an offset or a zone after a time of day
-takes precedence. Past and ambiguous dates (03/04) are ignored. Where the code has to guess ("at 5" means the
-afternoon), the certainty is lower.
+if five has passed. Times are local to the zone of the caller (UTC by default). An offset, an abbreviation or a name of
+the tz database ("Europe/Paris") after a time of day or a day takes precedence; an unknown name is reported. Past and
+ambiguous dates (03/04) are ignored. Where the code has to guess ("at 5" means the afternoon), the certainty is lower.
 
 Minutes count from local midnight; instants are milliseconds since 1970.
 """
@@ -14,17 +14,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, timedelta, timezone, tzinfo
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from memoranda.errors import InvalidInput
 from memoranda.model.calendar import (
     days_after,
     end_of_period,
     existing_day,
     instant_of,
+    load_zone,
     local_day,
     months_after,
     next_weekday,
@@ -40,6 +43,7 @@ from memoranda.time_words.vocabulary import (
     ENGLISH_WEEKDAY,
     PARTS_OF_DAY,
     UNITS,
+    ZONE_AREA,
     parse_count,
     parse_month,
     parse_weekday,
@@ -65,6 +69,15 @@ _ZONES: Final = {
     "cest": 2,
     "jst": 9,
 }
+# A name of the tz database: "17:30 Europe/Paris", "5pm (America/New_York)", "2026-05-07T17:30[Asia/Tokyo]".
+_NAMED_ZONE: Final = re.compile(
+    r"(?:,?\s(?:in\s)?|\s?(?P<bracket>[(\[]))(?P<name>"
+    + ZONE_AREA
+    + r"/[A-Z][A-Z0-9_+-]{0,31}(?:/[A-Z0-9_+-]{1,32})?)(?![\w/])(?(bracket)[)\]])",
+    re.IGNORECASE,
+)
+# Names whose zone is kept in memory.
+_NAMES_LIMIT: Final = 128
 # Sat, Sun, Mon and Wed are also words and names, and mean a day only after a preposition.
 _SHORT_WEEKDAY: Final = ENGLISH_SHORT_WEEKDAY + r"\b\.?"
 _END = r"(?=\s*(?:$|[.,;:!?)]|(?:at|to|of|and|or|for|with|so|please|about|in|before|by)\b))"
@@ -140,6 +153,14 @@ _NOT_DUE_LEADS: Final = frozenset(("until", "till", "since", "as of", "from", "o
 _POSSESSIVES: Final = ("'s", "’s", "'S", "’S", "s'", "s’")
 
 
+class ZoneName(msgspec.Struct, frozen=True, kw_only=True):
+    """A name of a time zone in a text, with the index after it."""
+
+    # The name in the tz database; None if that has no zone of this name.
+    name: str | None
+    end: int
+
+
 class NamedMoment(msgspec.Struct, frozen=True, kw_only=True):
     """A future instant, with the character indices at which the text names it, and the word before it."""
 
@@ -151,6 +172,8 @@ class NamedMoment(msgspec.Struct, frozen=True, kw_only=True):
     certainty: float = 1.0
     # The local day, if only a day is named and the time of day is a default.
     day: date | None = None
+    # True if the text names a time zone that does not exist; the zone of the caller is used then.
+    is_zone_unknown: bool = False
 
 
 class Clock(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,6 +184,9 @@ class Clock(msgspec.Struct, frozen=True, kw_only=True):
     end: int
     # Offset of the zone written after it, in minutes; None if there is none.
     offset_minutes: int | None = None
+    # The name of the zone written after it, in the tz database; None if there is none.
+    zone_name: str | None = None
+    is_zone_unknown: bool = False
     certainty: float = 1.0
 
 
@@ -170,6 +196,8 @@ class _Day(msgspec.Struct, frozen=True, kw_only=True):
     end: int
     minute: int | None = None
     offset_minutes: int | None = None
+    zone_name: str | None = None
+    is_zone_unknown: bool = False
     lead: str = ""
     certainty: float = 1.0
     # True if its name includes the time of day, so that no other time is attached.
@@ -192,7 +220,7 @@ def find_moments(text: str, at: int, zone: tzinfo = UTC) -> list[NamedMoment]:
     moments = exact
     for day in days:
         day, times = _attach_clock(text, day, times)
-        moments.append(_make_moment(day, at, zone))
+        moments.append(_make_moment(_attach_zone(text, day), at, zone))
     moments += [_make_moment(_next_day_for(time, at, zone), at, zone) for time in times]
     return sorted(
         (moment for moment in moments if moment.due > at),
@@ -211,6 +239,8 @@ def with_clock(moment: NamedMoment, clock: Clock, zone: tzinfo) -> NamedMoment:
         lead=moment.lead,
         minute=clock.minute,
         offset_minutes=clock.offset_minutes,
+        zone_name=clock.zone_name,
+        is_zone_unknown=moment.is_zone_unknown or clock.is_zone_unknown,
         certainty=min(moment.certainty, clock.certainty),
     )
     return _make_moment(day, moment.due, zone)
@@ -225,16 +255,38 @@ def find_clocks(text: str) -> list[Clock]:
         minute, certainty = _read_minute(match)
         if certainty == _GUESSED_CERTAINTY and 12 * 60 <= minute < 19 * 60 and _EARLY.search(text):
             minute -= 12 * 60
-        clocks.append(
-            Clock(
-                minute=minute,
-                start=match.start(),
-                end=match.end(),
-                offset_minutes=_read_offset(match),
-                certainty=certainty,
-            )
+        clock = Clock(
+            minute=minute,
+            start=match.start(),
+            end=match.end(),
+            offset_minutes=_read_offset(match),
+            certainty=certainty,
         )
+        zone = None if clock.offset_minutes is not None else read_zone_name(text, clock.end)
+        if zone is not None:
+            clock = replace(
+                clock, end=zone.end, zone_name=zone.name, is_zone_unknown=zone.name is None
+            )
+        clocks.append(clock)
     return clocks
+
+
+def read_zone_name(text: str, start: int) -> ZoneName | None:
+    """Return the name of a time zone that follows at an index of a text; None if none does."""
+    match = _NAMED_ZONE.match(text, start)
+    return None if match is None else ZoneName(name=_find_zone(match["name"]), end=match.end())
+
+
+@lru_cache(maxsize=_NAMES_LIMIT)
+def _find_zone(text: str) -> str | None:
+    """Return the name in the tz database of a zone as a text writes it; None if there is no such zone."""
+    for name in (text, text.title()):
+        try:
+            load_zone(name)
+        except InvalidInput:
+            continue
+        return name
+    return None
 
 
 def _read_minute(match: re.Match[str]) -> tuple[int, float]:
@@ -482,15 +534,30 @@ def _attach_clock(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[
             end=max(day.end, time.end),
             minute=time.minute,
             offset_minutes=time.offset_minutes,
+            zone_name=time.zone_name,
+            is_zone_unknown=time.is_zone_unknown,
             certainty=min(day.certainty, time.certainty),
         )
         return merged, [other for other in times if other is not time]
     return day, times
 
 
+def _attach_zone(text: str, day: _Day) -> _Day:
+    """Attach the name of a zone that follows a day without one: "at 17:30 on Friday (Europe/Paris)"."""
+    if day.zone_name is not None or day.is_zone_unknown:
+        return day
+    zone = read_zone_name(text, day.end)
+    if zone is None:
+        return day
+    if day.offset_minutes is not None:
+        # An offset states the time exactly; the name only says where.
+        return replace(day, end=zone.end)
+    return replace(day, end=zone.end, zone_name=zone.name, is_zone_unknown=zone.name is None)
+
+
 def _next_day_for(time: Clock, at: int, zone: tzinfo) -> _Day:
     """Return today, or tomorrow if the time of day has passed."""
-    local_zone = _zone_of(time.offset_minutes, zone)
+    local_zone = _zone_of(time, zone)
     today = local_day(at, local_zone)
     day = _Day(
         day=today,
@@ -498,6 +565,8 @@ def _next_day_for(time: Clock, at: int, zone: tzinfo) -> _Day:
         end=time.end,
         minute=time.minute,
         offset_minutes=time.offset_minutes,
+        zone_name=time.zone_name,
+        is_zone_unknown=time.is_zone_unknown,
         certainty=time.certainty,
     )
     if instant_of(today, time.minute, local_zone) > at:
@@ -507,20 +576,24 @@ def _next_day_for(time: Clock, at: int, zone: tzinfo) -> _Day:
 
 def _make_moment(day: _Day, at: int, zone: tzinfo) -> NamedMoment:
     """Return the instant of a day; without a time of day, at the default minute."""
-    minute = _default_minute(day, at, zone) if day.minute is None else day.minute
+    local_zone = _zone_of(day, zone)
+    minute = _default_minute(day, at, local_zone) if day.minute is None else day.minute
     return NamedMoment(
-        due=instant_of(day.day, minute, _zone_of(day.offset_minutes, zone)),
+        due=instant_of(day.day, minute, local_zone),
         start=day.start,
         end=day.end,
         lead=day.lead,
         certainty=day.certainty,
         day=day.day if day.minute is None else None,
+        is_zone_unknown=day.is_zone_unknown,
     )
 
 
-def _zone_of(offset_minutes: int | None, zone: tzinfo) -> tzinfo:
-    """Return the zone of an offset written after a time of day; without one, the zone of the caller."""
-    return zone if offset_minutes is None else timezone(timedelta(minutes=offset_minutes))
+def _zone_of(time: Clock | _Day, zone: tzinfo) -> tzinfo:
+    """Return the zone written after a time of day, by offset or name; without one, the zone of the caller."""
+    if time.offset_minutes is not None:
+        return timezone(timedelta(minutes=time.offset_minutes))
+    return zone if time.zone_name is None else load_zone(time.zone_name)
 
 
 def _default_minute(day: _Day, at: int, zone: tzinfo) -> int:

@@ -16,9 +16,9 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.errors import InvalidInput
-from memoranda.model.calendar import LAST_DAY, days_after, instant_of, local_day
+from memoranda.model.calendar import LAST_DAY, days_after, instant_of, load_zone, local_day
 from memoranda.model.instant import EARLIEST, LATEST, clamp
-from memoranda.time_words.moments import DEFAULT_MINUTE, find_clocks
+from memoranda.time_words.moments import DEFAULT_MINUTE, Clock, find_clocks, read_zone_name
 from memoranda.time_words.vocabulary import (
     ENGLISH_COUNT,
     ENGLISH_MONTH,
@@ -103,6 +103,8 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
     minute: int = DEFAULT_MINUTE
     # Offset of the zone written after the time of day, in minutes; None if there is none.
     offset_minutes: int | None = None
+    # The name of that zone in the tz database, if it is written by name.
+    zone_name: str | None = None
 
     def __post_init__(self) -> None:
         is_sound = (
@@ -116,6 +118,8 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
             and 0 <= self.minute <= 24 * 60
             and -_OFFSET_LIMIT <= (self.offset_minutes or 0) <= _OFFSET_LIMIT
         )
+        if self.zone_name is not None:
+            load_zone(self.zone_name)
         if not is_sound:
             raise InvalidInput("the recurrence is invalid: a field is out of its range")
 
@@ -129,6 +133,8 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
             return due if due <= LATEST else None
         if self.offset_minutes is not None:
             zone = timezone(timedelta(minutes=self.offset_minutes))
+        elif self.zone_name is not None:
+            zone = load_zone(self.zone_name)
         day, first = days_after(local_day(after, zone), -1), local_day(self.start, zone)
         for _ in range(_SEARCH_DAYS + 1):
             if self._includes_day(day, first):
@@ -177,6 +183,8 @@ class NamedRecurrence(msgspec.Struct, frozen=True, kw_only=True):
     start: int
     end: int
     certainty: float = 1.0
+    # True if the text names a time zone that does not exist; the zone of the caller is used then.
+    is_zone_unknown: bool = False
 
 
 def read_recurrence(text: str, at: int) -> NamedRecurrence | None:
@@ -195,11 +203,32 @@ def read_recurrence(text: str, at: int) -> NamedRecurrence | None:
     try:
         rule = _read_rule(match, at)
         if adjacent is not None:
-            rule = replace(rule, minute=adjacent.minute, offset_minutes=adjacent.offset_minutes)
+            rule = at_clock(rule, adjacent)
     except (ValueError, InvalidInput):
         return None
+    is_zone_unknown = adjacent is not None and adjacent.is_zone_unknown
+    if rule.offset_minutes is None and rule.zone_name is None:
+        # "Every Monday (Europe/Paris)", "at 9 every Monday, Europe/Paris".
+        zone = read_zone_name(text, end)
+        if zone is not None:
+            end, rule = zone.end, replace(rule, zone_name=zone.name)
+            is_zone_unknown = zone.name is None
     return NamedRecurrence(
-        rule=rule, start=start, end=end, certainty=adjacent.certainty if adjacent else 1.0
+        rule=rule,
+        start=start,
+        end=end,
+        certainty=adjacent.certainty if adjacent else 1.0,
+        is_zone_unknown=is_zone_unknown,
+    )
+
+
+def at_clock(rule: Recurrence, clock: Clock) -> Recurrence:
+    """Return a rule at a time of day, in the zone written after that."""
+    return replace(
+        rule,
+        minute=clock.minute,
+        offset_minutes=clock.offset_minutes,
+        zone_name=clock.zone_name,
     )
 
 

@@ -52,6 +52,11 @@ SEASONS: Final = {
     **dict.fromkeys("autumn fall herbst automne otono outono".split(), 9),
     **dict.fromkeys("winter hiver invierno inverno".split(), 12),
 }
+# The areas of the tz database, the first part of names such as "Europe/Paris".
+ZONE_AREA: Final = (
+    r"(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Brazil|Canada|Chile|Etc|Europe|Indian|Mexico"
+    r"|Pacific|US)"
+)
 UNITS: Final[dict[str, CalendarUnit]] = {
     **dict.fromkeys("day days tag tage tagen jour jours dia dias".split(), "day"),
     **dict.fromkeys("week weeks woche wochen semaine semaines semana semanas".split(), "week"),

@@ -11,7 +11,7 @@ from memoranda.cli.options import complete_date, read_json_object, read_text, wi
 from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter
 from memoranda.cli.show import line, note, one_line, table
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES, Memory
-from memoranda.standards.oams.requests import ListRequest, RecallRequest
+from memoranda.standards.oams.requests import MAX_K, MAX_LIMIT, ListRequest, RecallRequest
 
 if TYPE_CHECKING:
     from memoranda.cli.oams.files import FileStore
@@ -61,7 +61,10 @@ def recall(
     *,
     file: JsonlFile = None,
     namespace: NamespaceNames = (),
-    k: Annotated[int, Parameter(name=("-k", "--limit"), help="Results at most (default 8).")] = 8,
+    k: Annotated[
+        int,
+        Parameter(name=("-k", "--limit"), help="Results at most (default 8).", least=1, most=MAX_K),
+    ] = 8,
     tag: Tags = (),
     since: Annotated[str | None, Parameter(help="Only updated since: a date, or RFC 3339.")] = None,
     until: Annotated[
@@ -97,7 +100,9 @@ def list_memories(
     namespace: NamespaceInStore = None,
     tag: Tags = (),
     since: Annotated[str | None, Parameter(help="Only updated since: a date, or RFC 3339.")] = None,
-    limit: Annotated[int, Parameter(help="Results per page (default 50).")] = 50,
+    limit: Annotated[
+        int, Parameter(help="Results per page (default 50).", least=1, most=MAX_LIMIT)
+    ] = 50,
     cursor: Annotated[
         str | None, Parameter(help="The cursor that the previous page printed.")
     ] = None,

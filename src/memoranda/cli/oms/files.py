@@ -30,7 +30,7 @@ def inspect(
     ],
     address: Annotated[str | None, Parameter(help="Only the grain with this address.")] = None,
     limit: Annotated[
-        int, Parameter(help="Grains to show of each file (default 10).")
+        int, Parameter(help="Grains to show of each file (default 10).", least=0)
     ] = _GRAINS_SHOWN,
     run: GivenRun,
 ) -> int:
@@ -38,7 +38,7 @@ def inspect(
     documents = []
     for source in _require_sources(sources):
         with mg.naming_source(source):
-            documents.append(mg_report.describe(source, address=address, limit=max(0, limit)))
+            documents.append(mg_report.describe(source, address=address, limit=limit))
 
     def show() -> None:
         for document in documents:

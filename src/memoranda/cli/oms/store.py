@@ -13,7 +13,7 @@ from memoranda.cli.show import counted, is_confirmed, line, note, one_line, tabl
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput
 from memoranda.standards.oms.mapping import text_of
-from memoranda.standards.oms.requests import FindRequest
+from memoranda.standards.oms.requests import MAX_LIMIT, FindRequest
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
@@ -90,7 +90,9 @@ def find(
     *,
     text: Annotated[str | None, Parameter(help="Keyword search, best first.")] = None,
     conditions: GrainFilter = NO_FILTER,
-    limit: Annotated[int, Parameter(help="Results at most (default 20).")] = 20,
+    limit: Annotated[
+        int, Parameter(help="Results at most (default 20).", least=1, most=MAX_LIMIT)
+    ] = 20,
     every: Annotated[bool, Parameter(name="--all", help="All results, without a limit.")] = False,
     superseded: Annotated[bool, Parameter(help="Include superseded grains.")] = False,
     run: GivenRun,

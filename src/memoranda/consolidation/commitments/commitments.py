@@ -47,7 +47,7 @@ from memoranda.time_words.moments import (
     find_moments,
     with_clock,
 )
-from memoranda.time_words.recurrence import NamedRecurrence, Recurrence, read_recurrence
+from memoranda.time_words.recurrence import NamedRecurrence, Recurrence, at_clock, read_recurrence
 
 __all__ = ["EventPredicate", "Recurrence", "StatedCommitment", "find_commitments", "is_met"]
 
@@ -97,6 +97,8 @@ class StatedCommitment(msgspec.Struct, frozen=True, kw_only=True):
     confidence: float
     # The words of the text at `source_span`, on one line.
     source: str
+    # True if the text names a time zone that does not exist; the zone of the caller is used then.
+    is_zone_unknown: bool = False
 
     @property
     def key(self) -> str:
@@ -397,6 +399,10 @@ def _make_commitment(
         source_span=(hit.start, len(sentence.plain[:end].rstrip())),
         source=sentence.text[hit.start : end].rstrip(),
         confidence=round(confidence * certainty, 2),
+        is_zone_unknown=any(
+            reading is not None and reading.is_zone_unknown
+            for reading in (when.moment, when.recurring)
+        ),
     )
 
 
@@ -494,12 +500,12 @@ def _add_clock(
             else (when, [])
         )
     if when.recurring is not None and when.recurring.rule.minute == DEFAULT_MINUTE:
-        rule = replace(
-            when.recurring.rule, minute=clock.minute, offset_minutes=clock.offset_minutes
+        recurring = replace(
+            when.recurring,
+            rule=at_clock(when.recurring.rule, clock),
+            is_zone_unknown=when.recurring.is_zone_unknown or clock.is_zone_unknown,
         )
-        return replace(when, recurring=replace(when.recurring, rule=rule)), [
-            (clock.start, clock.end)
-        ]
+        return replace(when, recurring=recurring), [(clock.start, clock.end)]
     return when, []
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
+from memoranda.time_words.vocabulary import ZONE_AREA
+
 Kind = Literal[
     "remind", "forget", "need", "should", "will", "todo", "notify", "tell", "follow", "act", "lets"
 ]
@@ -161,7 +163,9 @@ LATER_WHEN: Final = re.compile(
 # The end of an intention: the words after it are a reason or another clause.
 TAIL: Final = re.compile(
     r"\s?;\s|\s[—–-]\s|,?\s(?:because|so that|otherwise|or else|but|although|even though)\s"
-    r"|,\s(?:since|so|as|which|or)\s|\s\(|(?:,?\s(?:and|then|and then|so|also|please)\s*)+\Z",
+    r"|,\s(?:since|so|as|which|or)\s|\s\((?!"
+    + ZONE_AREA
+    + r"/)|(?:,?\s(?:and|then|and then|so|also|please)\s*)+\Z",
     re.IGNORECASE,
 )
 SUPPOSED: Final = re.compile(

@@ -33,7 +33,7 @@ from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.assemble import label_of
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.check import Warning as CalWarning
-from memoranda.standards.cal.language.check import find_warnings
+from memoranda.standards.cal.language.check import find_warnings, walk_recalls
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import (
     Assemble,
@@ -45,7 +45,6 @@ from memoranda.standards.cal.language.syntax import (
     Explain,
     Hash,
     History,
-    NamespaceFilter,
     Option,
     Param,
     ParsedQuery,
@@ -254,8 +253,10 @@ class Runner(msgspec.Struct):
             result = self._run_source(statement, index)
             sources.append(result)
             yield from feed(*stream.source_ended(result, self._measure_demand(statement, result)))
+        query_warnings = [warning._asdict() for warning in dict.fromkeys(self.warnings)]
         assembly = self._finish_assembly(statement, sources)
-        for event in stream.outcome_events(assembly, stream.chunk_size_of(statement.stream)):
+        chunk_size = stream.chunk_size_of(statement.stream)
+        for event in stream.outcome_events(assembly, chunk_size, query_warnings):
             yield from feed(event)
 
     def _measure_demand(self, statement: Assemble, source: SourceResult) -> int:
@@ -404,12 +405,14 @@ def find_ineffective(query: ParsedQuery, namespace: str) -> Iterator[CalWarning]
         if recall.format is None:
             for name in sorted(names & {"progressive_disclosure", "iso_timestamps"}):
                 yield CalWarning("CAL-W004", f"{name} has no effect without AS.")
+    for recall in walk_recalls(query):
         yield from _find_ineffective_options(recall.options)
-        yield from _find_ineffective_namespace(recall.namespace, namespace)
+        yield from _find_ineffective_namespaces(recall, namespace)
     if isinstance(statement, Assemble):
         yield from _find_ineffective_options(statement.options)
-    if isinstance(statement, History):
-        yield from _find_ineffective_namespace(statement.namespace, namespace)
+    for history in _walk_histories(statement):
+        if history.namespace is not None:
+            yield from _find_ineffective_namespace("IN", history.namespace.name, namespace)
 
 
 def _walk_answers(statement: Statement) -> Iterator[Recall]:
@@ -434,11 +437,33 @@ def _find_ineffective_options(options: tuple[Option, ...]) -> Iterator[CalWarnin
             yield CalWarning("CAL-W004", f"{option.name} has no effect: {reasons[option.name]}.")
 
 
+def _walk_histories(statement: Statement) -> Iterator[History]:
+    """Yield every HISTORY of a statement."""
+    if isinstance(statement, History):
+        yield statement
+    elif isinstance(statement, BatchQuery):
+        for entry in statement.entries:
+            yield from _walk_histories(entry.query)
+
+
+def _find_ineffective_namespaces(recall: Recall, namespace: str) -> Iterator[CalWarning]:
+    """Yield a warning for each namespace of a RECALL, by IN or by a condition, other than the session's."""
+    if recall.namespace is not None:
+        yield from _find_ineffective_namespace("IN", recall.namespace.name, namespace)
+    for condition in recall.where:
+        if condition.field == "namespace":
+            clause = "The condition on namespace"
+            yield from _find_ineffective_namespace(clause, condition.value, namespace)
+
+
 def _find_ineffective_namespace(
-    namespace_filter: NamespaceFilter | None, namespace: str
+    clause: str, requested: object, namespace: str
 ) -> Iterator[CalWarning]:
-    if namespace_filter is not None and namespace_filter.name != namespace:
-        yield CalWarning("CAL-W004", f"IN has no effect: the session's namespace is {namespace}.")
+    # Section 18.3: the namespace is always the session's; one in the query has no effect.
+    if requested != namespace:
+        yield CalWarning(
+            "CAL-W004", f"{clause} has no effect: the session's namespace is {namespace}."
+        )
 
 
 # --- helpers ---------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from memoranda.encoding.json_text import is_unicode
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import OMS, Kind, Standard, Version
@@ -57,6 +58,8 @@ def resolve_name(
     treated alike. Raises InvalidInput if several names begin so.
     """
     prefix, beginning = _PREFIX_PATTERNS[standard]
+    if not is_unicode(name):
+        raise InvalidInput("the name of a memory has no lone surrogate")
     start = name.removeprefix(prefix)
     if beginning.fullmatch(start) is None:
         return name

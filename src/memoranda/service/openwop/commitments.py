@@ -83,6 +83,8 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
     seen_ms: int = 0
     # The instant at which it fired for the last time, lapsed or was cancelled.
     over_ms: int | None = None
+    # True if its memory names a time zone that does not exist, so that `due` is in UTC.
+    is_zone_unknown: bool = False
 
     def document(self) -> dict[str, Any]:
         """Return the commitment as JSON for its owner."""
@@ -95,6 +97,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
             "repeats": self.repeats,
             "state": self.state,
             "fired": self.fired,
+            **({"zoneUnknown": True} if self.is_zone_unknown else {}),
         }
 
     @classmethod
@@ -111,6 +114,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
             repeats=document["repeats"],
             state=document["state"],
             fired=document["fired"],
+            is_zone_unknown=document.get("zoneUnknown", False),
         )
 
 
@@ -196,6 +200,7 @@ def _build_commitment(
         condition=statement.condition,
         due=statement.due,
         repeats=statement.repeats,
+        is_zone_unknown=statement.is_zone_unknown,
     )
 
 
@@ -218,7 +223,9 @@ def snooze(context: Context, access: Access, commitment_id: str, until: Instant)
     """Put a commitment off until a later instant; one that has fired is open again."""
     if until <= context.clock():
         raise InvalidInput("until: must be in the future")
-    return _change(context, access, commitment_id, "snooze", state=OPEN, due=until)
+    return _change(
+        context, access, commitment_id, "snooze", state=OPEN, due=until, is_zone_unknown=False
+    )
 
 
 def fire_now(
@@ -535,7 +542,11 @@ def _decode(data: bytes) -> Commitment:
 
 
 def _encode(commitment: Commitment) -> bytes:
-    return json_text.dump(asdict(commitment))
+    fields = asdict(commitment)
+    if not commitment.is_zone_unknown:
+        # Commitments are compared by these bytes, and those of earlier builds lack the field.
+        del fields["is_zone_unknown"]
+    return json_text.dump(fields)
 
 
 def _load(snapshot: Snapshot, commitment_id: str) -> Commitment:

@@ -60,6 +60,10 @@ _COMMITMENT: Final = closed_object(
     repeats=FLAG,
     state=one_of(("open", "fired", "cancelled", "lapsed")),
     fired=COUNT,
+    zoneUnknown={
+        **FLAG,
+        "description": "The memory names a time zone that does not exist; dueAt is in UTC.",
+    },
 )
 _FILE: Final[dict[str, Schema]] = {
     "path": TEXT,

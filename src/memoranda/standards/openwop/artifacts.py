@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from memoranda.errors import InvalidInput
-from memoranda.model.cron import check_cron, load_zone
+from memoranda.model.calendar import load_zone
+from memoranda.model.cron import check_cron
 from memoranda.standards.openwop.fields import (
     SEMVER,
     check_boolean,
@@ -275,7 +276,8 @@ def _check_automation(job: Artifact) -> None:
     else:
         check_cron(check_text(schedule["cron"], "artifact.schedule.cron", MAX_NAME_CHARS))
     if "timezone" in schedule:
-        load_zone(check_text(schedule["timezone"], "artifact.schedule.timezone", MAX_NAME_CHARS))
+        field = "artifact.schedule.timezone"
+        load_zone(check_text(schedule["timezone"], field, MAX_NAME_CHARS), field)
 
 
 _CHECKS: Final[Mapping[str, Callable[[Artifact], None]]] = {

@@ -191,9 +191,9 @@ class Hints(Shape):
 
     def __post_init__(self) -> None:
         if self.zone is not None:
-            from memoranda.model.cron import load_zone
+            from memoranda.model.calendar import load_zone
 
-            load_zone(self.zone)
+            load_zone(self.zone, "zone")
 
 
 _NO_FILTER: Final = RecallFilter()

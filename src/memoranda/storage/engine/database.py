@@ -316,7 +316,12 @@ def load_migrations(database: str) -> tuple[tuple[int, str], ...]:
 
 
 @cache
-def layout(database: str) -> bytes:
-    """Return a digest of the migrations without comments: it differs if the tables of two builds do."""
-    statements = "\n".join(sql for _, sql in load_migrations(database))
+def layout(database: str, newest: int | None = None) -> bytes:
+    """Return a digest of the migrations up to `newest`, or of all, without comments.
+
+    It differs if the tables of two builds do.
+    """
+    statements = "\n".join(
+        sql for number, sql in load_migrations(database) if newest is None or number <= newest
+    )
     return hashlib.sha256(" ".join(_COMMENT.sub("", statements).split()).encode()).digest()[:16]

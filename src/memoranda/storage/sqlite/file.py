@@ -48,6 +48,10 @@ PRAGMA mmap_size = 0;
 
 _log = logging.getLogger(__name__)
 
+# Digests of other tables that the next migration upgrades, too: for one day in November 2026, migration 1 was changed
+# in place to what it is together with migration 2.
+_ALSO_LAYOUTS = {1: (bytes.fromhex("621f874b582563163ed91ad013d2230a"),)}
+
 # Held while a thread of this process creates a database file.
 _creation = threading.Lock()
 
@@ -222,16 +226,24 @@ def wait_a_little(attempt: int) -> bool:
 
 
 def migrate(raw: apsw.Connection) -> None:
-    """Bring the schema up to date. If several processes start together, one of them does it and the others wait."""
+    """Bring the tables up to date, in one transaction. If several processes start together, one of them does it."""
     migrations = load_migrations("sqlite")
     newest = migrations[-1][0]
-    if _pragma(raw, "user_version") == newest:
-        _refuse_other_layout(raw)
+    present = _pragma(raw, "user_version")
+    if present == newest:
+        _refuse_other_layout(raw, present)
         return
+    if 0 < present < newest and raw.readonly("main"):
+        raise StoreUnavailable(
+            "this store was written by an earlier Memoranda, and its tables have to be upgraded; "
+            "open it once where the database and its folder can be written"
+        )
     raw.execute("BEGIN IMMEDIATE")
     try:
         _refuse_foreign_file(raw, newest)
         present = _pragma(raw, "user_version")
+        if present:
+            _refuse_other_layout(raw, present)
         for number, sql in migrations:
             if number > present:
                 raw.execute(sql)
@@ -244,6 +256,8 @@ def migrate(raw: apsw.Connection) -> None:
         if raw.in_transaction:
             raw.execute("ROLLBACK")
         raise
+    if 0 < present < newest:
+        _log.info("the tables of the store were upgraded from schema %d to %d", present, newest)
 
 
 def _refuse_foreign_file(raw: apsw.Connection, newest: int) -> None:
@@ -257,15 +271,14 @@ def _refuse_foreign_file(raw: apsw.Connection, newest: int) -> None:
         )
 
 
-def _refuse_other_layout(raw: apsw.Connection) -> None:
-    """Raise StoreUnavailable if another build made the tables: before the first release the
-    migration changes in place.
-    """
+def _refuse_other_layout(raw: apsw.Connection, present: int) -> None:
+    """Raise StoreUnavailable unless the tables are those of our migrations up to `present`."""
     try:
         row = raw.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
     except apsw.SQLError:
         row = None
-    if row != (layout("sqlite"),):
+    layouts = (layout("sqlite", present), *_ALSO_LAYOUTS.get(present, ()))
+    if row is None or row[0] not in layouts:
         raise StoreUnavailable(
             "this store was made by another build of Memoranda, whose tables are different: "
             "export it with that build (`memoranda export all.mg`) and import it here into a new data directory"

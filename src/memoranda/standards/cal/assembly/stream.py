@@ -6,7 +6,7 @@ not request. So the runner of the sources sends events as they happen, and `outc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from memoranda.encoding import json_text
@@ -64,8 +64,15 @@ class Feed:
                 yield numbered
 
 
-def outcome_events(assembly: Assembly, chunk_size: int = DEFAULT_CHUNK_TOKENS) -> Iterator[Event]:
-    """Yield the events that follow once all sources have returned."""
+def outcome_events(
+    assembly: Assembly,
+    chunk_size: int = DEFAULT_CHUNK_TOKENS,
+    query_warnings: Sequence[Event] = (),
+) -> Iterator[Event]:
+    """Yield the events that follow once all sources have returned.
+
+    The last event contains `query_warnings`, which concern the query, before those of the assembly.
+    """
     yield dedup_completed(assembly)
     if assembly.failed:
         # Section 11.4: first the planned shares, then those after the share of failed sources went to the others.
@@ -80,7 +87,7 @@ def outcome_events(assembly: Assembly, chunk_size: int = DEFAULT_CHUNK_TOKENS) -
     for event in chunk_events(assembly, chunk_size):
         sent += 1
         yield event
-    yield assembly_completed(assembly, sent)
+    yield assembly_completed(assembly, sent, query_warnings)
 
 
 def chunk_size_of(stream: StreamOptions | None) -> int:
@@ -174,7 +181,9 @@ def disclosure_decided(assembly: Assembly) -> Event:
     return {"type": "disclosure_decided", "level": counts.pop("level"), "counts": counts}
 
 
-def assembly_completed(assembly: Assembly, chunk_count: int) -> Event:
+def assembly_completed(
+    assembly: Assembly, chunk_count: int, query_warnings: Sequence[Event] = ()
+) -> Event:
     """Build the event that the assembly is complete."""
     budget = assembly.document()["assembly"]["budget"]
     return {
@@ -187,7 +196,7 @@ def assembly_completed(assembly: Assembly, chunk_count: int) -> Event:
             "disclosure": assembly.disclosure(),
             "sources_failed": list(assembly.failed),
             "chunks": chunk_count,
-            "warnings": list(assembly.warnings),
+            "warnings": [*query_warnings, *assembly.warnings],
         },
     }
 

@@ -186,16 +186,15 @@ CREATE TABLE measure (
 ) WITHOUT ROWID;
 CREATE INDEX measure_version ON measure (tenant_id, version_id, name);
 
--- Documents that a tenant's services store besides its memories: templates, schedules, workspace files. The table has
--- row ids, so that its key is an index of its own: to compare a key that shares its row with a value, SQLite reads the
--- value, and a value may have a mebibyte.
+-- Documents that a tenant's services store besides its memories: templates, schedules, workspace files. 0002 gives the
+-- table row ids.
 CREATE TABLE item (
   tenant_id INTEGER NOT NULL,
   kind      TEXT NOT NULL,
   name      TEXT NOT NULL,
   value     BLOB NOT NULL,
   PRIMARY KEY (tenant_id, kind, name)
-);
+) WITHOUT ROWID;
 
 -- Who has any of a kind: background work looks for that, whoever's it is.
 CREATE INDEX item_kind ON item (kind, tenant_id);
