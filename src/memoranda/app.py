@@ -404,10 +404,14 @@ class Memoranda:
         valid_to: When | None = None,
         confidence: float | None = None,
         salience: float | None = None,
+        retention: str | None = None,
+        exportable: bool | None = None,
+        redact: Sequence[str] | None = None,
     ) -> Revised:
         """Write the next version of a memory, with another text or other fields; the rest stays.
 
-        `valid_to="never"` removes the end of its validity.
+        `valid_to="never"` removes the end of its validity. `retention` (from now on), `exportable=False` and `redact`
+        restrict all of its versions, and cannot be lifted again.
         """
         if not isinstance(structured, Mapping | None):
             raise InvalidInput("structured must be an object")
@@ -415,6 +419,9 @@ class Memoranda:
         patch: dict[str, object] = {
             "time": {**time, "valid_to": None} if valid_to == NEVER else time,
             "lifecycle": _request_fields({"confidence": confidence, "salience": salience}),
+            "consent": _request_fields(
+                {"retention": retention, "exportable": exportable, "redact": redact}
+            ),
         }
         if relations is not None:
             patch["relations"] = list(relations)

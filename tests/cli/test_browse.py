@@ -110,14 +110,14 @@ def test_an_end_stays_until_it_is_lifted(run: Command, filled: Path) -> None:
         assert run("show", name, "--json").json["record"]["time"]["valid_to"] == ends
 
 
-def test_the_last_change_is_undone_and_that_too(run: Command, home: Path) -> None:
+def test_the_last_actions_are_undone_one_by_one_and_redone(run: Command, home: Path) -> None:
     name = run("remember", "use pnpm", "--json").json["id"]
     later = run("revise", name, "use bun", "--json").json["id"]
     assert run("undo", "--json").json["undone"] == "revised"
     (record,) = run("list", "--json").json["records"]
     assert record["body"]["text"] == "use pnpm"
     assert record["id"] not in (name, later)
-    run("undo")
+    assert '"use bun"' in run("redo").out
     (record,) = run("list", "--json").json["records"]
     assert record["body"]["text"] == "use bun"
     run("forget", record["id"])
@@ -127,6 +127,14 @@ def test_the_last_change_is_undone_and_that_too(run: Command, home: Path) -> Non
     run("remember", "a mistake")
     assert run("undo", "--json").json["undone"] == "created"
     assert texts(run) == ["use bun"]
+    assert run("redo").code == 0
+    assert texts(run) == ["a mistake", "use bun"]
+    for left in (["use bun"], ["use pnpm"], []):
+        assert run("undo").code == 0
+        assert texts(run) == left
+    assert "no earlier change" in run("undo").err
+    run("remember", "use bun")
+    assert "nothing to redo" in run("redo").err
     (record,) = run("list", "--json").json["records"]
     run("forget", record["id"], "--hard")
     erased = run("undo")

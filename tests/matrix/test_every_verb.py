@@ -96,6 +96,7 @@ UMP: Mapping[str, Call] = {
         who, RecallRequest.parse({"query": WORD, "scope": {"project": "nowhere"}})
     ),
     "forget": lambda house, who, names: house.service.forget(who, ForgetRequest.parse({"id": names["ump"]})),
+    "forget_many": lambda house, who, names: house.service.forget_many(who, [names["ump"]]),
     "feedback": lambda house, who, names: house.service.feedback(
         who, FeedbackRequest.parse({"id": names["ump"], "outcome": "followed"})
     ),

@@ -277,12 +277,12 @@ class Stores:
         scope = {"user": self.pick(USERS)} if self.coin() else {}
         text = f"{self.pick(TEXTS)} {self.serial}"
         self.serial += 1
-        name = self.world.remember(text, kind=kind, scope=scope)
+        names = [self.world.remember(text, kind=kind, scope=scope)]
         if self.random.random() < 0.3:
-            name = self.world.revise(name, body={"text": f"{text} again"})
+            names.append(self.world.revise(names[0], body={"text": f"{text} again"}))
         if self.random.random() < 0.2:
-            self.world.forget(name)
-            self.forgotten.append(name)
+            self.world.forget(names[-1])
+            self.forgotten += names
 
     def grains(self) -> list[Kept]:
         """Everything, with the views of the memories that another standard remembered."""

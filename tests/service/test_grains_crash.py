@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import orjson
@@ -81,10 +82,19 @@ def test_nothing_acknowledged_is_lost_and_every_link_holds(tmp_path: Path) -> No
     assert len(done) > 3 * ROUNDS
 
 
+def line_of(address: str, before: Mapping[str, str]) -> Iterator[str]:
+    """Yield a grain and those that it superseded: an erasure takes them all."""
+    while address:
+        yield address
+        address = before.get(address, "")
+
+
 def _check(service: Service, done: list[tuple[str, str, str]]) -> None:
     grains, access = service.grains, service.gate.local(OWNER)
-    erased = {address for op, address, _ in done if op == "erase"}
-    open_ended = {address for op, address, _ in done if op == "erasing"} - erased
+    before = {address: prior for op, address, prior in done if op == "supersede"}
+    erased = {each for op, address, _ in done if op == "erase" for each in line_of(address, before)}
+    erasing = {each for op, address, _ in done if op == "erasing" for each in line_of(address, before)}
+    open_ended = erasing - erased
     contested = {address for op, address, _ in done if op == "contest"}
     for op, address, prior in done:
         if {address, prior} & open_ended:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from memoranda.service.core.access import Access
+from memoranda.service.core.lifecycle import tombstone_version
 from memoranda.service.exchange.importing import Item, number_items
 from memoranda.service.exchange.report import Report
 from memoranda.standards.ump.record import Record
+from memoranda.storage.engine.contract import Unit
 from tests.service.world import World
 
 
@@ -138,11 +140,12 @@ def test_what_was_opened_again_here_is_not_closed_by_an_older_file(world: World)
     second = revised(world, first, "lives in Oslo")
     grains = list(world.service.grains.export(world.owner))
     before, after = world.named("ump", first), world.named("ump", second)
-    world.forget(second)
-    world.engine.write(
-        world.owner.default_tenant,
-        lambda unit: unit.reopen_superseded([(before.version_id, after.version_id)], now=world.now),
-    )
+
+    def take_back(unit: Unit) -> None:
+        tombstone_version(unit, after, valid_to=world.now, now=world.now)
+        unit.reopen_superseded([(before.version_id, after.version_id)], now=world.now)
+
+    world.engine.write(world.owner.default_tenant, take_back)
     items = [Item(form="oms", value=delivery, index=index) for delivery, index in grains]
     assert world.service.import_items(world.owner, items).forgotten == 1
     assert stated(world) == ["lives in Rome"]

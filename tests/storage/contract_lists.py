@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES, Version
 from memoranda.model.selection import UPDATED, PageCursor, Selection
-from memoranda.storage.engine.contract import Engine, Snapshot, Unit, VersionIndex
+from memoranda.storage.engine.contract import ACTION, Engine, Snapshot, Unit, VersionIndex
 from memoranda.storage.engine.sql_engine import SqlEngine
 from tests.storage.contract import LATER, NOW, document, names, projection
 
@@ -396,4 +396,5 @@ class _Ledger:
             )
         assert live == 0
         bytes_ = sum(len(version.document.native) for version in versions if not version.state.erased)
+        bytes_ += sum(map(len, snapshot.load_items(ACTION).values()))
         return len(snapshot.load_page(Selection(space=""), UPDATED, limit=99, now=NOW)), bytes_

@@ -26,6 +26,8 @@ import type {
   FeedbackRequest,
   FindAnswer,
   ForgetAnswer,
+  ForgetManyAnswer,
+  ForgetManyRequest,
   ForgetRequest,
   GetAnswer,
   GetRequest,
@@ -168,6 +170,11 @@ export interface Operations {
     fields: ForgetRequest;
     answer: ForgetAnswer;
   };
+  /** Forget or erase several memories as one action, which one undo reverts */
+  forget_many: {
+    fields: ForgetManyRequest;
+    answer: ForgetManyAnswer;
+  };
   /** List the last matching audit events, oldest first */
   audit: {
     fields: AuditRequest;
@@ -214,8 +221,13 @@ export interface Operations {
     fields: IdsRequest;
     answer: ShortIdsAnswer;
   };
-  /** Undo the last change: forget a remembered memory, or restore a revised or forgotten one */
+  /** Undo the last action: forget a remembered memory, or restore a revised or forgotten one */
   undo_last: {
+    fields: { [name: string]: never };
+    answer: UndoAnswer;
+  };
+  /** Do the action again that was undone last */
+  redo_last: {
     fields: { [name: string]: never };
     answer: UndoAnswer;
   };
@@ -434,12 +446,13 @@ export interface Operations {
     } & SupersedeRequest;
     answer: SupersedeAnswer;
   };
-  /** Erase a grain for compliance; holds are honoured (OMS §28.4) */
+  /** Erase a memory, or one grain of it, for compliance; holds are honoured (OMS §28.4) */
   grain_erase: {
     fields: {
       /** SHA-256 of the grain. */
       address: string;
       reason?: string;
+      scope?: "grain" | "memory";
     };
     answer: EraseAnswer;
   };
@@ -608,6 +621,7 @@ export const ROUTES: { [Name in keyof Operations]: Route } = {
   feedback: ["POST", "/ump/feedback", "body", false],
   revise: ["POST", "/ump/revise", "body", false],
   forget: ["POST", "/ump/forget", "body", false],
+  forget_many: ["POST", "/ump/forget_many", "body", false],
   audit: ["POST", "/ump/audit", "body", false],
   audit_verify: ["GET", "/ump/audit/verify", "query", true],
   recall_bare: ["POST", "/ump/recall/bare", "body", false],
@@ -617,6 +631,7 @@ export const ROUTES: { [Name in keyof Operations]: Route } = {
   projects: ["GET", "/ump/projects", "query", true],
   short_ids: ["POST", "/ump/short_ids", "body", false],
   undo_last: ["POST", "/ump/undo", "path", false],
+  redo_last: ["POST", "/ump/redo", "path", false],
   rules: ["GET", "/ump/rules", "query", true],
   set_rules: ["PUT", "/ump/rules", "body", false],
   changes: ["GET", "/ump/changes", "query", true],

@@ -303,6 +303,23 @@ export type ForgetAnswer = {
   result: "tombstoned" | "erased";
 };
 
+export type ForgetManyAnswer = {
+  /** The ids of the memories that were forgotten. */
+  forgotten: string[];
+  /** The reasons why the others were not. */
+  errors: string[];
+};
+
+/** The ids of the memories to forget together, and the reason. */
+export type ForgetManyRequest = {
+  /** Ids of memories. */
+  ids: string[];
+  /** The reason, in one line; kept in the audit log. */
+  reason?: string;
+  /** true: erase the content permanently. */
+  hard?: boolean;
+};
+
 /** The memory to forget, and the reason (section 3.6). */
 export type ForgetRequest = {
   /** The memory's id, from remember or recall. */
@@ -1209,6 +1226,15 @@ export type ReviseRequest = {
       /** One fact in plain words, understandable without context. */
       text: string;
     };
+    /** Restrictions to add; they are never lifted. `retention` counts from now. An extension of the standard. */
+    consent?: {
+      /** false: it must not be exported; default: true. */
+      exportable?: boolean;
+      /** Paths to remove before others see the record, such as body.structured.token. */
+      redact?: string[];
+      /** Forget the memory after this ISO 8601 duration. */
+      retention?: string;
+    };
     /** Certainty, importance and status. */
     lifecycle?: {
       /** Certainty; default: 0.6. */
@@ -1313,12 +1339,16 @@ export type SuspectsBesideAnswer = {
 };
 
 export type UndoAnswer = {
-  /** The change that was undone. */
-  change: "created" | "revised" | "tombstoned";
+  /** The last change of the action that was undone. */
+  change: "created" | "merged" | "revised" | "tombstoned" | "imported";
   /** The memory's id. */
   id: string;
   /** The id of the current version. */
   now: string;
+  /** The text of the memory now; empty if it was removed. */
+  text: string;
+  /** The number of memories that changed. */
+  memories: number;
   said: string;
 };
 

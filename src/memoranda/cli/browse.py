@@ -1,9 +1,9 @@
-"""list, stats and undo: browse the store, and undo its last change."""
+"""list, stats, undo and redo: browse the store, and undo its last action."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from memoranda.cli.options import Kind, complete_date, read_duration_ms, without_none
 from memoranda.cli.run import GivenRun, Parameter
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from memoranda.app import Memoranda
+    from memoranda.service.ump.undo import UndoneChange
     from memoranda.standards.ump.shapes import Record
 
 # Characters of a memory's text in a row of the list.
@@ -138,10 +139,28 @@ def stats(*, run: GivenRun) -> None:
 
 
 def undo(*, run: GivenRun) -> None:
-    """Undo the last change: a new memory is removed, a revised or forgotten one is restored."""
+    """Undo the last action: a new memory is removed, a revised or forgotten one is restored.
+
+    The next undo goes one step further back. An import or a forgetting of several memories is one action.
+    """
     with run.open() as memoranda:
         undone = memoranda.ump.undo_last()
-    run.answer(
-        {"undone": undone.change, "id": undone.id, "now": undone.now},
-        lambda: line(f"Undone: {undone.said}"),
-    )
+    run.answer(_undone_document(undone), lambda: line(f"Undone: {undone.said}"))
+
+
+def redo(*, run: GivenRun) -> None:
+    """Do the action again that was undone last, if nothing was written since."""
+    with run.open() as memoranda:
+        redone = memoranda.ump.redo_last()
+    run.answer(_undone_document(redone), lambda: line(f"Done again: {redone.said}"))
+
+
+def _undone_document(undone: UndoneChange) -> dict[str, Any]:
+    """Return the result of an undo or a redo as JSON."""
+    return {
+        "undone": undone.change,
+        "id": undone.id,
+        "now": undone.now,
+        "text": undone.text,
+        "memories": undone.memories,
+    }

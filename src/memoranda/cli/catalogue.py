@@ -71,7 +71,8 @@ _MEMORIES = Section(
         _command("feedback", "memories:feedback", "Report how a recalled memory was used."),
         _command("list", "browse:list_memories", "List memories, last updated first."),
         _command("stats", "browse:stats", "Count memories by kind and project."),
-        _command("undo", "browse:undo", "Undo the last change."),
+        _command("undo", "browse:undo", "Undo the last action."),
+        _command("redo", "browse:redo", "Do the action again that was undone last."),
         _command("rules", "config:rules", "Show or change your compliance presets and limits."),
         _command(
             "cal", "cal.command:cal", "Run a query in CAL, the query language, or open its prompt."

@@ -51,7 +51,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsentTerms:
-    """Consent for a memory, and its sources."""
+    """Consent for a memory."""
 
     retention: Annotated[str | None, Parameter(help="Erase it after this time: 30d, or P365D.")] = (
         None
@@ -65,13 +65,6 @@ class ConsentTerms:
     export: Annotated[
         bool, Parameter(negative="--no-export", help="Allow or forbid that it leaves this store.")
     ] = True
-    about: Annotated[
-        tuple[str, ...],
-        Parameter(help="An entity it is about; can be repeated.", fields=("relations.target",)),
-    ] = ()
-    source: Annotated[
-        str | None, Parameter(help="A reference to its source.", fields=("provenance.source.ref",))
-    ] = None
 
     def fields(self) -> dict[str, Any]:
         """Return the options that were typed, by their names in the library."""
@@ -82,12 +75,27 @@ class ConsentTerms:
             retention=retention,
             exportable=None if self.export else False,
             redact=list(self.redact) or None,
-            about=list(self.about) or None,
-            source=self.source,
         )
 
 
-NO_WEIGHT, NO_TERMS = Weight(), ConsentTerms()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The subject and the source of a memory."""
+
+    about: Annotated[
+        tuple[str, ...],
+        Parameter(help="An entity it is about; can be repeated.", fields=("relations.target",)),
+    ] = ()
+    source: Annotated[
+        str | None, Parameter(help="A reference to its source.", fields=("provenance.source.ref",))
+    ] = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return the options that were typed, by their names in the library."""
+        return without_none(about=list(self.about) or None, source=self.source)
+
+
+NO_WEIGHT, NO_TERMS, NO_ORIGIN = Weight(), ConsentTerms(), Origin()
 
 
 def remember(
@@ -104,6 +112,7 @@ def remember(
     scope: MemoryScope = ANY_SCOPE,
     weight: Weight = NO_WEIGHT,
     terms: ConsentTerms = NO_TERMS,
+    origin: Origin = NO_ORIGIN,
     run: GivenRun,
 ) -> None:
     """Remember a text. If an equal memory exists, the two are merged and its confidence rises."""
@@ -116,6 +125,7 @@ def remember(
         **scope.fields(),
         **weight.fields(),
         **terms.fields(),
+        **origin.fields(),
     )
     with run.open() as memoranda:
         result = memoranda.ump.remember(
@@ -131,10 +141,11 @@ def revise(
     /,
     *,
     weight: Weight = NO_WEIGHT,
+    terms: ConsentTerms = NO_TERMS,
     run: GivenRun,
 ) -> None:
-    """Write a new version of a memory; the old version stays in its history."""
-    fields = weight.fields()
+    """Write a new version of a memory; the old version stays in its history. Consent can only be tightened."""
+    fields = {**weight.fields(), **terms.fields()}
     with run.open() as memoranda:
         # Without a text, an option such as --salience alone makes the new version.
         new_text = read_text(text) if text is not None or not fields else None

@@ -165,6 +165,8 @@ class State(NamedTuple):
     overridden: int = 0
     ignored: int = 0
     contradicted: int = 0
+    # The name of the version before it as a record; empty for the first.
+    predecessor: str = ""
 
     @property
     def is_head(self) -> bool:
@@ -233,6 +235,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, gc=False, eq=False):
     bounds: Bounds | None = None
     # True if the store has verified that the document is byte for byte as accepted.
     is_sealed: bool = False
+    # The head of its memory if this is an earlier version; its restrictions bind this one, too.
+    head_id: int | None = None
     # The cached decrypted document, if this process has it.
     opened: OpenedDocument | None = None
 

@@ -137,7 +137,7 @@ def test_a_revision_is_read() -> None:
         ({}, "at least one"),
         ({"scope": {}}, r"patch\.scope cannot be revised"),
         ({"kind": "semantic"}, r"patch\.kind cannot be revised"),
-        ({"consent": {}}, r"patch\.consent cannot be revised"),
+        ({"provenance": {}}, r"patch\.provenance cannot be revised"),
         ({"body": None}, r"patch\.body\.text is required"),
         ({"body": {"text": "\ud800"}}, "canonical"),
         ({"lifecycle": {"confidence": 2}}, r"patch\.lifecycle\.confidence"),

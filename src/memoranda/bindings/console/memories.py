@@ -13,7 +13,7 @@ import msgspec
 from memoranda.bindings.console.texts import compare_texts
 from memoranda.bindings.console.visit import ROOT, Answer, File, Redirect, TemplatePage, Visit
 from memoranda.encoding.json_text import dump, dump_pretty
-from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import CUT_KEY, Standard
 from memoranda.service.core.ranking import RankedRecord
@@ -22,7 +22,6 @@ from memoranda.standards.ump import rules
 from memoranda.standards.ump.mapping import TAG_PREFIX
 from memoranda.standards.ump.requests import (
     AuditRequest,
-    ForgetRequest,
     Hints,
     RecallFilter,
     RecallRequest,
@@ -324,18 +323,10 @@ def forget_memories(visit: Visit) -> Answer:
     if is_hard and not visit.is_typed(ERASE_WORD):
         raise InvalidInput(visit.text("wrong.not_erased", word=ERASE_WORD))
     reason = visit.form_value("reason").strip() or REASON
-    forgotten, errors = 0, []
-    for name in names:
-        try:
-            visit.service.forget(visit.access, ForgetRequest(id=name, reason=reason, hard=is_hard))
-            forgotten += 1
-        except MemorandaError as error:
-            errors.append(error)
-    if errors and not forgotten:
-        raise errors[0]
-    notice = visit.text("said.erased" if is_hard else "said.forgot", n=forgotten)
-    if errors:
-        notice += " " + visit.text("said.refused_too", n=len(errors), why=errors[0].message)
+    done = visit.service.forget_many(visit.access, names, reason=reason, hard=is_hard)
+    notice = visit.text("said.erased" if is_hard else "said.forgot", n=len(done.forgotten))
+    if done.errors:
+        notice += " " + visit.text("said.refused_too", n=len(done.errors), why=done.errors[0])
     # The form may name only this page to continue with.
     following = visit.form_value("next") if visit.form_value("next") == ORDERS else "/"
     return Redirect(ROOT + following, notice)

@@ -9,6 +9,7 @@ from memoranda.encoding.shapes import NAME, TEXT
 from memoranda.standards.oms.mapping import MEDIA_TYPE, SIGNED_MEDIA_TYPE
 from memoranda.standards.oms.requests import (
     ConsentRequest,
+    EraseRequest,
     EraseUserRequest,
     ExportRequest,
     GetRequest,
@@ -162,9 +163,9 @@ OPERATIONS: Final = (
         "DELETE",
         "/oms/grains/{address}",
         "grain_erase",
-        "Erase a grain for compliance; holds are honoured (OMS §28.4)",
+        "Erase a memory, or one grain of it, for compliance; holds are honoured (OMS §28.4)",
         "EraseAnswer",
-        ReasonRequest,
+        EraseRequest,
         _WHY,
         verb="erase",
         done={"result": "erased"},

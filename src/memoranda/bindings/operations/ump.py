@@ -9,6 +9,7 @@ from typing import Final
 
 from memoranda.bindings.operations.row import row_constructor
 from memoranda.standards.ump.extensions import (
+    ForgetManyRequest,
     IdsRequest,
     ImportPartRequest,
     PageRequest,
@@ -183,6 +184,17 @@ OPERATIONS: Final = (
     ),
     row(
         "POST",
+        "/ump/forget_many",
+        "forget_many",
+        "Forget or erase several memories as one action, which one undo reverts",
+        "ForgetManyAnswer",
+        ForgetManyRequest,
+        {"ids": [EXAMPLE_ID], "reason": "no longer true", "hard": False},
+        verb="forget_many",
+        fields={"names": "ids"},
+    ),
+    row(
+        "POST",
         "/ump/audit",
         "audit",
         "List the last matching audit events, oldest first",
@@ -271,9 +283,17 @@ OPERATIONS: Final = (
         "POST",
         "/ump/undo",
         "undo_last",
-        "Undo the last change: forget a remembered memory, or restore a revised or forgotten one",
+        "Undo the last action: forget a remembered memory, or restore a revised or forgotten one",
         "UndoAnswer",
         verb="undo_last",
+    ),
+    row(
+        "POST",
+        "/ump/redo",
+        "redo_last",
+        "Do the action again that was undone last",
+        "UndoAnswer",
+        verb="redo_last",
     ),
     row(
         "GET",

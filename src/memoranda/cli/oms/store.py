@@ -13,7 +13,7 @@ from memoranda.cli.show import counted, is_confirmed, line, note, one_line, tabl
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput
 from memoranda.standards.oms.mapping import text_of
-from memoranda.standards.oms.requests import MAX_LIMIT, FindRequest
+from memoranda.standards.oms.requests import MAX_LIMIT, ErasureScope, FindRequest
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
@@ -163,12 +163,24 @@ def hold(
     )
 
 
-def erase(address: Address, /, *, reason: Reason, yes: Yes = False, run: GivenRun) -> int:
-    """Erase one grain permanently, as the law may require. A grain on hold is not erased."""
-    if not _is_erasure_confirmed(f"Erase {address} permanently?", yes):
+def erase(
+    address: Address,
+    /,
+    *,
+    reason: Reason,
+    scope: Annotated[
+        ErasureScope,
+        Parameter(help="memory: with all earlier versions; grain: this version alone."),
+    ] = "memory",
+    yes: Yes = False,
+    run: GivenRun,
+) -> int:
+    """Erase a memory permanently, as the law may require. A memory on hold is not erased."""
+    target = f"{address} and its earlier versions" if scope == "memory" else address
+    if not _is_erasure_confirmed(f"Erase {target} permanently?", yes):
         return 1
     with run.open() as memoranda:
-        memoranda.grains.erase(address, reason=reason)
+        memoranda.grains.erase(address, reason=reason, scope=scope)
     run.answer({"address": address, "result": "erased"}, lambda: line(f"{address} erased"))
     return 0
 

@@ -96,6 +96,8 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
     target: str | None = None
     # The versions that the change was built from.
     sources: tuple[Version, ...] = ()
+    # True if the statement itself sets the tags, which state the visibility.
+    sets_tags: bool = False
 
 
 class _PreparedChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -274,7 +276,8 @@ def _admit(
     opened = OpenedGrain(grain=grain, delivery=grain.blob, signer=None)
     if change.prior is None:
         return admit(context, session.access, opened, session.tenant)
-    return Successor(context, session.access, opened, session.tenant)
+    # Tags that are only repeated, or that REVERT restores, show the memory to nobody new.
+    return Successor(context, session.access, opened, session.tenant, may_widen=change.sets_tags)
 
 
 def _build_change(
@@ -303,6 +306,7 @@ def _build_change(
             prior_address=address,
             target=address,
             sources=(version,),
+            sets_tags=any(assignment.field == "tags" for assignment in statement.assignments),
         )
     return _build_revert(context, session, snapshot, statement, visible, (address, version))
 

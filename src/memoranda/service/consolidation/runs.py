@@ -25,10 +25,10 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, retry_on_conflict
 from memoranda.service.core.indexing import NewVersion, with_bounds
 from memoranda.service.core.lineage import EVERYTHING
+from memoranda.service.core.memory_line import forget_line
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.oams import memories
 from memoranda.service.oams.views import Location
-from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.consolidated import strategy_of
 from memoranda.standards.oams.memory import Memory
@@ -445,7 +445,7 @@ def may_change(snapshot: Snapshot, prior: Version, now: Instant) -> bool:
 
 def withdraw(unit: Unit, version: Version, now: Instant) -> None:
     """Forget a result softly: it is a tombstone, and an undo can restore it."""
-    tombstone(unit, version, now)
+    forget_line(unit, version, now)
     unit.announce("tombstoned", version, now=now)
 
 

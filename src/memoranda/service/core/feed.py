@@ -20,12 +20,14 @@ from memoranda.model.memory import ChangeType
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
+from memoranda.service.core.memory_line import bind_to_line, may_see_forgotten
 from memoranda.service.core.views import (
     is_intact,
     redact_for_caller,
     run_unless_damaged,
     scope_of,
     view_record,
+    withhold_record,
 )
 from memoranda.service.retrieve import PAGE_BYTES
 from memoranda.standards.ump.record import Record
@@ -89,21 +91,28 @@ def read_changes(
     with context.engine.open_snapshot(tenant) as snapshot:
         page = snapshot.list_changes(after, PAGE_LIMIT, PAGE_BYTES)
         is_last = not page or page[-1].seq >= snapshot.find_last_change()
-        allowed = {
-            change_seen.seq
+        versions = {
+            change_seen.seq: bind_to_line(context, snapshot, change_seen.version)
             for change_seen in page
-            if may_read_personal(context, access, snapshot, change_seen.version)
+        }
+        allowed = {
+            seq
+            for seq, version in versions.items()
+            if may_read_personal(context, access, snapshot, version)
         }
     visible = access.visibilities(tenant)
     events = []
     for change in page:
-        version = change.version
+        version = versions[change.seq]
         record = run_unless_damaged(version, partial(view_record, context, version, now))
         if record is None or not is_intact(version) or change.seq not in allowed:
             continue
         scope_stated = scope_of(record)
         if scope_stated["visibility"] not in visible or not access.allows_scope(scope_stated):
             continue
+        if not may_see_forgotten(access, version, now):
+            # The subscriber learns that the memory is gone, and nothing of what it said.
+            record = withhold_record(record, context.operator)
         visible_record = redact_for_caller(context, access, record)
         # The filter applies to the redacted record: otherwise the redacted values could be guessed.
         visible_scope = scope_stated if visible_record is record else scope_of(visible_record)

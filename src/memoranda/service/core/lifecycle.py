@@ -230,6 +230,18 @@ def erase_version(unit: Unit, version: Version, tombstones: Tombstones) -> None:
     unit.erase(version, tombstone=tombstones.get(version), now=now)
 
 
+def may_erase_version(unit: Unit, version: Version, now: Instant) -> bool:
+    """Return False if a hold, a policy or a consent that is still here forbids to erase a version."""
+    try:
+        check_erasure(version, now)
+        _refuse_erasing_withdrawal(unit, version)
+    except GrainError:
+        return False
+    except StoreCorrupt:
+        return not version.state.has_legal_hold
+    return True
+
+
 def tombstone_version(unit: Unit, version: Version, *, valid_to: Instant, now: Instant) -> None:
     """Hide a version: it stays on record and appears in no answer."""
     _unlist_archive(unit, version, now, is_hard=False)

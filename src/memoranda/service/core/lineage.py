@@ -29,6 +29,8 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 
 # Items of this kind list the versions that an entry replaced, by the entry's id.
 _REPLACED_VERSIONS: Final = "openwop compaction"
+# Items of this kind list the versions that were reopened when their entry was forgotten, by the entry's id.
+_REOPENED_VERSIONS: Final = "reopened"
 # Items of this kind mark derived memories that only a legal hold keeps, by number. The value says whether they are
 # erased or tombstoned when the hold is lifted.
 _DERIVED_ON_HOLD: Final = "derived, held"
@@ -37,7 +39,7 @@ _ERASE: Final = b"hard"
 EVERYTHING: Final = "*"
 # Versions read at a time.
 PAGE_LIMIT: Final = 500
-_REASON: Final = "what it was made from was erased"
+DERIVED_REASON: Final = "what it was made from was erased"
 
 
 def note_replaced(unit: Unit, entry_id: str, version_ids: Iterable[int]) -> None:
@@ -210,7 +212,7 @@ def finish_held_removal(context: Context, unit: Unit, memory_id: int, now: Insta
     if mode is None:
         return 0
     unit.delete_item(_DERIVED_ON_HOLD, str(memory_id))
-    tombstones = Tombstones(context, _REASON, now) if mode == _ERASE else None
+    tombstones = Tombstones(context, DERIVED_REASON, now) if mode == _ERASE else None
     return remove_derived(unit, (memory_id,), gone=(), tombstones=tombstones, now=now)
 
 
@@ -235,7 +237,37 @@ def restore_replaced(unit: Unit, version: Version, over: Collection[int], now: I
         return 0
     unit.delete_item(_REPLACED_VERSIONS, entry_id)
     pairs = [(number, version.version_id) for number in numbers if number not in over]
+    # For an undo, which lets the entry stand for them again.
+    unit.put_item(_REOPENED_VERSIONS, entry_id, dump([number for number, _ in pairs]))
     return unit.reopen_superseded(pairs, now=now)
+
+
+def replace_again(unit: Unit, memory_id: int, now: Instant) -> None:
+    """Let a memory that was forgotten and is restored stand again for the versions that were reopened meanwhile."""
+    for version in unit.iterate_history(memory_id):
+        entry_id = version.document.name
+        stored = unit.load_item(_REOPENED_VERSIONS, entry_id)
+        if stored is None or not port_of(version.document.standard).replaces_others:
+            continue
+        unit.delete_item(_REOPENED_VERSIONS, entry_id)
+        reopened = [
+            candidate.version_id
+            for candidate in unit.load_versions(parse(stored))
+            if candidate.state.is_head and not candidate.state.is_forgotten
+        ]
+        unit.supersede([(number, version.version_id) for number in reopened], now=now)
+        note_replaced(unit, entry_id, reopened)
+
+
+def reopen(unit: Unit, version: Version, now: Instant) -> bool:
+    """Open a version again that a run put behind another memory; return False if its own memory superseded it."""
+    for standard, name in version.state.successor_names.items():
+        successor = unit.find_by_name(standard, name)
+        if successor is not None and successor.memory_id != version.memory_id:
+            note_restored(unit, successor.document.name, {version.version_id})
+            pair = (version.version_id, successor.version_id)
+            return bool(unit.reopen_superseded([pair], now=now))
+    return False
 
 
 def remove_derived_of(
@@ -262,7 +294,7 @@ def create_tombstones(
     """Return the tombstones of derived memories."""
     histories = (snapshot.iterate_history(memory_id) for memory_id in memory_ids)
     return Tombstones(
-        context, _REASON, now, (version for history in histories for version in history)
+        context, DERIVED_REASON, now, (version for history in histories for version in history)
     )
 
 

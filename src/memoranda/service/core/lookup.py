@@ -25,6 +25,7 @@ from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal, readable_visibilities
 from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.memory_line import bind_to_line, may_see_forgotten
 from memoranda.service.core.views import (
     is_intact,
     redact_for_caller,
@@ -112,13 +113,14 @@ def _shorten_id(snapshot: Snapshot, name: str) -> str:
 
 def can_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
     """Return True if a memory may be shown to the caller, complete or in part."""
-    scope = run_unless_damaged(
-        version, lambda: scope_of(view_record(context, version, context.clock()))
-    )
+    now = context.clock()
+    version = bind_to_line(context, snapshot, version)
+    scope = run_unless_damaged(version, lambda: scope_of(view_record(context, version, now)))
     if (
         scope is None
         or scope["visibility"] not in readable_visibilities(context, access, snapshot)
         or not access.allows_scope(scope)
+        or not may_see_forgotten(access, version, now)
     ):
         return False
     return may_read_personal(context, access, snapshot, version)
@@ -129,7 +131,9 @@ def find_own(
 ) -> Version:
     """Return a memory of the caller's own tenant that its credential may change. Raises NotFound or ForbiddenScope."""
     version = _locate_version(context, access, name, standard, reachable_only=True)
-    scope = scope_of(view_record(context, version, now))
+    with context.engine.open_snapshot(version.tenant) as snapshot:
+        bound = bind_to_line(context, snapshot, version)
+    scope = scope_of(view_record(context, bound, now))
     if scope["visibility"] not in access.visibilities(version.tenant):
         raise NotFound(f"no memory {name}")
     access.require_scope(scope)
@@ -141,11 +145,12 @@ def find_visible(
 ) -> tuple[Version, Record]:
     """Return a memory that the caller may see, and its verified record, which is not redacted yet. Raises NotFound."""
     version = _locate_version(context, access, name, standard, reachable_only=False)
-    record = view_record(context, version, now)
     with context.engine.open_snapshot(version.tenant) as snapshot:
+        version = bind_to_line(context, snapshot, version)
+        record = view_record(context, version, now)
         is_seen = scope_of(record)["visibility"] in readable_visibilities(context, access, snapshot)
         is_allowed = may_read_personal(context, access, snapshot, version)
-    if not is_seen:
+    if not is_seen or not may_see_forgotten(access, version, now):
         raise NotFound(f"no memory {name}")
     access.require_scope(scope_of(record))
     if not is_intact(version):
@@ -191,10 +196,15 @@ def read_history_page(
         visible = readable_visibilities(context, access, snapshot)
         version_ids = snapshot.list_history_ids(version.memory_id)[after:]
         fitting = snapshot.fit_into_bytes(version_ids[:SLICE_VERSIONS], PAGE_BYTES)
+        bound = (
+            bind_to_line(context, snapshot, entry_version)
+            for entry_version in snapshot.load_versions(fitting)
+        )
         versions = [
             entry_version
-            for entry_version in snapshot.load_versions(fitting)
-            if may_read_personal(context, access, snapshot, entry_version)
+            for entry_version in bound
+            if may_see_forgotten(access, entry_version, now)
+            and may_read_personal(context, access, snapshot, entry_version)
         ]
     entry = audit_entry(
         access, "history", now=now, targets=(name,), scope=scope_of(record), result="ok"
@@ -273,7 +283,9 @@ def list_records(
         selected = snapshot.load_page(where, UPDATED, limit=limit + 1, offset=after, now=now)
         version_ids = [hit.version_id for hit in selected[:limit]]
         fitting = snapshot.fit_into_bytes(version_ids, PAGE_BYTES)
-        versions = snapshot.load_versions(fitting)
+        versions = [
+            bind_to_line(context, snapshot, version) for version in snapshot.load_versions(fitting)
+        ]
     # UMP L3: integrity is verified on read.
     readable = [version for version in versions if not version.state.erased and is_intact(version)]
     records = [
@@ -319,9 +331,10 @@ def _load_named(context: Context, tenant: str, standard: str, name: str) -> Vers
 
 def _is_publicly_visible(context: Context, access: Access, version: Version) -> bool:
     """Return True if a memory of another owner is current and visible to the caller."""
+    with context.engine.open_snapshot(version.tenant) as snapshot:
+        version = bind_to_line(context, snapshot, version)
+        seen = readable_visibilities(context, access, snapshot)
     scope = run_unless_damaged(
         version, lambda: scope_of(view_record(context, version, context.clock()))
     )
-    with context.engine.open_snapshot(version.tenant) as snapshot:
-        seen = readable_visibilities(context, access, snapshot)
     return scope is not None and scope["visibility"] in seen and version.state.tombstoned is None

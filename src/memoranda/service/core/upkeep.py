@@ -15,15 +15,21 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
-from memoranda.errors import GrainError, MemorandaError
+from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.service.core import audit, cascade, lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
-from memoranda.service.core.lifecycle import Tombstones, erase_version, tombstone_version
+from memoranda.service.core.lifecycle import (
+    Tombstones,
+    erase_version,
+    may_erase_version,
+    tombstone_version,
+)
 from memoranda.service.core.views import EXPIRY_REASON
 from memoranda.service.verify import reindex
 from memoranda.storage.engine.contract import Snapshot, Unit
@@ -143,8 +149,12 @@ def _expire_memories(context: Context, tenant: str, version_ids: Sequence[int]) 
     due_ids = frozenset(version_ids)
 
     def work(unit: Unit) -> None:
-        for version in _iterate_expiring(unit, last):
-            _expire_version(unit, version, tombstones, due_ids)
+        for memory_id, version_id in last.items():
+            line = partial(_iterate_expiring, unit, {memory_id: version_id})
+            # A memory stays complete while a rule or a hold keeps any of its versions.
+            is_kept = not all(may_erase_version(unit, version, now) for version in line())
+            for version in line():
+                _expire_version(unit, version, tombstones, due_ids, is_kept=is_kept)
         lineage.remove_derived(unit, derived, gone=last, tombstones=derived_tombstones, now=now)
 
     context.engine.write(tenant, work)
@@ -159,19 +169,24 @@ def _iterate_expiring(snapshot: Snapshot, last: Mapping[int, int]) -> Iterator[V
 
 
 def _expire_version(
-    unit: Unit, version: Version, tombstones: Tombstones, due_ids: frozenset[int]
+    unit: Unit,
+    version: Version,
+    tombstones: Tombstones,
+    due_ids: frozenset[int],
+    *,
+    is_kept: bool,
 ) -> None:
-    """Erase an expired version, or tombstone it if it is on hold; announce and record that once."""
+    """Erase an expired version, or tombstone it if it must be kept; announce and record that once."""
     state, now = version.state, tombstones.now
-    try:
-        erase_version(unit, version, tombstones)
-        result = "erased"
-    except GrainError:
-        # A legal hold comes first: the version is kept, but appears in no answer.
+    if is_kept:
+        # It appears in no answer.
         tombstone_version(
             unit, version, valid_to=_earlier(state.valid_to, state.expires or now), now=now
         )
         result = "kept by a hold"
+    else:
+        erase_version(unit, version, tombstones)
+        result = "erased"
     if (
         version.version_id not in due_ids
         or state.tombstoned is not None

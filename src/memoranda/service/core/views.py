@@ -23,7 +23,7 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt
 from memoranda.model.bounds import apply_bounds, decode
-from memoranda.model.instant import Instant, format_instant
+from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.memory import (
     CUT_KEY,
     NATIVE_KEY,
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Reason in the tombstone of an expired memory.
 EXPIRY_REASON: Final = "its retention ended"
+# Reason that others than the owner see in a memory that was forgotten softly.
+FORGOTTEN_REASON: Final = "it was forgotten"
 
 
 class UmpSpeaker(Protocol):
@@ -139,8 +141,22 @@ def find_first_version(snapshot: Snapshot, version: Version) -> Version:
 def _translate_signed(context: Context, version: Version) -> Record:
     """Return a version translated to a record, signed by the operator unless it keeps its own signature."""
     record = _translate(context, version)
+    if "integrity" in record:
+        return record
+    if port_of(version.document.standard).record(version.document) is None:
+        record = _overlay_position(record, version.state)
     # The operator signs a translation; the original document is inside.
-    return record if "integrity" in record else signature.sign(record, context.operator)
+    return signature.sign(record, context.operator)
+
+
+def _overlay_position(record: Record, state: State) -> Record:
+    """Return a translation with its position in its line: the version before it, and the start of its validity."""
+    supersedes, time = record.get("supersedes", ()), record["time"]
+    if state.predecessor and state.predecessor not in (record["id"], *supersedes):
+        record = {**record, "supersedes": [state.predecessor, *supersedes]}
+    if parse_instant(time["valid_from"]) != state.valid_from:
+        record = {**record, "time": {**time, "valid_from": format_instant(state.valid_from)}}
+    return record
 
 
 def _translate(
@@ -294,6 +310,11 @@ def redact_record(record: Record, operator: SigningKey) -> Record:
     return signature.sign(redacted, operator) if changed else record
 
 
+def withhold_record(record: Record, operator: SigningKey) -> Record:
+    """Return the record of a forgotten memory without its content, signed again, for others than its owner."""
+    return signature.sign(rules.erase(record, reason=FORGOTTEN_REASON), operator)
+
+
 def _overlay_state(record: Record, state: State, version: UmpVersion, now: Instant) -> Record:
     """Return a record with its state in the store; the same object if that adds nothing."""
     overlaid = record
@@ -339,7 +360,7 @@ def _earlier(one: Instant | None, other: Instant | None) -> Instant | None:
     return min(instants) if instants else None
 
 
-_STATE_FIELDS: Final = ("ump", "integrity", "superseded_by")
+_STATE_FIELDS: Final = ("ump", "integrity", "supersedes", "superseded_by")
 
 
 def find_viewed_document(context: UmpSpeaker, record: Record) -> Document | None:
@@ -357,9 +378,13 @@ def is_view(context: UmpSpeaker, record: Record, inner: Document) -> bool:
     tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
     view = create_record(context, inner, tenant, space)
     bounds = read_carried_bounds(record)
-    return _without_state(
-        view if bounds is None else ump.with_bounds(view, bounds)
-    ) == _without_state(record)
+    expected = _without_state(view if bounds is None else ump.with_bounds(view, bounds))
+    stated = _without_state(record)
+    begins = stated["time"].get("valid_from")
+    if begins in (expected["time"]["observed"], read_carried_state(record).get("valid_from")):
+        # A later version is valid from its last update, or from when the store got it.
+        expected["time"]["valid_from"] = begins
+    return expected == stated
 
 
 def read_carried_bounds(record: Record) -> Bounds | None:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from memoranda.encoding.json_text import dump
 from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
 from memoranda.model.bounds import encode, is_binding
-from memoranda.model.instant import Instant
+from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import NATIVE_KEY, STATE_KEY, Document, Version, is_over, wrap_document
 from memoranda.model.selection import Selection
 from memoranda.service.core import compliance
@@ -30,6 +30,7 @@ from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.lifecycle import with_remote_successor
 from memoranda.service.core.lookup import find_visible
+from memoranda.service.core.memory_line import bind_to_line
 from memoranda.service.core.views import (
     find_first_version,
     is_intact,
@@ -99,7 +100,7 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
             page = read_page(snapshot, everything, after=after, limit=limit, now=self.now)
             exported = [
                 with_remote_successor(snapshot, candidate)
-                for candidate in page
+                for candidate in (bind_to_line(self.context, snapshot, version) for version in page)
                 if self.may_export(snapshot, candidate)
             ]
             if not self.history:
@@ -360,6 +361,12 @@ def _create_exported_record(export: _Export, version: Version, *, carry: bool) -
     port = port_of(document.standard)
     is_itself, stored = port.record(document) == record, port.exported(document)
     extra = _collect_extra_state(version, export.earlier_names(version, ump.STANDARD), record)
+    begins = record["time"]["valid_from"]
+    if begins != record["time"].get("observed") and port.record(document) is None:
+        stated_begin = project(context, version).valid_from
+        if begins != format_instant(stated_begin):
+            # The clock of its writer was ahead: neither the document nor its last update states this start.
+            extra["valid_from"] = begins
     if not extra and (is_itself or ump.unwrap(record) == stored):
         return record
     # The record was closed or judged since, or is the view of a carried document: the stored document is added.

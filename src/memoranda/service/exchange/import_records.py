@@ -17,10 +17,11 @@ from memoranda.encoding import json_text
 from memoranda.errors import MemorandaError, NotFound
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import UMP
+from memoranda.service.core import actions
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.ump.revise import revert
-from memoranda.storage.engine.contract import Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 
 _IMPORTS: Final = "import"
 # Imports on record; of more, the oldest can no longer be undone.
@@ -50,7 +51,11 @@ class ImportRecord:
             ranges[-1][1] = last
         else:
             ranges.append([first, last])
-        document = {"what": self.label, "at": now, "ranges": ranges}
+        document: dict[str, Any] = {"what": self.label, "at": now, "ranges": ranges}
+        # All batches are one action, which is found by its last change.
+        document["change"] = unit.find_last_change()
+        if stored is not None and (previous := json_text.parse(stored).get("change")):
+            unit.continue_action(previous)
         unit.put_item(_IMPORTS, self.id, json_text.dump(document))
         if stored is None:
             for name in sorted(unit.load_items(_IMPORTS))[:-IMPORTS_LIMIT]:
@@ -79,6 +84,14 @@ class UndoneImport(msgspec.Struct, frozen=True, kw_only=True):
         """Return the result as JSON."""
         counts = {"forgotten": self.forgotten, "restored": self.restored, "left": self.left}
         return {"import": self.id, "what": self.what, **counts}
+
+
+def find_import(snapshot: Snapshot, last_change: int) -> str | None:
+    """Return the id of the import whose last change is at a position of the change feed."""
+    for name, stored in snapshot.load_items(_IMPORTS).items():
+        if json_text.parse(stored).get("change") == last_change:
+            return name
+    return None
 
 
 def list_imports(context: Context, access: Access) -> list[dict[str, Any]]:
@@ -121,7 +134,11 @@ def undo_import(
         raise NotFound(
             "there is no import to undo" if name is None else f"there is no import {name}"
         )
-    undoing = _ImportUndo(context, access, records[chosen]["ranges"])
+    with context.engine.open_snapshot(tenant) as snapshot:
+        parts = actions.load_action(snapshot, records[chosen].get("change", 0))
+    # The undo of the last action passes over an import that is undone.
+    action = actions.begin_undo(parts) if parts else actions.Action()
+    undoing = _ImportUndo(context, access, records[chosen]["ranges"], action)
     undoing.run(progress)
     context.engine.write(tenant, lambda unit: _delete_record(unit, chosen, undoing.restored))
     return UndoneImport(id=chosen, what=records[chosen]["what"], **undoing.counts)
@@ -130,8 +147,15 @@ def undo_import(
 class _ImportUndo:
     """The undoing of one import."""
 
-    def __init__(self, context: Context, access: Access, ranges: list[list[int]]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        access: Access,
+        ranges: list[list[int]],
+        action: actions.Action,
+    ) -> None:
         self._context, self._access, self._ranges = context, access, ranges
+        self._action = action
         self.counts = {"forgotten": 0, "restored": 0, "left": 0}
         # The names of versions that restore an earlier content, each with the number of that earlier version.
         self.restored: list[tuple[str, int]] = []
@@ -162,7 +186,9 @@ class _ImportUndo:
             if version.state.erased or not version.state.is_head:
                 continue
             try:
-                name, before = revert(self._context, self._access, version, self._ranges[0][0])
+                name, before = revert(
+                    self._context, self._access, version, self._ranges[0][0], action=self._action
+                )
             except MemorandaError:
                 # It is on legal hold, or its policy forbids it.
                 self.counts["left"] += 1

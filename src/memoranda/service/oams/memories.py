@@ -38,7 +38,8 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
 from memoranda.service.core.lifecycle import append_next, inherit_bounds
 from memoranda.service.core.lineage import remove_derived_of
-from memoranda.service.core.protection import check_supersession, refuse_on_hold
+from memoranda.service.core.memory_line import forget_line
+from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.secret_screening import screen_fields
 from memoranda.service.core.views import is_intact, project
 from memoranda.service.oams.views import (
@@ -52,7 +53,7 @@ from memoranda.service.oams.views import (
     standard_of_key,
 )
 from memoranda.service.retrieve import sees_everything
-from memoranda.service.ump.revise import handover, tombstone
+from memoranda.service.ump.revise import handover
 from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import (
@@ -403,10 +404,8 @@ def prepare_next(
     """Return the memory with the version to write, if the prior version is still the head at the time of writing."""
     if prior is None:
         return accepted
-    current, wanted = (
-        render(context, snapshot, prior, accepted.location),
-        mapping.drop_original(accepted.memory),
-    )
+    current = render(context, snapshot, prior, accepted.location)
+    wanted = _with_kind_of(context, prior, mapping.drop_original(accepted.memory))
     if not _is_retracted(prior) and _has_content(current, accepted.memory, wanted):
         return replace(accepted, prepared=(prior, None, _unchanged_result(current, accepted)))
     new, stored = _build_next(context, accepted, wanted, prior, current.memory, now)
@@ -414,6 +413,14 @@ def prepare_next(
         context, prior, _adjust_times(new, prior, now), by_owner=_is_written_by_owner(accepted)
     )
     return replace(accepted, prepared=(prior, new, stored))
+
+
+def _with_kind_of(context: Context, prior: Version, wanted: Memory) -> Memory:
+    """Return the next version of a memory with the kind of the prior one, unless it states a kind itself."""
+    metadata, kind = memory.metadata_of(wanted), project(context, prior).kind
+    if kind == "semantic" or mapping.KIND_KEY in metadata:
+        return wanted
+    return {**wanted, "metadata": {**metadata, mapping.KIND_KEY: kind}}
 
 
 def _has_content(current: TaggedMemory, *candidates: Memory) -> bool:
@@ -566,7 +573,7 @@ def write_next(
     has_current = prior is not None and not _is_retracted(prior)
     condition.check(current.etag if current is not None and has_current else None)
     if prior is not None and current is not None:
-        wanted = mapping.drop_original(wanted)
+        wanted = _with_kind_of(context, prior, mapping.drop_original(wanted))
         if has_current and _has_content(current, accepted.memory, wanted):
             return _unchanged_result(current, accepted)
         check_supersession(unit, prior, {}, now=now)
@@ -710,9 +717,7 @@ def forget(
             raise MemoryNotFound(f"no memory {key!r} in {namespace}")
         StoreCondition(if_match=if_match).check(render(context, unit, version, location).etag)
         check_supersession(unit, version, {}, now=now)
-        for protected in unit.iterate_protecting(version.memory_id):
-            refuse_on_hold(protected)
-        tombstone(unit, version, now, all_versions=True)
+        forget_line(unit, version, now)
         unit.announce("tombstoned", version, now=now)
         remove_derived_of(unit, version.memory_id, now=now)
         unit.record_audit(

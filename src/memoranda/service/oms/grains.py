@@ -36,6 +36,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.lifecycle import Tombstones, append_next, erase_version
 from memoranda.service.core.lookup import find_own, find_visible, resolve_name
+from memoranda.service.core.memory_line import erase_line
 from memoranda.service.core.protection import check_supersession, read_policy_fields
 from memoranda.service.core.views import scope_of
 from memoranda.service.oms import authority
@@ -58,6 +59,7 @@ from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.port import project_grain
 from memoranda.standards.oms.profile import EXTENDED, SIZE_PROFILES, SizeProfile
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
+from memoranda.standards.oms.requests import ErasureScope
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import rules
 from memoranda.storage.engine.contract import Unit
@@ -261,8 +263,18 @@ def supersede(
 class Successor:
     """A grain that replaces another one. It is encoded before the writer is needed, unless it inherits a policy."""
 
-    def __init__(self, context: Context, access: Access, opened: OpenedGrain, tenant: str) -> None:
+    def __init__(
+        self,
+        context: Context,
+        access: Access,
+        opened: OpenedGrain,
+        tenant: str,
+        *,
+        may_widen: bool = True,
+    ) -> None:
+        """Check and encode the grain. `may_widen`: an owner may show it to more people than the grain it replaces."""
         self._context, self._access, self._opened = context, access, opened
+        self._may_widen = may_widen and not access.is_peer
         self.new = admit(context, access, opened, tenant)
 
     def replace(self, unit: Unit, prior: Version, now: Instant) -> tuple[Grain, policy.Decision]:
@@ -281,9 +293,7 @@ class Successor:
             )
         if fresh is not opened:
             new = admit(context, self._access, fresh, unit.tenant)
-        version = append_grain(
-            context, unit, new, now, prior=prior, by_owner=not self._access.is_peer
-        )
+        version = append_grain(context, unit, new, now, prior=prior, by_owner=self._may_widen)
         unit.close_version(
             prior, successor=version, valid_to=handover(prior, new.projection.valid_from), now=now
         )
@@ -376,8 +386,18 @@ def set_hold(
     return is_held
 
 
-def erase(context: Context, access: Access, address: str, *, reason: str) -> None:
-    """Erase one grain for compliance; OMS §28.4 has no general deletion. A grain on legal hold is refused."""
+def erase(
+    context: Context,
+    access: Access,
+    address: str,
+    *,
+    reason: str,
+    scope: ErasureScope = "memory",
+) -> None:
+    """Erase a memory, or one grain alone, for compliance; OMS §28.4 has no general deletion. A hold forbids it.
+
+    `scope` is `memory` for the grain with all the versions before it, and `grain` for this one version.
+    """
     if not reason.strip():
         raise InvalidInput("reason: an erasure needs a reason, which goes into the audit log")
     now, address = context.clock(), _resolve_address(context, access, address)
@@ -391,7 +411,10 @@ def erase(context: Context, access: Access, address: str, *, reason: str) -> Non
         if version is None or version.state.erased:
             raise NotFound(f"no grain {address}")
         lineage.remove_derived_of(unit, version.memory_id, tombstones=plan.derived, now=now)
-        erase_version(unit, version, plan.own)
+        if scope == "grain":
+            erase_version(unit, version, plan.own)
+        else:
+            erase_line(unit, version, plan.own)
         unit.announce("tombstoned", version, now=now)
         unit.record_audit(
             build_audit_entry(
@@ -481,7 +504,7 @@ def _erase_page(
 ) -> tuple[int, int]:
     """Erase the versions of a page, and return the numbers of erased and of held ones."""
     erased = on_hold = 0
-    for version in _include_successors(unit, page):
+    for version in _include_lines(unit, page):
         try:
             erase_version(unit, version, plan.own)
         except GrainError:
@@ -495,18 +518,10 @@ def _erase_page(
     ), on_hold
 
 
-def _include_successors(unit: Unit, page: list[Version]) -> list[Version]:
-    """Return the versions and their successors, which the restrictions of a memory bind even without a user."""
-    first_ids: dict[int, int] = {}
-    for version in page:
-        first_ids.setdefault(version.memory_id, version.version_id)
-    histories = (unit.iterate_history(memory_id) for memory_id in first_ids)
-    versions = [
-        version
-        for history in histories
-        for version in history
-        if version.version_id >= first_ids[version.memory_id]
-    ]
+def _include_lines(unit: Unit, page: list[Version]) -> list[Version]:
+    """Return all versions of the memories of a page: a memory belongs to a user if one of its versions does."""
+    memory_ids = dict.fromkeys(version.memory_id for version in page)
+    versions = [version for memory_id in memory_ids for version in unit.iterate_history(memory_id)]
     # The versions of the page are in the index even if their key is gone and they are unreadable.
     page_ids = {version.version_id for version in page}
     return [

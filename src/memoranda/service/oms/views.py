@@ -18,6 +18,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import as_grain
+from memoranda.service.core.memory_line import bind_to_line
 from memoranda.service.core.secret_screening import refuse_secrets, screen_fields
 from memoranda.service.core.views import is_intact, outline_record, project, scope_of
 from memoranda.service.retrieve import sees_everything
@@ -113,6 +114,7 @@ def is_visible(
         return False
     if sees_everything(access, version.tenant):
         return True
+    version = bind_to_line(context, snapshot, version)
     record = outline_record(context, version)
     scope = scope_of(record)
     if scope["visibility"] not in access.visibilities(version.tenant) or not access.allows_scope(

@@ -43,6 +43,7 @@ from memoranda.service.core.authorship import refuse_peer_without_author
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lineage import remove_derived_of
+from memoranda.service.core.memory_line import forget_line
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import find_first_version, is_intact, project, run_unless_damaged
 from memoranda.service.oams import memories
@@ -58,7 +59,6 @@ from memoranda.service.retrieve import (
     search_visible,
     with_phrase_reader,
 )
-from memoranda.service.ump.revise import tombstone
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import TAGS_KEY, Memory, Unchecked, check_key
 from memoranda.standards.oams.namespace import namespace_of
@@ -380,7 +380,7 @@ def forget_version(access: Access, version_id: int, now: Instant, unit: Unit) ->
 def forget_entry(access: Access, unit: Unit, *, version: Version, now: Instant) -> None:
     """Forget an entry in a unit of work, and with it the results that consolidation runs derived from it."""
     check_supersession(unit, version, {}, now=now)
-    tombstone(unit, version, now, all_versions=True)
+    forget_line(unit, version, now)
     unit.announce("tombstoned", version, now=now)
     remove_derived_of(unit, version.memory_id, now=now)
     name = id_of(unit, version)

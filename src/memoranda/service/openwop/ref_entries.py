@@ -26,11 +26,11 @@ from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.lineage import is_written_by_run, note_restored, restore_replaced
+from memoranda.service.core.memory_line import forget_line
 from memoranda.service.core.views import is_intact, project, run_unless_damaged
 from memoranda.service.openwop import memory
 from memoranda.service.openwop.runs import UNDO_RECORDS
 from memoranda.service.retrieve import iterate_selected
-from memoranda.service.ump.revise import tombstone
 from memoranda.standards.openwop import mapping, refs
 from memoranda.standards.openwop.entry import MAX_TAG_CHARS, Entry, is_archive
 from memoranda.storage.engine.contract import Snapshot, Unit
@@ -182,7 +182,7 @@ def undo(context: Context, access: Access, run_id: str) -> int:
             count = unit.reopen_superseded(replaced, now=now)
         else:
             require_unchanged(unit, [compacted.version_id])
-            tombstone(unit, compacted, now)
+            forget_line(unit, compacted, now)
             unit.announce("tombstoned", compacted, now=now)
             count = restore_replaced(unit, compacted, (), now)
         for step in record["taken"]:

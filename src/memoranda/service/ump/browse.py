@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
-from memoranda.model.memory import DERIVED_FROM, OMS, OPENWOP, UMP, Version, has_ended
+from memoranda.model.memory import DERIVED_FROM, OMS, OPENWOP, UMP, Version, has_ended, is_over
 from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.model.selection import Selection
 from memoranda.service.core import lineage
@@ -138,8 +138,11 @@ def seen_as(context: Context, access: Access, name: str) -> dict[str, Any]:
     """Return a memory in UMP, OMS, OAMS and openwop, as the caller would get it there; without those that lack it."""
     now, name = context.clock(), resolve_name(context, access, name)
     version, record = find_visible(context, access, name, now)
-    with context.engine.open_snapshot(version.tenant) as snapshot:
-        views = _views_elsewhere(context, access, snapshot, version)
+    views: dict[str, Any] = {}
+    if not is_over(version.state, now):
+        # Only UMP shows a tombstone.
+        with context.engine.open_snapshot(version.tenant) as snapshot:
+            views = _views_elsewhere(context, access, snapshot, version)
     entry = audit_entry(
         access, "get", now=now, targets=(name,), scope=scope_of(record), result="ok"
     )

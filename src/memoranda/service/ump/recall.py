@@ -30,6 +30,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.lookup import shorten_ids
+from memoranda.service.core.memory_line import bind_to_line
 from memoranda.service.core.ranking import (
     RankedRecord,
     RankingQuery,
@@ -298,7 +299,7 @@ def _find_redacted(
             return
 
         def redact(version: Version = version) -> _RedactedRecord:
-            original = view_record(context, version, now)
+            original = view_record(context, bind_to_line(context, snapshot, version), now)
             return _RedactedRecord(original, rules.redact(original)[0], version)
 
         item = None if version.state.erased else run_unless_damaged(version, redact)

@@ -1,36 +1,40 @@
-"""Changes of a memory after it was written: revise, restore, forget, feedback, and the undo of the last change.
+"""Changes of a memory after it was written: revise, restore, forget and feedback.
 
-Nothing is overwritten. A revision is a new version that supersedes the prior one, a forgotten memory keeps its
-documents as tombstones, and an undo writes the earlier content as a new version, so that it can itself be undone.
-Only `forget` with `hard` destroys documents.
+Nothing is overwritten. A revision is a new version that supersedes the prior one, and so is the earlier content that
+`restore` writes again. A forgotten memory keeps its documents as tombstones. Only `forget` with `hard` destroys them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
-from memoranda.errors import Conflict, InvalidInput, NotFound, SignatureInvalid
+from memoranda.errors import (
+    Conflict,
+    InvalidInput,
+    MemorandaError,
+    NotFound,
+    SignatureInvalid,
+)
 from memoranda.model.instant import Instant, parse_instant
-from memoranda.model.memory import Change, Version, has_ended
+from memoranda.model.memory import Version, is_over
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
+from memoranda.service.core.actions import Action
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lifecycle import (
     append_next,
-    erase_version,
     inherit_bounds,
-    tombstone_version,
 )
-from memoranda.service.core.lineage import ErasurePlan, plan_erasure, remove_derived_of
-from memoranda.service.core.lookup import find_own, resolve_name, shorten_ids
+from memoranda.service.core.lineage import plan_erasure, remove_derived_of
+from memoranda.service.core.lookup import find_own, resolve_name
+from memoranda.service.core.memory_line import erase_line, forget_line
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.views import is_intact, outline_record, scope_of, view_record
 from memoranda.service.ump.remember import new_record, screen_parts
-from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Actor
 from memoranda.standards.ump.requests import (
@@ -50,16 +54,11 @@ class Revised(msgspec.Struct, frozen=True, kw_only=True):
     supersedes: tuple[str, ...]
 
 
-class UndoneChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an undo."""
+class ManyForgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of the memories that were forgotten together, and the errors for those that stay."""
 
-    # The type of the change that was undone.
-    change: str
-    # The id of the memory before the undo, and its id now.
-    id: str
-    now: str
-    # The result as a sentence.
-    said: str
+    forgotten: tuple[str, ...]
+    errors: tuple[str, ...] = ()
 
 
 Forgotten = Literal["tombstoned", "erased"]
@@ -106,8 +105,15 @@ def change(
     return revise(context, access, ReviseRequest.parse({"id": name, "patch": changes}))
 
 
-def restore(context: Context, access: Access, name: str, earlier: Version) -> Revised:
-    """Write a successor with the content of an earlier version of the same memory."""
+def restore(
+    context: Context,
+    access: Access,
+    name: str,
+    earlier: Version,
+    *,
+    action: Action | None = None,
+) -> Revised:
+    """Write a successor with the content and the visibility of an earlier version of the same memory."""
     # Without the state of the version, which says that it was superseded.
     record = outline_record(context, earlier)
     rules.require_complete(record, ("body", "relations"))
@@ -117,11 +123,15 @@ def restore(context: Context, access: Access, name: str, earlier: Version) -> Re
         rules.require_complete(prior, ("scope",))
         return rules.restore(prior, cast("Record", content), now=now, actor=actor)
 
-    return _supersede(context, access, ActRequest.parse({"id": name}), build)
+    return _supersede(context, access, ActRequest.parse({"id": name}), build, action)
 
 
 def _supersede(
-    context: Context, access: Access, request: ActRequest, build: BuildSuccessor
+    context: Context,
+    access: Access,
+    request: ActRequest,
+    build: BuildSuccessor,
+    action: Action | None = None,
 ) -> Revised:
     """Write the successor that `build` returns for the current record, signed, and close the current version.
 
@@ -136,6 +146,7 @@ def _supersede(
         source = without_evidence(record) if access.is_peer else record
         successor = authorship.with_claim(build(source, now, actor), claimed)
         _check_times(successor)
+        _refuse_earlier_end(access, current.tenant, record, successor)
         sealed = signature.seal(successor, context.operator)
         return sealed, new_record(context, sealed)
 
@@ -171,7 +182,7 @@ def _supersede(
         unit.record_audit(entry)
         return Revised(id=sealed["id"], supersedes=tuple(sealed["supersedes"]))
 
-    return context.engine.write(current.tenant, work)
+    return (action or Action()).write(context, current.tenant, work)
 
 
 def _check_revisable(unit: Unit, prior: Version, record: Record, now: Instant) -> None:
@@ -189,8 +200,10 @@ def _check_revisable(unit: Unit, prior: Version, record: Record, now: Instant) -
     check_supersession(unit, prior, {}, now=now)
 
 
-def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotten:
-    """Tombstone a memory, or erase it permanently with `hard` (UMP §3.6)."""
+def forget(
+    context: Context, access: Access, request: ForgetRequest, *, action: Action | None = None
+) -> Forgotten:
+    """Tombstone a memory, or erase it permanently with `hard` (UMP §3.6). `action`: it is undone with this one."""
     now, request = context.clock(), _with_full_id(context, access, request)
     target = find_own(context, access, request.id, now)
     tenant, plan = target.tenant, None
@@ -202,11 +215,13 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
         version, record = _load_current(context, access, unit, request.id, now)
         result: Forgotten = "erased" if request.hard or version.state.erased else "tombstoned"
         if plan is not None:
-            _erase_versions(unit, version, plan, now)
+            remove_derived_of(unit, version.memory_id, tombstones=plan.derived, now=now)
+            erase_line(unit, version, plan.own)
+            unit.announce("tombstoned", version, now=now)
         elif version.state.tombstoned is None:
             check_supersession(unit, version, {}, now=now)
             remove_derived_of(unit, version.memory_id, now=now)
-            tombstone(unit, version, now)
+            forget_line(unit, version, now)
             unit.announce("tombstoned", version, now=now)
         unit.record_audit(
             audit_entry(
@@ -222,10 +237,33 @@ def forget(context: Context, access: Access, request: ForgetRequest) -> Forgotte
         )
         return result
 
-    result = context.engine.write(tenant, work)
+    result = (action or Action()).write(context, tenant, work)
     if request.hard:
         context.engine.scrub()
     return result
+
+
+def forget_many(
+    context: Context, access: Access, names: Sequence[str], *, reason: str = "", hard: bool = False
+) -> ManyForgotten:
+    """Forget or erase memories as one action, which one undo reverts.
+
+    Those that may not be forgotten stay. Raises the first error if this is so for all of them.
+    """
+    action, forgotten, errors = Action(), list[str](), list[MemorandaError]()
+    for name in names:
+        request = ForgetRequest.parse({"id": name, "reason": reason, "hard": hard})
+        try:
+            forget(context, access, request, action=action)
+        except MemorandaError as error:
+            errors.append(error)
+        else:
+            forgotten.append(name)
+    if errors and not forgotten:
+        raise errors[0]
+    return ManyForgotten(
+        forgotten=tuple(forgotten), errors=tuple(error.message for error in errors)
+    )
 
 
 def feedback(context: Context, access: Access, request: FeedbackRequest) -> None:
@@ -270,32 +308,6 @@ def _load_current(
     return version, record
 
 
-def tombstone(unit: Unit, version: Version, now: Instant, *, all_versions: bool = False) -> None:
-    """Tombstone all versions up to this one that have its id, or all versions of the memory.
-
-    Merges give several versions one id. Those before a merge must not show in a recall of an earlier time either.
-    """
-    for candidate in unit.iterate_history(version.memory_id):
-        state = candidate.state
-        has_id = (
-            candidate.document.name == version.document.name
-            and candidate.version_id <= version.version_id
-        )
-        has_expired = state.expires is not None and state.expires <= now
-        if (all_versions or has_id) and state.tombstoned is None and not has_expired:
-            tombstone_version(unit, candidate, valid_to=_end_of_validity(candidate, now), now=now)
-
-
-def _erase_versions(unit: Unit, version: Version, plan: ErasurePlan, now: Instant) -> None:
-    """Erase a version, all earlier ones of its memory, which would disclose its text, and its derivatives."""
-    remove_derived_of(unit, version.memory_id, tombstones=plan.derived, now=now)
-    for earlier in unit.iterate_history(version.memory_id):
-        if earlier.version_id > version.version_id or earlier.state.erased:
-            continue
-        erase_version(unit, earlier, plan.own)
-    unit.announce("tombstoned", version, now=now)
-
-
 def without_evidence(record: Record) -> Record:
     """Return a record without its evidence."""
     provenance = record.get("provenance")
@@ -312,9 +324,11 @@ def handover(prior: Version, starts: Instant) -> Instant:
     return ends if prior.state.valid_to is None else min(prior.state.valid_to, ends)
 
 
-def _end_of_validity(version: Version, now: Instant) -> Instant:
-    """Return the instant until which a forgotten version was valid: now, or its own earlier end."""
-    return now if version.state.valid_to is None else min(version.state.valid_to, now)
+def _refuse_earlier_end(access: Access, tenant: str, prior: Record, successor: Record) -> None:
+    """Raise ForbiddenScope if the memory would end earlier, and so be erased, without the right to (UMP §3.6)."""
+    before, after = rules.retention_end(prior), rules.retention_end(successor)
+    if after is not None and (before is None or after < before):
+        access.require_erase(tenant)
 
 
 def _check_times(record: Record) -> None:
@@ -326,79 +340,39 @@ def _check_times(record: Record) -> None:
         raise InvalidInput("patch.time: valid_to is before valid_from")
 
 
-# --- undo ----------------------------------------------------------------------------------------------------
+# --- content of earlier versions -------------------------------------------------------------------------------
 
 
-def undo_last(context: Context, access: Access) -> UndoneChange:
-    """Undo the last change: forget a new memory, or restore one that was revised or forgotten.
-
-    Raises NotFound if there are no changes, and Conflict for a change that cannot be undone.
-    """
-    with context.engine.open_snapshot(access.default_tenant) as snapshot:
-        change = _load_last_change(snapshot)
-        name = _record_id(snapshot, change.version)
-    short = shorten_ids(context, access, [name])[name]
-    if change.type in ("created", "revised"):
-        now, _ = revert(context, access, change.version, change.version.version_id - 1)
-        result = "removed" if change.type == "created" else "restored to its previous version"
-        return UndoneChange(change=change.type, id=name, now=now, said=f"{short} {result}")
-    if change.type == "tombstoned":
-        _restore_forgotten(context, access, change.version)
-        return UndoneChange(change="tombstoned", id=name, now=name, said=f"{short} restored")
-    raise Conflict(
-        f"the last change merged something into {short}, which says the same; there is nothing to undo"
-    )
-
-
-def revert(context: Context, access: Access, version: Version, start: int) -> tuple[str, int]:
+def revert(
+    context: Context,
+    access: Access,
+    version: Version,
+    start: int,
+    *,
+    action: Action | None = None,
+) -> tuple[str, int]:
     """Restore a memory to its content at the time when `start` was the last version of the store.
 
     A memory that did not exist then is forgotten. Return the id of the memory now, and the restored version, or 0.
     """
     now = context.clock()
     with context.engine.open_snapshot(access.default_tenant) as snapshot:
-        name = _record_id(snapshot, version)
+        name = find_record_id(snapshot, snapshot.load_newest(version.memory_id))
         candidates = (
             candidate
             for candidate in snapshot.iterate_history(version.memory_id, newest_first=True)
-            if candidate.version_id <= start and not has_ended(candidate.state, now)
+            if candidate.version_id <= start and not is_over(candidate.state, now)
         )
         earlier = next(candidates, None)
     if version.memory_id > start:
-        forget(context, access, ForgetRequest.parse({"id": name, "reason": "undone"}))
+        request = ForgetRequest.parse({"id": name, "reason": "undone"})
+        forget(context, access, request, action=action)
         return name, 0
     if earlier is None:
         raise Conflict("the earlier versions were erased; there is nothing to restore")
-    return restore(context, access, name, earlier).id, earlier.version_id
+    return restore(context, access, name, earlier, action=action).id, earlier.version_id
 
 
-def _record_id(snapshot: Snapshot, version: Version) -> str:
+def find_record_id(snapshot: Snapshot, version: Version) -> str:
     """Return the id of a version as a UMP record."""
     return snapshot.load_names(version.version_id).get(mapping.STANDARD, version.document.name)
-
-
-def _load_last_change(snapshot: Snapshot) -> Change:
-    """Return the last change of the feed. Raises NotFound if there is none."""
-    changes = snapshot.list_changes(snapshot.find_last_change() - 1, 1)
-    if not changes:
-        raise NotFound("nothing was changed yet")
-    return changes[0]
-
-
-def _restore_forgotten(context: Context, access: Access, version: Version) -> None:
-    """Import the document of a tombstoned version again. Raises Conflict if that is impossible or refused."""
-    if version.state.erased:
-        raise Conflict("the last change erased a memory permanently; it cannot be undone")
-    port = port_of(version.document.standard)
-    if not port.has_file_form:
-        raise Conflict(
-            "the last change forgot an entry of openwop, which cannot be restored; write it again"
-        )
-    # The exchange knows every standard; few commands need it.
-    from memoranda.service.exchange.importing import import_items, number_items
-
-    document = version.document
-    value = port.file_value(document)
-    report = import_items(context, access, number_items(document.standard, [value]), restore=True)  # type: ignore[arg-type]
-    if report.refused:
-        raise Conflict(f"the memory cannot be restored: {report.refusals[0].message}")

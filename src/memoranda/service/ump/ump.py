@@ -18,6 +18,7 @@ from memoranda.service.ump import recall as recall_verbs
 from memoranda.service.ump import remember as remember_verbs
 from memoranda.service.ump import review as review_verbs
 from memoranda.service.ump import revise as revise_verbs
+from memoranda.service.ump import undo as undo_verbs
 from memoranda.standards.ump import capability
 
 if TYPE_CHECKING:
@@ -194,13 +195,15 @@ class Ump(Verbs[Caller]):
     origins = Verb(browse.origins, "read")
     revise = Verb(revise_verbs.revise, "write")
     change = Verb(revise_verbs.change, "write")
-    undo_last = Verb(revise_verbs.undo_last, "read", "write", owner_wide=True)
+    undo_last = Verb(undo_verbs.undo_last, "read", "write", owner_wide=True)
+    redo_last = Verb(undo_verbs.redo_last, "read", "write", owner_wide=True)
     rules = Verb(owner_rules.read_rules, "read", owner_wide=True)
     set_rules = Verb(owner_rules.set_rules, "write", "erase", owner_wide=True)
     stats = Verb(browse.stats, "read")
     projects = Verb(browse.projects, "read")
     elsewhere = Verb(browse.elsewhere, "read")
     forget = Verb(revise_verbs.forget, "write")
+    forget_many = Verb(revise_verbs.forget_many, "write")
     feedback = Verb(revise_verbs.feedback, "derive")
     suspects = Verb(review_verbs.suspects, "read", owner_wide=True)
     suspects_page = Verb(review_verbs.suspects_page, "read", owner_wide=True)

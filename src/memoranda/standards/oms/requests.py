@@ -59,6 +59,8 @@ Address = Annotated[
         extra_json_schema={"pattern": "^[0-9a-f]{64}$", "minLength": None, "maxLength": None},
     ),
 ]
+# The target of an erasure by address: the memory with all its earlier versions, or the one grain.
+ErasureScope = Literal["memory", "grain"]
 Status = Literal["unverified", "verified", "contested", "retracted"]
 Instant = int | str
 
@@ -265,7 +267,7 @@ class FindRequest(Shape):
     def selection(self) -> Selection:
         """The request as a selection of the store."""
         return Selection(
-            status_filter="current" if self.current else "recorded",
+            status_filter="current" if self.current else "unforgotten",
             subject=self.subject,
             relation=self.relation,
             object=self.object,
@@ -341,6 +343,21 @@ class ReasonRequest(Shape):
     """The reason of an operation."""
 
     reason: Reason = ""
+
+
+class EraseRequest(Shape):
+    """A request to erase the memory that a grain belongs to, or the one grain."""
+
+    reason: Reason = ""
+    scope: Annotated[
+        ErasureScope,
+        Meta(
+            description=(
+                "`memory`: the grain with all versions before it. `grain`: this version alone; "
+                "earlier ones keep their content."
+            )
+        ),
+    ] = "memory"
 
 
 class EraseUserRequest(Shape):

@@ -179,13 +179,21 @@ ANSWERS: Final[dict[str, Schema]] = {
         going=described(COUNT, "The number of memories that are erased with it."),
     ),
     "UndoAnswer": closed_object(
-        "change id now said",
+        "change id now text memories said",
         change=described(
-            one_of(("created", "revised", "tombstoned")), "The change that was undone."
+            one_of(("created", "merged", "revised", "tombstoned", "imported")),
+            "The last change of the action that was undone.",
         ),
         id=_ID,
         now=described(NAME, "The id of the current version."),
+        text=described(TEXT, "The text of the memory now; empty if it was removed."),
+        memories=described(COUNT, "The number of memories that changed."),
         said=TEXT,
+    ),
+    "ForgetManyAnswer": closed_object(
+        "forgotten errors",
+        forgotten=described(array_of(NAME), "The ids of the memories that were forgotten."),
+        errors=described(array_of(TEXT), "The reasons why the others were not."),
     ),
     "RulesAnswer": closed_object(
         "presets memories bytes writes_per_minute",

@@ -8,7 +8,12 @@ from msgspec import Meta, field
 
 from memoranda.encoding.shapes import Shape
 from memoranda.model.instant import Moment
-from memoranda.standards.ump.requests import MAX_IMPORT, MAX_POSITION, AuditVerifyRequest
+from memoranda.standards.ump.requests import (
+    MAX_IMPORT,
+    MAX_POSITION,
+    MAX_REASON_CHARS,
+    AuditVerifyRequest,
+)
 from memoranda.standards.ump.shapes import Name
 
 # Ids per request.
@@ -39,6 +44,19 @@ class IdsRequest(Shape):
     """The ids of several memories."""
 
     ids: Annotated[list[Name], Meta(max_length=MAX_IDS, description="Ids of memories.")]
+
+
+class ForgetManyRequest(IdsRequest):
+    """The ids of the memories to forget together, and the reason."""
+
+    reason: Annotated[
+        str,
+        Meta(
+            max_length=MAX_REASON_CHARS,
+            description="The reason, in one line; kept in the audit log.",
+        ),
+    ] = ""
+    hard: Annotated[bool, Meta(description="true: erase the content permanently.")] = False
 
 
 class RulesRequest(Shape):

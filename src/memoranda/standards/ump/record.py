@@ -198,7 +198,7 @@ def find_patch_problems(patch: Mapping[str, object]) -> list[str]:
     errors: list[str] = []
     if "body" in patch:
         _check_body(patch["body"], errors)
-    for field in ("lifecycle", "relations", "time"):
+    for field in ("lifecycle", "relations", "time", "consent"):
         if field in patch:
             _CHECKS[field](patch[field], errors)
     _check_field_names(patch, "", errors)

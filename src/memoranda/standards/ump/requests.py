@@ -593,7 +593,7 @@ def check_patch(patch: Mapping[str, Any]) -> None:
     fields = fields_of(Patch)
     for name in patch:
         if name not in fields:
-            # Section 3.5: scope, kind and consent pass to the successor unchanged.
+            # Section 3.5: scope and kind pass to the successor unchanged, and so does consent, but for what is added.
             raise InvalidInput(f"patch.{name[:40]} cannot be revised; only {', '.join(fields)} can")
     if not patch:
         raise InvalidInput(f"patch must change at least one of {', '.join(fields)}")

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 from memoranda.encoding.json_text import canonical
-from memoranda.errors import InvalidInput
+from memoranda.errors import ConsentViolation, InvalidInput
 from memoranda.model.instant import (
     Instant,
     clamp,
@@ -34,6 +34,7 @@ from memoranda.standards.ump.record import (
 from memoranda.standards.ump.shapes import (
     DEFAULT_CONFIDENCE,
     Body,
+    Consent,
     Draft,
     Lifecycle,
     Patch,
@@ -250,9 +251,34 @@ def make_successor(prior: Record, patch: Patch, *, now: int, actor: Actor | None
         successor["relations"] = patch["relations"]
     if "lifecycle" in patch:
         successor["lifecycle"] = {**prior.get("lifecycle", {}), **patch["lifecycle"]}
-    return _complete_successor(
+    completed = _complete_successor(
         prior, successor, _span(prior["time"], patch.get("time", {}), now), now=now, actor=actor
     )
+    return _tighten_consent(completed, patch["consent"]) if "consent" in patch else completed
+
+
+def _tighten_consent(successor: Record, added: Consent) -> Record:
+    """Return a successor with restrictions added to its consent. Raises InvalidInput if one would be lifted."""
+    consent: Consent = {**successor.get("consent", {})}
+    if "exportable" in added:
+        if added["exportable"] and consent.get("exportable") is False:
+            raise InvalidInput(
+                "patch.consent.exportable: the memory must not be exported, and a revision cannot lift that"
+            )
+        consent["exportable"] = added["exportable"]
+    if "redact" in added:
+        consent["redact"] = list(dict.fromkeys((*consent.get("redact", ()), *added["redact"])))
+    if "retention" in added:
+        before = retention_end(successor)
+        after = retention_end({**successor, "consent": added})
+        if after is None or (before is not None and after > before):
+            raise InvalidInput(
+                "patch.consent.retention: a revision can only shorten the retention; it counts from now"
+            )
+        consent["retention"] = added["retention"]
+    if successor["scope"]["visibility"] == "public" and consent.get("exportable") is False:
+        raise ConsentViolation("consent: a public memory cannot be exportable: false")
+    return sort_record_fields({**successor, "consent": consent})
 
 
 def restore(prior: Record, earlier: Record, *, now: int, actor: Actor | None = None) -> Record:
@@ -262,6 +288,7 @@ def restore(prior: Record, earlier: Record, *, now: int, actor: Actor | None = N
     for part in ("body", "relations", "lifecycle"):
         if part in prior or part in earlier:
             successor[part] = restored[part]
+    successor["scope"] = {**prior["scope"], "visibility": earlier["scope"]["visibility"]}
     return _complete_successor(
         prior, successor, _span(earlier["time"], {}, now), now=now, actor=actor
     )

@@ -271,6 +271,17 @@ class Patch(TypedDict):
     lifecycle: NotRequired[Lifecycle]
     relations: NotRequired[list[Relation]]
     time: NotRequired[PatchTime]
+    consent: NotRequired[
+        Annotated[
+            Consent,
+            Meta(
+                description=(
+                    "Restrictions to add; they are never lifted. `retention` counts from now. "
+                    "An extension of the standard."
+                )
+            ),
+        ]
+    ]
 
 
 # The permitted fields of each object in a record, by its path.

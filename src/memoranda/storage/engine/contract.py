@@ -55,6 +55,12 @@ T = TypeVar("T")
 SLICE_VERSIONS: Final = 500
 SLICE_BYTES: Final = 2 * 1_048_576
 
+# Items of this kind hold the changes of a unit of work, by the position of the last: the first, the last change of the
+# unit that it continues or 0, and the first version that it appended or 0. A unit with one new version has none.
+ACTION: Final = "action"
+# Changes of the feed for which these items are kept.
+ACTIONS_KEPT: Final = 20_000
+
 # Encodes an audit entry as a link of its chain: (entry, seq, previous hash) -> (bytes to store, hash).
 Seal = Callable[[AuditEntry, int, str | None], tuple[bytes, str]]
 
@@ -485,6 +491,20 @@ class Unit(Snapshot, Protocol):
         """Destroy a version: its content, index entries and subject; the tombstone remains. Call `Engine.scrub`
         afterwards.
         """
+        ...
+
+    def restore(self, version: Version, *, status: str, follow_head: bool) -> None:
+        """Remove the tombstone of a version: it has its status, validity and name again. `follow_head`: as for
+        `append`.
+        """
+        ...
+
+    def continue_action(self, last: int) -> None:
+        """Let this unit belong to the action of an earlier one, whose last change is given."""
+        ...
+
+    def first_appended(self) -> int:
+        """Return the number of the first version that this unit appended, or 0."""
         ...
 
     def set_hold(self, version: Version, *, on_hold: bool) -> None:

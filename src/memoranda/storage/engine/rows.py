@@ -138,6 +138,15 @@ class UnindexedRow(NamedTuple):
     version_id: int
 
 
+class HeadRow(NamedTuple):
+    """The state of the head of an earlier version's memory: query `line_heads`."""
+
+    version_id: int
+    head_id: int
+    tombstoned: Instant | None
+    expires: Instant | None
+
+
 class VersionRow(NamedTuple):
     """A version with its state: the fragment `version_columns`."""
 
@@ -175,3 +184,5 @@ class VersionRow(NamedTuple):
     seal: bytes | None
     space: str
     updated: Instant
+    # The name of the version before it as a record.
+    predecessor: str | None

@@ -99,6 +99,8 @@ _STATUS_CLAUSES: Final[dict[StatusFilter, str]] = {
     "all": "s.retired_ms IS NULL",
 }
 _INCLUDES_EXPIRED: Final = ("unerased", "all")
+# Status filters that select no version that was superseded.
+_HEADS_ONLY: Final = ("live", "current")
 _STATE_TABLE: Final = "state s"
 _OF_TENANT: Final = "s.tenant_id = :tenant_id"
 
@@ -141,7 +143,8 @@ class SelectionSql:
         self._text_keys, self._dialect = text_keys, dialect
         self._drivers: list[_Driver] = []
         tests = [self._test_clause(test) for test in selection.all_tests()]
-        self.clauses = [*self._status_clauses(now), *self._scope_clauses(), *tests]
+        status, line = self._status_clauses(now), self._line_clauses(now)
+        self.clauses = [*status, *self._scope_clauses(), *tests, *line]
 
     def build_driver_counts(self) -> str | None:
         """Count the rows of each driver, up to :cap; None if there is no driver."""
@@ -381,6 +384,37 @@ class SelectionSql:
             clauses.append(self._in_force_clause(now))
         return clauses
 
+    def _line_clauses(self, now: Instant) -> list[str]:
+        """Return the clause by which the head of a memory restricts what is selected of its earlier versions."""
+        selection = self.selection
+        if selection.at is None and selection.status_filter in _HEADS_ONLY:
+            return []
+        conditions = []
+        if selection.at is not None or selection.status_filter == "unforgotten":
+            conditions.append("h.status <> 'tombstoned'")
+        if selection.at is not None or selection.status_filter not in _INCLUDES_EXPIRED:
+            conditions.append(self._unexpired_clause(now, "h"))
+        if selection.visibilities is not None and set(selection.visibilities) != set(VISIBILITIES):
+            conditions.append(f"h.visibility IN {self._in_values(selection.visibilities)}")
+        if selection.exportable:
+            conditions.append("h.exportable = 1")
+        if selection.redacted is False:
+            conditions.append("h.redacted = 0")
+        for test in selection.tests:
+            if isinstance(test, IsOneOf) and test.name == "user" and test.or_missing:
+                users = self._in_keys(test.texts)
+                conditions.append(f"(h.user_key IS NULL OR h.user_key IN {users})")
+        if not conditions:
+            return []
+        newest = (
+            "SELECT max(n.version_id) FROM state n "
+            "WHERE n.tenant_id = s.tenant_id AND n.memory_id = s.memory_id AND n.version_id <> n.memory_id"
+        )
+        head = f"h.tenant_id = s.tenant_id AND h.version_id = coalesce(({newest}), s.memory_id)"
+        within = " AND ".join([head, *conditions])
+        # A live version is the head itself.
+        return [f"(s.live = 1 OR EXISTS (SELECT 1 FROM state h WHERE {within}))"]
+
     def _in_force_clause(self, now: Instant) -> str:
         """Return the clause that excludes live versions outside their valid time.
 
@@ -398,8 +432,8 @@ class SelectionSql:
         )
         return f"s.version_id NOT IN ({' UNION ALL '.join(version_ids)})"
 
-    def _unexpired_clause(self, now: Instant) -> str:
-        return f"coalesce(s.expires_ms, {FOREVER_MS}) > {self._bind(now)}"
+    def _unexpired_clause(self, now: Instant, table: str = "s") -> str:
+        return f"coalesce({table}.expires_ms, {FOREVER_MS}) > {self._bind(now)}"
 
     def _validity_clauses(self, at: Instant, now: Instant) -> list[str]:
         """Return the clauses of both timelines: true at one instant, as far as it was known at another."""

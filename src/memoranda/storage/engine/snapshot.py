@@ -46,7 +46,7 @@ from memoranda.storage.engine.caches import Age, DocumentCache, SearchCache
 from memoranda.storage.engine.contract import SLICE_BYTES, SLICE_VERSIONS
 from memoranda.storage.engine.database import Connection, Dialect, Row
 from memoranda.storage.engine.paging import Paging
-from memoranda.storage.engine.rows import NO_TENANT, TenantRow, VersionRow
+from memoranda.storage.engine.rows import NO_TENANT, HeadRow, TenantRow, VersionRow
 from memoranda.storage.engine.selection import FOREVER_MS, SelectionSql, TextKeys
 from memoranda.storage.index.word_index import WordIndex
 
@@ -111,7 +111,28 @@ class SqlSnapshot(BackgroundReads):
         return self._tenant_id
 
     def _versions(self, query: str, /, **params: object) -> list[Version]:
-        return [self._version(VersionRow._make(row)) for row in self._rows(query, **params)]
+        rows = [VersionRow._make(row) for row in self._rows(query, **params)]
+        return self._with_heads([self._version(row) for row in rows])
+
+    def _with_heads(self, versions: list[Version]) -> list[Version]:
+        """Return versions with the state of their lines: an earlier version ends when the head of its memory does."""
+        earlier = [
+            version.version_id
+            for version in versions
+            if version.state.closed is not None or version.state.retired is not None
+        ]
+        if not earlier:
+            return versions
+        heads = {
+            row.version_id: row
+            for row in map(HeadRow._make, self._rows("line_heads", version_ids=as_json(earlier)))
+        }
+        return [
+            _with_head(version, heads[version.version_id])
+            if version.version_id in heads
+            else version
+            for version in versions
+        ]
 
     def _version(self, row: VersionRow, opener: Opener | None = None) -> Version:
         """Return the version of a row, with its document decrypted and its seal checked.
@@ -183,7 +204,7 @@ class SqlSnapshot(BackgroundReads):
         is_any_encrypted = any(row.key_id is not None for row in rows)
         opener = self._cipher.make_opener(self._ring_changes) if is_any_encrypted else None
         if self._documents is None or len(rows) > REMEMBERED_LIMIT:
-            return [self._version(row, opener) for row in rows]
+            return self._with_heads([self._version(row, opener) for row in rows])
         age = Age(self._erasure_seq, self._cipher.changes)
         cached = self._documents.get(self._tenant_id, age, [row.version_id for row in rows])
         versions: list[Version] = []
@@ -198,7 +219,7 @@ class SqlSnapshot(BackgroundReads):
                 version = self._cached_version(row, earlier, opener)
             versions.append(version)
         self._documents.put(self._tenant_id, age, fresh)
-        return versions
+        return self._with_heads(versions)
 
     def _cached_version(
         self, row: VersionRow, cached: OpenedDocument, opener: Opener | None
@@ -541,7 +562,18 @@ def _state(row: VersionRow, is_readable: bool) -> State:
         row.overridden,
         row.ignored,
         row.contradicted,
+        row.predecessor or "",
     )
+
+
+def _with_head(version: Version, head: HeadRow) -> Version:
+    """Return an earlier version as the head of its memory lets it be: forgotten or expired no later than the head."""
+    state = version.state
+    ends = [end for end in (state.expires, head.expires) if end is not None]
+    state = state._replace(expires=min(ends, default=None))
+    if head.tombstoned is not None and state.tombstoned is None:
+        state = state._replace(status="tombstoned", tombstoned=head.tombstoned)
+    return replace(version, state=state, head_id=head.head_id)
 
 
 def encryption_context(tenant: str, standard: str, name: str, recorded: Instant) -> bytes:

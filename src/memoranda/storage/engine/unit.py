@@ -30,7 +30,13 @@ from memoranda.storage.crypto.cipher import SEAL_BYTES, Cipher, Sealer
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.background import BackgroundWrites
 from memoranda.storage.engine.caches import SearchCache
-from memoranda.storage.engine.contract import NO_INDEX, Seal, VersionIndex
+from memoranda.storage.engine.contract import (
+    ACTION,
+    ACTIONS_KEPT,
+    NO_INDEX,
+    Seal,
+    VersionIndex,
+)
 from memoranda.storage.engine.database import Connection, Params, Row, without_nul
 from memoranda.storage.engine.rows import (
     NewChangeRow,
@@ -98,6 +104,10 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._entries: list[IndexEntry] = []
         self._seal = seal
         self._sealer: Sealer | None = None
+        # For the item of its action: the changes before it, the unit that it continues, and its first new version.
+        self._changes_before = self._change_seq
+        self._continued = self._first_appended = 0
+        self._announced_type: ChangeType | None = None
 
     def append(
         self,
@@ -116,6 +126,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         )
         row = self._version_row(document, projection, cause, bounds_data, seal, now)
         version_id = row.version_id
+        self._first_appended = self._first_appended or version_id
         self._buffer.add_later("version_add", row)
         memory_id = version_id if follows is None else follows.memory_id
         updated = self._updates[memory_id] = self._update_instant(projection, follows)
@@ -411,6 +422,16 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         # Part of the same transaction, so that a crash before the scrub does not lose the duty to do it.
         self._connection.execute("meta_put", {"name": ERASURE_PENDING, "value": os.urandom(8)})
 
+    def restore(self, version: Version, *, status: str, follow_head: bool) -> None:
+        params = {"status": status, "closing": self._next_closing()}
+        rows = self._rows("state_restore", version_id=version.version_id, **params)
+        for live, is_public in rows:
+            self._live_count += live
+            # A memory written meanwhile may have taken its name.
+            named_id = None if follow_head else version.version_id
+            name = version.document.standard, version.document.name
+            self._add_name("alias_put", version, name, named_id, is_public=bool(is_public))
+
     def set_hold(self, version: Version, *, on_hold: bool) -> None:
         self._run("state_hold", version_id=version.version_id, held=int(on_hold))
 
@@ -448,6 +469,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def announce(self, type: ChangeType, version: Version, *, now: Instant) -> None:  # noqa: A002
         self._change_seq += 1
+        self._announced_type = type
         change = NewChangeRow(self._tenant_id, self._change_seq, type, version.version_id, now)
         self._buffer.add_later("change_add", change)
 
@@ -493,11 +515,29 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         if self._segment_seq % MERGE_FAN_IN == 0:
             self.is_untidy |= index.merge_overdue(limit=SMALL_SEGMENT_DOCS)
 
+    def continue_action(self, last: int) -> None:
+        self._continued = last
+
+    def first_appended(self) -> int:
+        return self._first_appended
+
+    def _put_action(self) -> None:
+        """Write the item of this unit's action, unless it is one change that appended or forgot one version."""
+        count = self._change_seq - self._changes_before
+        is_plain = (self._announced_type == "tombstoned") != bool(self._first_appended)
+        if not count or (count == 1 and is_plain and not self._continued):
+            return
+        parts = [self._changes_before + 1, self._continued, self._first_appended]
+        self.put_item(ACTION, f"{self._change_seq:015d}", as_json(parts).encode())
+        oldest = f"{max(0, self._change_seq - ACTIONS_KEPT):015d}"
+        self._count_bytes(-1, "items_prune", kind=ACTION, before=oldest)
+
     def set_rules(self, rules: bytes) -> None:
         self._rules = rules
 
     def finish(self) -> TenantRow:
         """Write all waiting rows and the tenant's counters; return the tenant's row as it now is."""
+        self._put_action()
         self._buffer.send()
         self._index_entries()
         row = TenantRow(

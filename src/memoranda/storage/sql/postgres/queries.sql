@@ -34,7 +34,12 @@ s.followed, s.overridden, s.ignored, s.contradicted, s.observed_ms,
 s.held, s.review, s.verification, CASE s.erased WHEN 0 THEN v.key_id END,
 CASE WHEN s.superseded_by IS NOT NULL THEN (SELECT json_object_agg(n.standard, n.name)::text FROM alias n
   WHERE n.tenant_id = s.tenant_id AND n.version_id = s.superseded_by) END,
-v.seal, s.space, s.updated_ms
+v.seal, s.space, s.updated_ms,
+CASE WHEN s.version_id <> s.memory_id THEN (
+  SELECT n.name FROM alias n WHERE n.tenant_id = s.tenant_id AND n.standard = 'ump'
+    AND n.version_id = coalesce((SELECT max(p.version_id) FROM state p
+      WHERE p.tenant_id = s.tenant_id AND p.memory_id = s.memory_id AND p.version_id <> p.memory_id
+        AND p.version_id < s.version_id AND p.retired_ms IS NULL), s.memory_id)) END
 
 -- name: meta_get
 SELECT value FROM meta WHERE name = :name
@@ -184,7 +189,11 @@ SELECT t.space, t.kind, CAST(sum(t.number) AS INTEGER) FROM (
   SELECT c.space, c.kind, 1 FROM state c
   WHERE c.tenant_id = :tenant_id AND c.live = 0 AND c.valid_to_ms > :now AND c.erased = 0 AND c.status <> 'tombstoned'
     AND coalesce(c.retired_ms, 4611686018427387904) > :now AND c.verification <> 'retracted' AND c.valid_from_ms <= :now
-    AND coalesce(c.expires_ms, 4611686018427387904) > :now) t
+    AND coalesce(c.expires_ms, 4611686018427387904) > :now
+    AND EXISTS (SELECT 1 FROM state h WHERE h.tenant_id = c.tenant_id AND h.version_id = coalesce((
+        SELECT max(n.version_id) FROM state n
+        WHERE n.tenant_id = c.tenant_id AND n.memory_id = c.memory_id AND n.version_id <> n.memory_id), c.memory_id)
+      AND h.status <> 'tombstoned' AND coalesce(h.expires_ms, 4611686018427387904) > :now)) t
 GROUP BY t.space, t.kind HAVING sum(t.number) > 0
 
 -- name: uses_since
@@ -358,6 +367,9 @@ SELECT t.name FROM (
 -- name: item_delete
 DELETE FROM item WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name RETURNING length(value)
 
+-- name: items_prune
+DELETE FROM item WHERE tenant_id = :tenant_id AND kind = :kind AND name < :before RETURNING length(value)
+
 -- name: item_size
 SELECT length(value) FROM item WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name
 
@@ -489,6 +501,18 @@ FROM (
 {{state_listed}}
 WHERE s.memory_id = :memory_id
 ORDER BY s.version_id
+
+-- Of earlier versions, the last version of their memory, where that is another one.
+-- name: line_heads
+SELECT p.value, h.version_id, h.tombstoned_ms, h.expires_ms
+FROM (
+  SELECT j.value, coalesce((
+    SELECT max(n.version_id) FROM state n
+    WHERE n.tenant_id = :tenant_id AND n.memory_id = s.memory_id AND n.version_id <> n.memory_id), s.memory_id) AS head_id
+  FROM listed_numbers(:version_ids) j
+  {{state_listed}} OFFSET 0) p
+JOIN state h ON h.tenant_id = :tenant_id AND h.version_id = p.head_id
+WHERE p.head_id <> p.value
 
 -- name: version_same
 SELECT {{version_columns}}
@@ -659,6 +683,16 @@ UPDATE state SET live = 0, closing = :closing, status = 'tombstoned', tombstoned
   closed_ms = coalesce(closed_ms, :now_ms)
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
+-- What the tombstone ended goes on; what was superseded before stays so.
+-- name: state_restore
+UPDATE state SET status = :status, tombstoned_ms = NULL, closing = :closing,
+  closed_ms = CASE WHEN superseded_by IS NULL AND closed_ms = tombstoned_ms THEN NULL ELSE closed_ms END,
+  valid_to_ms = CASE WHEN superseded_by IS NULL AND closed_ms = tombstoned_ms THEN declared_to_ms ELSE valid_to_ms END,
+  live = CASE WHEN retired_ms IS NULL AND verification <> 'retracted' AND superseded_by IS NULL AND closed_ms = tombstoned_ms
+    THEN 1 ELSE 0 END
+WHERE tenant_id = :tenant_id AND version_id = :version_id AND erased = 0 AND tombstoned_ms IS NOT NULL
+RETURNING live, visibility <> 'private'
+
 -- name: state_erase
 UPDATE state SET live = 0, closing = :closing, status = 'tombstoned', tombstoned_ms = coalesce(tombstoned_ms, :now_ms), erased = 1,
   user_key = NULL, agent_key = NULL, session_key = NULL, sameness_key = NULL,
@@ -713,10 +747,13 @@ SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq > :after ORDER
 -- name: audit_before
 SELECT seq, entry FROM audit WHERE tenant_id = :tenant_id AND seq < :before ORDER BY seq DESC LIMIT :limit
 
--- Versions with an end of retention that are not on hold. A version that was forgotten at its end instead of erased,
--- because something protects it, stays.
+-- Versions with an end of retention. A memory of which any version is on hold stays, and so does a version that was
+-- forgotten at its end instead of erased, because something protects it.
 -- fragment: to_be_erased
 s.held = 0 AND (s.tombstoned_ms IS NULL OR s.tombstoned_ms < s.expires_ms)
+  AND NOT EXISTS (SELECT 1 FROM state f WHERE f.tenant_id = s.tenant_id AND f.version_id = s.memory_id AND f.held = 1)
+  AND NOT EXISTS (SELECT 1 FROM state k
+    WHERE k.tenant_id = s.tenant_id AND k.memory_id = s.memory_id AND k.version_id <> k.memory_id AND k.held = 1)
 
 -- name: expired
 SELECT t.name, s.version_id FROM state s JOIN tenant t ON t.tenant_id = s.tenant_id
