@@ -325,7 +325,7 @@ def test_the_same_verbs_are_awaited(place: str, server: Running) -> None:
             with pytest.raises(NotFound):
                 await m.get("urn:ump:zzzz")
             if place == "embedded":
-                assert len(await m.export()) == 151
+                assert len(await m.export()) == 150
             assert repr(m).startswith("AsyncMemoranda(owner=")
             texts = [memory.text async for memory in m]
             return [hit.text, len(await m.history(later.id)), "use bun" in block.text, len(texts), len(set(texts))]
