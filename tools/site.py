@@ -5,6 +5,7 @@ python tools/site.py FOLDER. `make docs` runs it, and then MkDocs.
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shutil
@@ -18,7 +19,9 @@ from memoranda import errors
 from memoranda.bindings.http.app import all_operations
 from memoranda.bindings.http.openapi import build_document
 from memoranda.bindings.mcp.tools import OPERATIONS
+from memoranda.bindings.operations import cal, oams, oms, openwop, ump
 from memoranda.errors import MemorandaError
+from memoranda.service.core.verbs import Verb, Verbs
 
 ROOT = Path(__file__).parents[1]
 # A link to a file outside of docs/ becomes plain text, because the site has no copy of the repository.
@@ -31,6 +34,26 @@ TYPESCRIPT = {
     "oams": "Memoranda.oams",
     "server": "Options",
 }
+ALL_ROWS = [row for module in (ump, oams, oms, openwop, cal) for row in module.OPERATIONS]
+# The attributes of `Memoranda` with the verbs of a standard: attribute, class, and name in the table of operations.
+TABLES = (
+    ("ump", "Ump", "ump"),
+    ("oams", "Oams", "oams"),
+    ("grains", "Grains", "oms"),
+    ("openwop", "Openwop", "openwop"),
+    ("cal", "Cal", "cal"),
+)
+# `m.oams` takes keyword arguments; the verbs with the requests of the standard are below it.
+OAMS_PAGE = [
+    "`m.oams` takes keyword arguments:",
+    "",
+    "::: memoranda.library.memories.OamsMemories",
+    "    options: {show_root_heading: false, show_root_toc_entry: false, heading_level: 3}",
+    "",
+    "`m.oams.verbs` takes the requests of the standard:",
+]
+# Characters of a signature on one line.
+MAX_COLUMNS = 80
 
 
 def build(folder: Path) -> None:
@@ -90,13 +113,78 @@ def python() -> str:
         is_error = isinstance(value, type) and issubclass(value, MemorandaError)
         (error_names if is_error else other_names).append(name)
     first = ["Memoranda", "AsyncMemoranda"]
-    ordered = [*first, *(name for name in other_names if name not in first), *error_names]
+    # Tables of verbs: `python_verbs` shows their functions with signatures.
+    later = {name for name in other_names if is_table(name)}
+    ordered = [*first, *(name for name in other_names if name not in {*first, *later}), *error_names]
     homes = {name: _home_of(name) for name in ordered}
     blocks = [f"::: {homes[name]}.{name}\n    options:\n      heading: {name}" for name in ordered]
     return (
         "# The Python library\n\n`from memoranda import Memoranda`; everything here is importable from `memoranda`.\n\n"
         + "\n\n".join(blocks)
     )
+
+
+def is_table(name: str) -> bool:
+    """Return True if a public name is the table of verbs of a standard."""
+    import memoranda
+
+    value = getattr(memoranda, name)
+    return isinstance(value, type) and issubclass(value, Verbs)
+
+
+def python_verbs() -> str:
+    """Return the reference of the verbs of every standard: signatures, docstrings, permissions and routes."""
+    routes = {(row.table, row.verb): f"{row.method} {row.path}" for row in ALL_ROWS if row.verb}
+    lines = [
+        "# The verbs of each standard in Python",
+        "",
+        "A [`Memoranda`](python.md) has one attribute for each standard: `m.ump`, `m.oams`, `m.grains` (OMS),",
+        "`m.openwop` and `m.cal`. `AsyncMemoranda` has the same, awaited. Requests are classes of",
+        "`memoranda.standards.<name>.requests`.",
+    ]
+    for attribute, name, table in TABLES:
+        verbs = getattr(__import__("memoranda"), name)
+        lines += ["", f"## m.{attribute}", "", inspect.cleandoc(verbs.__doc__ or "")]
+        if attribute == "oams":
+            lines += ["", *OAMS_PAGE]
+        members = {key: value for base in reversed(verbs.__mro__) for key, value in vars(base).items()}
+        for verb, member in members.items():
+            if isinstance(member, Verb):
+                lines += _verb(f"{attribute}.verbs" if attribute == "oams" else attribute, verb, member)
+                lines += [f"HTTP: `{routes[table, verb]}`", ""] if (table, verb) in routes else []
+    return "\n".join(lines) + "\n"
+
+
+def _verb(attribute: str, name: str, verb: Verb[..., Any]) -> list[str]:
+    """Return the lines about one verb."""
+    signature = inspect.signature(verb.function)
+    shown = list(signature.parameters.values())[verb.bound_count :]
+    written = [str(parameter).replace("'", "") for parameter in shown]
+    if (star := next((i for i, p in enumerate(shown) if p.kind is p.KEYWORD_ONLY), None)) is not None and not any(
+        p.kind is p.VAR_POSITIONAL for p in shown
+    ):
+        written.insert(star, "*")
+    result = signature.return_annotation
+    arrow = f" -> {result}" if isinstance(result, str) else ""
+    call = f"m.{attribute}.{name}({', '.join(written)}){arrow}"
+    if len(call) > MAX_COLUMNS:
+        call = "\n".join([f"m.{attribute}.{name}(", *(f"    {part}," for part in written), f"){arrow}"])
+    scopes = f"Permissions: {', '.join(f'`{scope}`' for scope in verb.scopes)}." if verb.scopes else ""
+    text = inspect.cleandoc(verb.__doc__ or "")
+    return ["", f"### {name}", "", "```python", call, "```", "", text, "", *([scopes, ""] if scopes else [])]
+
+
+def adapters() -> str:
+    """Return the reference of the adapters for frameworks."""
+    lines = [
+        "# Adapters",
+        "",
+        "[How to use them](../howto/frameworks.md). Each needs its extra, such as `memoranda[langgraph]`.",
+    ]
+    for path in sorted((ROOT / "src" / "memoranda" / "adapters").glob("[a-z]*.py")):
+        name = f"memoranda.adapters.{path.stem}"
+        lines += ["", f"::: {name}", "    options:", f"      heading: {name}"]
+    return "\n".join(lines) + "\n"
 
 
 def _home_of(name: str) -> str:
@@ -119,9 +207,55 @@ def http_operations() -> str:
             for parameter in operation.get("parameters", ()):
                 lines += _parameter(parameter)
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+            lines += _fields("Request", body.get("schema"), described)
             if example := body.get("example"):
                 lines += ["", "```json", json.dumps(example, indent=2, ensure_ascii=False), "```"]
+            for status, answer in operation["responses"].items():
+                content = resolve(answer, described).get("content", {}).get("application/json", {})
+                if status.startswith("2"):
+                    lines += _fields(f"Answer {status}", content.get("schema"), described)
     return "\n".join(lines) + "\n"
+
+
+def resolve(part: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of the OpenAPI document that a reference names, or the part itself."""
+    while "$ref" in part:
+        target: Any = document
+        for name in part["$ref"].removeprefix("#/").split("/"):
+            target = target[name]
+        part = target
+    return part
+
+
+def _fields(title: str, schema: dict[str, Any] | None, document: dict[str, Any]) -> list[str]:
+    """Return a table of the fields of a request or an answer; nothing if it has none."""
+    resolved = resolve(schema or {}, document)
+    if resolved.get("type") == "array":
+        title, resolved = f"{title}, a list of", resolve(resolved["items"], document)
+    properties = resolved.get("properties")
+    if not properties:
+        return []
+    lines = ["", f"{title}:", "", "| field | type | description |", "|---|---|---|"]
+    for name, value in properties.items():
+        is_required = name in resolved.get("required", ())
+        described = resolve(value, document).get("description") or value.get("description", "")
+        text = " ".join(described.split()).replace("|", "\\|")
+        lines.append(f"| `{name}`{'' if is_required else ' (optional)'} | {_type_of(value, document)} | {text} |")
+    return lines
+
+
+def _type_of(schema: dict[str, Any], document: dict[str, Any]) -> str:
+    """Return the type of a field in a few words."""
+    resolved = resolve(schema, document)
+    choices = resolved.get("enum") or ([resolved["const"]] if "const" in resolved else [])
+    if choices:
+        return ", ".join(f"`{json.dumps(choice)}`" for choice in choices)
+    if options := resolved.get("anyOf") or resolved.get("oneOf"):
+        return " or ".join(dict.fromkeys(_type_of(option, document) for option in options))
+    kind = resolved.get("type", "any value")
+    if kind == "array":
+        return f"list of {_type_of(resolved.get('items', {}), document)}"
+    return " or ".join(kind) if isinstance(kind, list) else str(kind)
 
 
 def _parameter(parameter: dict[str, Any]) -> list[str]:
@@ -202,6 +336,8 @@ def _declarations(source: str) -> Iterator[tuple[str, str, str]]:
 
 MADE: dict[str, Callable[[], str]] = {
     "python": python,
+    "python-verbs": python_verbs,
+    "adapters": adapters,
     "http-operations": http_operations,
     "mcp-tools": mcp_tools,
     "errors": error_codes,

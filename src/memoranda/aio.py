@@ -79,12 +79,13 @@ class _Verb(Generic[T, P, R]):
 class AsyncVerbs:
     """The verbs of one standard, each awaited, with their own signatures. Results that come one by one come as a list.
 
-    >>> async def main():
-    ...     async with AsyncMemoranda.open(":memory:") as m:
-    ...         stored = await m.oams.store("tea", "green, no sugar")
-    ...         return (await m.oams.get("tea")).memory["value"], len(await m.oams.namespaces)
-    >>> asyncio.run(main())
-    ('green, no sugar', 1)
+    Examples:
+        >>> async def main():
+        ...     async with AsyncMemoranda.open(":memory:") as m:
+        ...         stored = await m.oams.store("tea", "green, no sugar")
+        ...         return (await m.oams.get("tea")).memory["value"], len(await m.oams.namespaces)
+        >>> asyncio.run(main())
+        ('green, no sugar', 1)
     """
 
     def __init__(self, verbs: Any) -> None:
@@ -142,13 +143,14 @@ class AsyncOams:
 class AsyncMemoranda:
     """One person's memory, for a program with an event loop.
 
-    >>> async def main():
-    ...     async with AsyncMemoranda.open(":memory:") as m:
-    ...         await m.remember("use pnpm, never npm", kind="procedural", project="shop")
-    ...         hit, = await m.recall("pnpm", project="shop")
-    ...         return hit.text, [memory.text async for memory in m]
-    >>> asyncio.run(main())
-    ('use pnpm, never npm', ['use pnpm, never npm'])
+    Examples:
+        >>> async def main():
+        ...     async with AsyncMemoranda.open(":memory:") as m:
+        ...         await m.remember("use pnpm, never npm", kind="procedural", project="shop")
+        ...         hit, = await m.recall("pnpm", project="shop")
+        ...         return hit.text, [memory.text async for memory in m]
+        >>> asyncio.run(main())
+        ('use pnpm, never npm', ['use pnpm, never npm'])
     """
 
     def __init__(self, opens: Callable[[], Memoranda]) -> None:

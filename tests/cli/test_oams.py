@@ -621,8 +621,16 @@ def test_the_library_has_the_five_operations() -> None:
 
 
 def test_a_terminal_is_shown_how_far_it_is(filled: Command, home: Path, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "memoranda", "export", "--format", "oams", str(tmp_path / "out")]
-    with Terminal(words, {**os.environ, "MEMORANDA_HOME": str(home)}) as opened:
+    export = ["export", "--format", "oams"]
+    patient = "from memoranda.cli import main, show; show.PATIENCE = {}; raise SystemExit(main({!r}))"
+    environment = {**os.environ, "MEMORANDA_HOME": str(home)}
+    with Terminal(
+        [sys.executable, "-c", patient.format(3600, [*export, str(tmp_path / "calm")])], environment
+    ) as opened:
+        assert opened.wait() == 0
+    assert "/?" not in opened.seen
+    assert "3 memories exported" in opened.seen
+    with Terminal([sys.executable, "-c", patient.format(0, [*export, str(tmp_path / "shown")])], environment) as opened:
         assert opened.wait() == 0
     assert re.search(r"reading .*3/\?", opened.seen)
     assert re.search(r"writing .*3/\?", opened.seen)

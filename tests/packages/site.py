@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 
 import memoranda
+from memoranda.app import ListFilter, Where
 from memoranda.bindings.http.app import all_operations
 from memoranda.bindings.mcp.tools import OPERATIONS
 from memoranda.errors import MemorandaError
+from memoranda.service.core.verbs import Verb, Verbs
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "build" / "site"
@@ -33,9 +35,30 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
         assert not styles.findall(style.read_text(encoding="utf-8")), style
 
 
-def test_the_reference_has_everything_that_there_is() -> None:
+def is_table(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Verbs)
+
+
+def is_verb(value: object) -> bool:
+    return isinstance(value, Verb)
+
+
+def test_the_reference_shows_every_keyword_and_examples_as_code() -> None:
     library = text_of("reference/python")
-    assert [name for name in memoranda.__all__ if name != "__version__" and f'.{name}"' not in library] == []
+    for keywords in (Where, ListFilter):
+        assert [name for name in keywords.__annotations__ if f"<b><code>{name}</code></b>" not in library] == []
+    assert "&gt;&gt;&gt; </span>" in library
+    assert "<blockquote>" not in library
+
+
+def test_the_reference_has_everything_that_there_is() -> None:
+    library, verbs = text_of("reference/python"), text_of("reference/python-verbs")
+    names = [name for name in memoranda.__all__ if name != "__version__"]
+    tables = [name for name in names if is_table(getattr(memoranda, name))]
+    assert [name for name in names if name not in tables and f'.{name}"' not in library] == []
+    assert tables == ["Cal", "Grains", "Oams", "Openwop", "Ump"]
+    functions = {verb for name in tables for verb, value in vars(getattr(memoranda, name)).items() if is_verb(value)}
+    assert [verb for verb in functions if f">{verb}<" not in verbs] == []
     routes, tools, errors = (text_of(f"reference/{name}") for name in ("http-operations", "mcp-tools", "errors"))
     assert [each.path for each in all_operations() if f"{each.method} {each.path}" not in routes] == []
     assert [each.plain_name for each in OPERATIONS.values() if each.plain_name not in tools] == []

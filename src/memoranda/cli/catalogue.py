@@ -58,6 +58,7 @@ _MEMORIES = Section(
     (
         _command("remember", "remember:remember", "Remember a text."),
         _command("recall", "recall:recall", "Find the best memories for a question."),
+        _command("search", "recall:recall", "Find the best memories (same as recall)."),
         _command("show", "memories:get", "Show one memory."),
         _command("get", "memories:get", "Show one memory (same as show)."),
         _command("revise", "remember:revise", "Write a new version of a memory."),
@@ -275,5 +276,5 @@ def overview() -> str:
         lines += [f"  {entry.name:<13}  {entry.summary}" for entry in section.entries]
     lines += ["", "Options, before or after the command:"]
     lines += [f"  {flag:<13}  {meaning}" for flag, meaning in OPTIONS]
-    lines += ["", "Help for one command: memoranda COMMAND --help"]
+    lines += ["", "Help for one command: memoranda help COMMAND"]
     return "\n".join(lines) + "\n"

@@ -38,12 +38,15 @@ def run_command(tokens: Sequence[str]) -> object:
     run, words = _read_shared_options(
         [word for word in tokens[:end] if word not in _HELP], is_lenient=wants_help
     )
+    if words[:1] == ["help"]:
+        # `memoranda help COMMAND` is `memoranda COMMAND --help`.
+        wants_help, words = True, words[1:]
     if wants_help:
         words = [word for word in words if not is_option(word)]
     if not words and end == len(tokens):
         print(overview(), end="")
         return None
-    if words == ["--version"]:
+    if words in (["--version"], ["version"]):
         print(__version__)
         return None
     entry, path, arguments = _find_command([*words, *tokens[end:]])

@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Annotated
 
 from memoranda.bindings.console.visit import ROOT
+from memoranda.cli.health import find_failure
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import note
 from memoranda.opening import owner_credential
 from memoranda.service.service import Service
 from memoranda.settings import server_url
+
+# Seconds to wait for the server; one on this machine answers in milliseconds.
+ANSWER_SECONDS = 2.0
 
 
 def console_link(service: Service, credential: Path) -> str:
@@ -37,5 +41,11 @@ def console(
         path = console_link(memoranda.service, owner_credential(memoranda.service, settings, note))
     address = f"{(url or server_url(settings)).rstrip('/')}{path}"
     run.answer({"console": address}, lambda: print(address))
-    if browser:
+    reason = find_failure(settings, url, seconds=ANSWER_SECONDS)
+    if reason:
+        base = address.removesuffix(path)
+        note(
+            f"no server answers at {base} ({reason}): start one with 'memoranda serve', then open the link"
+        )
+    elif browser:
         webbrowser.open(address)

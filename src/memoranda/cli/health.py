@@ -9,7 +9,7 @@ from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, note
-from memoranda.errors import InvalidInput
+from memoranda.errors import InvalidInput, words_of
 from memoranda.settings import Settings, server_url
 
 
@@ -27,18 +27,7 @@ def health(
     """Check that a running server and its store answer. Exit code 0 if they do, 1 if not."""
     settings = run.settings()
     base = (url or server_url(settings)).rstrip("/")
-    if not base.startswith(("http://", "https://")):
-        raise InvalidInput("--url: must begin with http:// or https://")
-    trust = _trust_own_certificate(settings) if url is None and settings.tls_cert else None
-    # A proxy on the way to the Internet cannot reach a server on this machine.
-    opener = build_opener(ProxyHandler({} if url is None else None), HTTPSHandler(context=trust))
-    try:
-        with opener.open(f"{base}/readyz", timeout=seconds):
-            reason = ""
-    except HTTPError as error:
-        reason = f"HTTP {error.code}"
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "reason", error))
+    reason = find_failure(settings, url, seconds=seconds)
     if run.json or not reason:
         run.answer(
             {"ready": not reason, "url": base, "reason": reason}, lambda: line(f"{base} is ready")
@@ -46,6 +35,28 @@ def health(
     else:
         note(f"{base} is not ready: {reason}")
     return 1 if reason else 0
+
+
+def find_failure(settings: Settings, url: str | None, *, seconds: float) -> str:
+    """Return why a server and its store do not answer; empty if they do.
+
+    Without `url`, the server is the one that these settings start.
+    """
+    base = (url or server_url(settings)).rstrip("/")
+    if not base.startswith(("http://", "https://")):
+        raise InvalidInput("--url: must begin with http:// or https://")
+    trust = _trust_own_certificate(settings) if url is None and settings.tls_cert else None
+    # A proxy on the way to the Internet cannot reach a server on this machine.
+    opener = build_opener(ProxyHandler({} if url is None else None), HTTPSHandler(context=trust))
+    try:
+        with opener.open(f"{base}/readyz", timeout=seconds):
+            return ""
+    except HTTPError as error:
+        return f"HTTP {error.code}"
+    except (OSError, ValueError) as error:
+        # An error of the connection stands inside that of the request.
+        reason = getattr(error, "reason", error)
+        return words_of(reason) if isinstance(reason, OSError) else str(reason)
 
 
 def _trust_own_certificate(settings: Settings) -> ssl.SSLContext:

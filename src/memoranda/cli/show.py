@@ -9,8 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from memoranda.cli.logs import log_note
@@ -26,6 +25,10 @@ if TYPE_CHECKING:
     from memoranda.standards.ump.signature import ChainReport
 
 _SPACES = re.compile(r"\s+")
+# Seconds that a command may take without a progress bar.
+PATIENCE = 1.0
+# Characters of a DID in a table; the last ones of a key differ, its first ones name the kind of key.
+_ACTOR_CHARS = 8
 _LINE_BREAKS = frozenset("\r\n\u2028\u2029")
 
 
@@ -102,6 +105,14 @@ def displayed_id(memoranda: Memoranda, name: str) -> str:
     return memoranda.ump.short_ids([name])[name] if sys.stdout.isatty() else name
 
 
+def displayed_actor(did: str) -> str:
+    """Return a DID as people see it: its method and its last characters on a terminal, complete in a pipe."""
+    method, _, name = did.rpartition(":")
+    if not sys.stdout.isatty() or len(name) <= _ACTOR_CHARS:
+        return did
+    return f"{method}:…{name[-_ACTOR_CHARS:]}"
+
+
 # Units of time with their seconds, the largest first. A year and a month have their Gregorian average.
 _TIME_UNITS = (
     ("year", 31_556_952),
@@ -147,45 +158,62 @@ def note_report(report: Report) -> None:
         note(f"and {more} more like these")
 
 
-class Bar:
-    """A progress bar: call it with the number of items done. Without a terminal it draws nothing."""
+class _Display:
+    """The progress bars of one command, on standard error if that is a terminal.
 
-    def __init__(self, bars: Progress | None = None, task: TaskID | None = None) -> None:
-        self._bars, self._task = bars, task
+    They appear only after `PATIENCE`, so that a command that ends sooner shows none.
+    """
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._bars: Progress | None = None
+
+    def bars(self) -> Progress | None:
+        """Return the bars as they are drawn; None if it is too early, or without a terminal."""
+        is_due = time.monotonic() - self._begin >= PATIENCE
+        if self._bars is None and is_due and sys.stderr.isatty():
+            self._bars = _bars()
+            self._bars.start()
+        return self._bars
+
+    def close(self) -> None:
+        """Remove the bars from the terminal."""
+        if self._bars is not None:
+            self._bars.stop()
+
+
+class Bar:
+    """A progress bar: call it with the number of items done. It appears with the first call after a second."""
+
+    def __init__(self, display: _Display, title: str, total: int | None = None) -> None:
+        self._display, self._title, self._total = display, title, total
+        self._task: TaskID | None = None
 
     def __call__(self, done: int) -> None:
-        if self._bars is not None and self._task is not None:
-            self._bars.update(self._task, completed=done)
+        bars = self._display.bars()
+        if bars is None:
+            return
+        if self._task is None:
+            self._task = bars.add_task(self._title, total=self._total)
+        bars.update(self._task, completed=done, total=self._total)
 
     def expect(self, total: int) -> None:
         """Set the number of items in all."""
-        if self._bars is not None and self._task is not None:
-            self._bars.update(self._task, total=total)
+        self._total = total
 
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Bar]:
-    """Show a progress bar on standard error if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield Bar()
-        return
-    with _bars() as bars:
-        yield Bar(bars, bars.add_task(title, total=total))
+    """Show a progress bar on standard error, if that is a terminal and the work takes more than a second."""
+    with closing(_Display()) as display:
+        yield Bar(display, title, total)
 
 
 @contextmanager
 def progress_steps(*titles: str) -> Iterator[tuple[Callable[[int], None], ...]]:
     """Show a progress bar for each of several steps; a bar appears when its step begins."""
-    if not sys.stderr.isatty():
-        yield tuple(lambda _: None for _ in titles)
-        return
-    with _bars() as bar:
-        tasks = [bar.add_task(title, total=None, visible=False) for title in titles]
-        yield tuple(partial(_advance, bar, task) for task in tasks)
-
-
-def _advance(bar: Progress, task: TaskID, done: int) -> None:
-    bar.update(task, completed=done, visible=True)
+    with closing(_Display()) as display:
+        yield tuple(Bar(display, title) for title in titles)
 
 
 def _bars() -> Progress:

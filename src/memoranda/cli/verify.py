@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 from memoranda.cli.options import FormatName, complete_date, without_none
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import audit_entries, counted, line, note, note_report, progress, table
+from memoranda.cli.show import (
+    audit_entries,
+    counted,
+    displayed_actor,
+    line,
+    note,
+    note_report,
+    progress,
+    table,
+)
 from memoranda.model.instant import parse_instant
 from memoranda.standards.ump.requests import MAX_EVENTS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from memoranda.service.verify import VerifyReport
+
+# Characters of an instant up to its seconds.
+_SECONDS = len("2026-05-31T12:00:00")
 
 
 def verify(
@@ -106,10 +121,11 @@ def audit(
     )
     with run.open() as memoranda:
         events = memoranda.ump.audit(conditions)
-    columns = ("seq", "when", "operation", "result", "actor", "memories")
-    run.answer(
-        {"events": events}, lambda: table(columns, map(_cells, events), when_empty="no matches")
-    )
+        first_targets = [name for event in events for name in event.get("targets", ())[:1]]
+        short_ids = memoranda.ump.short_ids(first_targets) if sys.stdout.isatty() else {}
+    columns = ("seq", "when (UTC)", "operation", "result", "actor", "memories")
+    rows = [_cells(event, short_ids) for event in events]
+    run.answer({"events": events}, lambda: table(columns, rows, when_empty="no matches"))
     return 0
 
 
@@ -128,13 +144,14 @@ def prune(
     )
 
 
-def _cells(event: dict[str, Any]) -> list[object]:
+def _cells(event: dict[str, Any], short_ids: Mapping[str, str]) -> list[object]:
     """Return the cells of an entry in the table."""
-    actor = event.get("actor", {}).get("did", "")
+    actor = displayed_actor(event.get("actor", {}).get("did", ""))
     # A recall has many targets; the first and a count keep the line readable, and --json has all.
-    targets = list(event.get("targets", ()))
+    targets = [short_ids.get(name, name) for name in event.get("targets", ())]
     summary = "".join(targets[:1]) + (f" +{len(targets) - 1}" if len(targets) > 1 else "")
-    return [event["seq"], event["ts"], event["op"], event.get("result", ""), actor, summary]
+    instant = event["ts"][:_SECONDS].replace("T", " ") if sys.stdout.isatty() else event["ts"]
+    return [event["seq"], instant, event["op"], event.get("result", ""), actor, summary]
 
 
 def _verify(run: GivenRun) -> int:

@@ -24,11 +24,12 @@ class OamsMemories:
     A namespace is given by its whole name (`user-x123ab:personal`), or by its scope alone if it is the owner's own;
     the default is the owner's default namespace. `verbs` are OAMS's own, with its own requests.
 
-    >>> from memoranda import Memoranda
-    >>> with Memoranda.open(":memory:") as m:
-    ...     stored = m.oams.store("tea", "green, no sugar", tags=["Drinks"], source_id="slack:CH123:1700000000.1")
-    ...     m.oams.recall("with or without sugar?")[0]["value"]
-    'green, no sugar'
+    Examples:
+        >>> from memoranda import Memoranda
+        >>> with Memoranda.open(":memory:") as m:
+        ...     stored = m.oams.store("tea", "green, no sugar", tags=["Drinks"], source_id="slack:CH123:1700000000.1")
+        ...     m.oams.recall("with or without sugar?")[0]["value"]
+        'green, no sugar'
     """
 
     def __init__(self, verbs: Oams[Access]) -> None:

@@ -94,13 +94,14 @@ def convert(
 
     The formats are those of `memoranda convert --from` and `--to`; by default names and contents decide.
 
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     table = Path(folder, "notes.csv")
-    ...     _ = table.write_text("id,text,date\\n1,use pnpm,2026-01-15\\n")
-    ...     convert(table, Path(folder, "notes.mg")).written
-    1
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     table = Path(folder, "notes.csv")
+        ...     _ = table.write_text("id,text,date\\n1,use pnpm,2026-01-15\\n")
+        ...     convert(table, Path(folder, "notes.mg")).written
+        1
     """
     return convert_file(
         str(source),
