@@ -235,7 +235,8 @@ class Settings:
     )
     log_requests: str = _setting(
         "off",
-        "log each request: its operation, status and duration, without any content",
+        "log each request: operation, status, duration, id of the credential, fingerprint of the owner and verbs; "
+        "no content",
         "text",
         choices=("off", "on"),
     )

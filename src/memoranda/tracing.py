@@ -1,4 +1,4 @@
-"""The id of the current request, and tracing spans around slow operations.
+"""The id of the current request, its line in the access log, and tracing spans around slow operations.
 
 Without a tracer, spans are empty context managers that cost almost nothing. `telemetry.py` installs a tracer with
 `trace_with`. Spans contain only names of this project (standards, operations, verbs, status codes), never an owner,
@@ -14,6 +14,32 @@ from typing import Final, Protocol
 
 # The id of the current request, chosen by its caller or by us; empty outside a request.
 REQUEST_ID: Final[ContextVar[str]] = ContextVar("memoranda_request_id", default="")
+
+# Verbs that one line of the access log names; a request that uses more has used them many times.
+_LOGGED_VERBS_LIMIT: Final = 8
+
+
+class RequestRecord:
+    """The caller and the verbs of a request, noted where they are authorised, whatever the request came through."""
+
+    __slots__ = ("credential", "tenant", "verbs")
+
+    def __init__(self) -> None:
+        self.credential = ""
+        self.tenant = ""
+        self.verbs: list[str] = []
+
+    def add_verb(self, credential: str, tenant: str, verb: str) -> None:
+        """Note a verb with its caller; repeated verbs are noted once."""
+        self.credential, self.tenant = credential, tenant
+        if verb not in self.verbs and len(self.verbs) < _LOGGED_VERBS_LIMIT:
+            self.verbs.append(verb)
+
+
+# The record of the current request; None if requests are not logged.
+REQUEST_RECORD: Final[ContextVar[RequestRecord | None]] = ContextVar(
+    "memoranda_request_record", default=None
+)
 
 Headers = Iterable[tuple[bytes, bytes]]
 

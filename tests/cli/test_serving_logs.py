@@ -14,8 +14,12 @@ from typing import Any
 
 import httpx
 import pytest
+from mcp.client.client import Client as McpClient
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from tests.bindings.http.running import NO_AUTHORITIES
 from tests.bindings.http.test_oauth import CALLBACK, VERIFIER, Program
+from tests.bindings.mcp.peers import run as run_mcp
 from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
 from tests.embedders import WORDS_ALONE
@@ -162,6 +166,55 @@ def test_traces_to_look_at_are_lines_of_json_too(environment: dict[str, str]) ->
     with serving(given) as server, server.client() as client:
         assert client.get("/readyz").status_code == 200
     assert "ump ready" in [line.get("name") for line in lines_of(server.err.read_text())]
+
+
+# --- the access log ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_request_is_logged_with_its_caller_and_its_verbs_whatever_it_came_through(
+    environment: dict[str, str], run: Command, home: Path, form: str
+) -> None:
+    key = run("key", "add", "ci", "--tenant", "alice").out.strip()
+    link = run("console").out.strip().rpartition("link=")[2]
+
+    async def call_tool() -> None:
+        headers = {"Authorization": f"Bearer {key}"}
+        async with create_mcp_http_client(headers=headers) as http:
+            transport = streamable_http_client(f"{server.url}/mcp", http_client=http)
+            async with McpClient(transport, read_timeout_seconds=HANG_SECONDS) as session:
+                assert not (await session.call_tool("ump.recall", {"query": "a private question"})).is_error
+
+    with serving({**environment, "MEMORANDA_LOG_REQUESTS": "on", "MEMORANDA_LOG_FORMAT": form}) as server:
+        with server.client(key) as client:
+            client.post("/ump/recall", json={"query": "a private question"}, headers={"X-Request-Id": "r-1"})
+            client.get("/oms/grains/0000")
+        with server.client("mk_wrong_keyofsomebody") as client:
+            client.post("/ump/recall", json={"query": "a private question"})
+        with server.client() as browser:
+            browser.get(f"{ROOT}/enter", params={"link": link})
+            browser.get(f"{ROOT}/")
+        run_mcp(call_tool)
+    log = server.err.read_text()
+    assert "private question" not in log
+    assert "alice" not in log
+    keys = {each["tenant"] == "alice": each for each in parse(run("--json", "key", "list").out)["keys"]}
+    ci, owner = keys[True], keys[False]
+    by_ci = {"credential": f"key:{ci['id']}", "owner": ci["owner_fingerprint"]}
+    expected = [
+        {"request": "r-1", "standard": "ump", "operation": "recall", "status": 200, **by_ci, "verbs": ["ump.recall"]},
+        {"standard": "oms", **by_ci},
+        {"standard": "ump", "status": 401, "credential": "", "owner": "", "verbs": []},
+        {"standard": "console", "status": 200, "owner": owner["owner_fingerprint"]},
+        {"standard": "mcp", **by_ci, "verbs": ["ump.recall_bare"]},
+    ]
+    if form == "json":
+        lines = [line for line in lines_of(log) if line["logger"] == "memoranda.requests"]
+        for fields in expected:
+            assert [line for line in lines if fields.items() <= line.items()], (fields, lines)
+    else:
+        credential = f"credential=key:{ci['id']} owner={ci['owner_fingerprint']} verbs=ump.recall [r-1]"
+        assert [line for line in log.splitlines() if line.endswith(credential)], log
 
 
 # --- credentials -------------------------------------------------------------------------------------------------

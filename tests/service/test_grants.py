@@ -25,7 +25,7 @@ PLACE = "http://127.0.0.1:1/cb"
 
 
 def asked(world: World, **changes: Any) -> AuthorizationRequest:
-    client_id = world.service.grants.register("p", [PLACE])
+    client_id = world.service.grants.register("p", [PLACE], registrar="self")
     whole = AuthorizationRequest(
         client_id=client_id,
         redirect_uri=PLACE,
@@ -86,7 +86,7 @@ def test_what_is_too_old_is_no_good(world: World) -> None:
         grants.exchange(stale, ("read",))
     world.advance(REQUEST_MS - CODE_MS)
     with pytest.raises(InvalidInput, match="too old"):
-        grants.open_request(request)
+        grants.open_request(request, "open")
     granted = grants.exchange(code(world, secret), ("read",))
     world.advance(ACCESS_MS + 1)
     with pytest.raises(Unauthorized, match="expired"):

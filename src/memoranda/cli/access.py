@@ -63,7 +63,8 @@ def add(
 def list_keys(*, run: GivenRun) -> None:
     """List the API keys, without their secrets."""
     with run.open() as memoranda:
-        keys = memoranda.service.gate.keys()
+        gate = memoranda.service.gate
+        keys = gate.keys()
     columns = ("id", "name", "scopes", "created", "revoked", "tenant")
     cells = [
         (
@@ -80,6 +81,7 @@ def list_keys(*, run: GivenRun) -> None:
         {
             **dict(zip(columns, row, strict=True)),
             "scopes": list(api_key.scopes),
+            "owner_fingerprint": gate.fingerprint_owner(api_key.tenant),
             "revoked": row[4] or None,
         }
         for api_key, row in zip(keys, cells, strict=True)
@@ -131,7 +133,7 @@ def program(
 ) -> None:
     """Register a program that may ask for access (OAuth), and print its client id."""
     with run.open() as memoranda:
-        client_id = memoranda.service.grants.register(name, redirect)
+        client_id = memoranda.service.grants.register(name, redirect, registrar="operator")
     run.answer({"client_id": client_id}, lambda: print(client_id))
 
 

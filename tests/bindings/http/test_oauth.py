@@ -6,6 +6,8 @@ import base64
 import hashlib
 import itertools
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from html import unescape
@@ -358,6 +360,49 @@ def test_only_programs_on_ones_own_machine_register_themselves(http: httpx.Clien
     answer = http.post("/oauth/register", json=body)
     assert answer.status_code == 400
     assert answer.json()["error"] in ("invalid_redirect_uri", "invalid_client_metadata")
+
+
+def register_by_command(home: Path, redirect_uri: str) -> str:
+    """Return the client id that the operator gets for a program."""
+    command = [sys.executable, "-m", "memoranda", "--data", str(home), "key", "program", "registered", redirect_uri]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_setting_refuses_programs_that_registered_under_a_wider_one(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    site, loopback = "https://site.example/cb", CALLBACK
+    with serving(home, MEMORANDA_OAUTH="open") as server, httpx.Client(base_url=server.url) as http:
+        ids = {
+            uri: http.post("/oauth/register", json={"client_name": "p", "redirect_uris": [uri]}).json()["client_id"]
+            for uri in (site, loopback)
+        }
+        program = Program(http=http, client_id=ids[site], redirect_uri=site, resource=f"{server.url}/mcp")
+        tokens = program.redeem(program.code(server.credential)).json()
+        page = hidden(program.page())
+    operators = {uri: register_by_command(home, uri) for uri in (site, loopback)}
+    accepted = {}
+    for setting in ("known", "on", "open"):
+        with serving(home, MEMORANDA_OAUTH=setting) as server, httpx.Client(base_url=server.url) as http:
+            for registrar, clients in (("self", ids), ("operator", operators)):
+                for uri, client_id in clients.items():
+                    program = Program(http=http, client_id=client_id, redirect_uri=uri, resource=f"{server.url}/mcp")
+                    accepted[setting, registrar, uri] = program.ask().status_code == 302
+            earlier = Program(http=http, client_id=ids[site], redirect_uri=site, resource=f"{server.url}/mcp")
+            refreshed = earlier.refresh(tokens["refresh_token"])
+            accepted[setting, "refresh", site] = refreshed.status_code == 200
+            accepted[setting, "page", site] = http.get("/oauth/consent", params={"request": page}).status_code == 200
+            if refreshed.status_code == 200:
+                tokens = refreshed.json()
+    refused = [case for case, is_accepted in accepted.items() if not is_accepted]
+    assert refused == [
+        ("known", "self", site),
+        ("known", "self", loopback),
+        ("known", "refresh", site),
+        ("known", "page", site),
+        ("on", "self", site),
+        ("on", "refresh", site),
+        ("on", "page", site),
+    ]
 
 
 def test_what_strangers_send_is_bounded(tmp_path: Path) -> None:

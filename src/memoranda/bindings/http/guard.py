@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Final
+from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -37,7 +37,13 @@ from memoranda.measures import HTTP_REQUESTS, HTTP_SECONDS
 from memoranda.service.core.access import Access, Gate
 from memoranda.service.core.limits import FairShares
 from memoranda.service.core.sign_in import DEFAULT_VERBS
-from memoranda.tracing import REQUEST_ID, RequestSpan, request_span
+from memoranda.tracing import (
+    REQUEST_ID,
+    REQUEST_RECORD,
+    RequestRecord,
+    RequestSpan,
+    request_span,
+)
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -76,6 +82,8 @@ EXPOSED_HEADERS = (
 _log = logging.getLogger(__name__)
 # Ids that another system may have given a request; anything else is replaced by an id of ours.
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+# Credentials as the access log names them: a kind and an id, never a secret.
+_CREDENTIAL: Final = re.compile(r"[a-z]{1,16}(:[A-Za-z0-9._-]{1,80})?", re.ASCII)
 # First parts of paths that are no operations of a standard; they are counted under this name.
 _PARTS: Final = frozenset(("mcp", "console", "oauth"))
 # One line per request, if the log level asks for them.
@@ -164,22 +172,26 @@ def _do_not_drop() -> None:
 class ResponseSender:
     """Sends the answer of one request: adds headers, counts and logs it."""
 
-    def __init__(
-        self, scope: Scope, send: Send, extra: tuple[wire.Header, ...], span: RequestSpan
-    ) -> None:
+    def __init__(self, scope: Scope, send: Send, span: RequestSpan, gate: Gate) -> None:
         self.is_started = False
-        self.extra = extra
-        self._scope, self._send, self._span = scope, send, span
+        self.extra = SECURITY_HEADERS
+        self._scope, self._send, self._span, self._gate = scope, send, span, gate
+        self._status = 0
+        self._record = RequestRecord() if _request_log.isEnabledFor(logging.INFO) else None
         self._began = perf_counter()
         # Not secret, so the system's generator is not needed: a call of it lets another thread take the interpreter.
         self.request_id = _request_id(scope) or f"{random.getrandbits(64):016x}"
         REQUEST_ID.set(self.request_id)
+        REQUEST_RECORD.set(self._record)
+        # Handlers that run outside of this context, such as those of MCP's sessions, find it here.
+        scope.setdefault("state", {})["record"] = self._record
 
     async def send(self, message: Message) -> None:
         """Send a message of the application, with the headers of every answer."""
         if message["type"] == "http.response.start":
             self.is_started = True
-            self._count(message["status"])
+            self._status = message["status"]
+            self._count(self._status)
             headers = list(message.get("headers", ()))
             present = {name.lower() for name, _ in headers}
             headers += [item for item in self.extra if item[0] not in present]
@@ -197,20 +209,43 @@ class ResponseSender:
         return (part, part) if part in _PARTS else ("none", "none")
 
     def _count(self, status: int) -> None:
-        """Count, trace and log the request."""
+        """Count and trace the request."""
         seconds = perf_counter() - self._began
         standard, operation = self.operation
         HTTP_REQUESTS.add(standard, operation, str(status))
         HTTP_SECONDS.observe(seconds, standard, operation)
         self._span.finish(self._scope["method"], standard, operation, status)
-        if _request_log.isEnabledFor(logging.INFO):
-            fields = {
-                "standard": standard,
-                "operation": operation,
-                "status": status,
-                "ms": round(seconds * 1000, 3),
-            }
-            _request_log.info("%s %s %d", standard, operation, status, extra={"told": fields})
+
+    def log(self) -> None:
+        """Write the line of the access log, once the answer is complete: the caller and the verbs, and no content."""
+        record = self._record
+        if record is None:
+            return
+        standard, operation = self.operation
+        fields: dict[str, Any] = {
+            "standard": standard,
+            "operation": operation,
+            "status": self._status,
+            "ms": round((perf_counter() - self._began) * 1000, 3),
+        }
+        caller: Caller | None = self._scope.get("state", {}).get("caller")
+        access = caller.access if caller is not None else None
+        credential = record.credential or (access.credential if access else "")
+        tenant = record.tenant or (access.default_tenant if access else "")
+        fields |= {
+            # The id of a token is chosen by its signer.
+            "credential": credential if _CREDENTIAL.fullmatch(credential) else "",
+            "owner": self._gate.fingerprint_owner(tenant) if tenant else "",
+            "verbs": record.verbs,
+        }
+        _request_log.info(
+            "%s %s %d %.3f ms credential=%s owner=%s verbs=%s",
+            *(fields[name] for name in ("standard", "operation", "status", "ms")),
+            fields["credential"] or "-",
+            fields["owner"] or "-",
+            ",".join(record.verbs) or "-",
+            extra={"told": fields},
+        )
 
 
 def _request_id(scope: Scope) -> str | None:
@@ -255,9 +290,12 @@ class Guard:
         """Answer a request within its span."""
         with request_span(scope["headers"]) as span:
             sender = ResponseSender(
-                scope, partial(self._unread.send, scope, send), SECURITY_HEADERS, span
+                scope, partial(self._unread.send, scope, send), span, self._gate
             )
-            await self._check_and_serve(sender, scope, receive)
+            try:
+                await self._check_and_serve(sender, scope, receive)
+            finally:
+                sender.log()
 
     async def _check_and_serve(
         self, sender: ResponseSender, scope: Scope, receive: Receive

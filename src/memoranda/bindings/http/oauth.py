@@ -108,7 +108,7 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         """Return a registered program; None if there is none with this id."""
-        client = self._grants.find_client(client_id)
+        client = self._grants.find_client(client_id, self._registration)
         if client is None:
             return None
         return _RegisteredProgram(
@@ -127,7 +127,7 @@ class _Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
             redirect_uris = [str(uri) for uri in client_info.redirect_uris or ()]
             name = client_info.client_name or "a program without a name"
             client_info.client_id = self._grants.register(
-                name, redirect_uris, registration=self._registration
+                name, redirect_uris, registrar="self", registration=self._registration
             )
         except InvalidInput as error:
             is_redirect = error.message.startswith("redirect")
@@ -374,7 +374,7 @@ class OAuth:
             fields = await request.form()
         sealed = _field_text(fields, "request")
         try:
-            authorization, client = self._grants.open_request(sealed)
+            authorization, client = self._grants.open_request(sealed, self._registration)
         except InvalidInput as error:
             return _html_page(f"<p>{html.escape(error.message)}</p>", 400)
         if request.method == "GET":

@@ -31,6 +31,7 @@ from memoranda.errors import InvalidInput, MemorandaError, Unauthorized
 from memoranda.service.core.access import Access
 from memoranda.service.core.limits import FairShares
 from memoranda.service.service import Service
+from memoranda.tracing import REQUEST_RECORD
 
 # Sessions of all owners; each holds a task and reads the feed when something changes.
 SESSIONS_LIMIT: Final = 512
@@ -181,6 +182,8 @@ def _offer_of(ctx: RequestContext) -> ToolOffer:
 def _access_of(ctx: RequestContext) -> Access:
     request = ctx.request
     assert isinstance(request, Request)
+    # The task of a session has the context of the request that opened it; verbs are noted for this request.
+    REQUEST_RECORD.set(getattr(request.state, "record", None))
     access = request.state.access
     assert isinstance(access, Access)
     return access

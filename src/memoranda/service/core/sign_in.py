@@ -224,6 +224,14 @@ class Client(Sealed, frozen=True, kw_only=True):
     seal_name: ClassVar[str] = "Client"
     name: str
     redirect_uris: tuple[str, ...]
+    # "operator", or "self" for a program that registered itself. Ids issued before this was recorded count as "self".
+    registrar: Literal["operator", "self"] = "self"
+
+    def is_accepted(self, registration: Registration) -> bool:
+        """Return True if this program may sign in under a setting, whichever setting it registered under."""
+        if self.registrar == "operator" or registration == "open":
+            return True
+        return registration == "on" and all(map(is_loopback, self.redirect_uris))
 
 
 class AuthorizationRequest(Sealed, frozen=True, kw_only=True):
@@ -275,14 +283,19 @@ class Grants:
         self._clock = clock
 
     def register(
-        self, name: str, redirect_uris: Sequence[str], *, registration: Registration = "open"
+        self,
+        name: str,
+        redirect_uris: Sequence[str],
+        *,
+        registrar: Literal["operator", "self"],
+        registration: Registration = "open",
     ) -> str:
         """Return the client id of a program, which contains all that is known about it. Raises InvalidInput."""
         if not redirect_uris or len(redirect_uris) > REDIRECTS_LIMIT:
             raise InvalidInput(f"a program names one to {REDIRECTS_LIMIT} redirect URIs")
         for uri in redirect_uris:
             check_redirect(uri)
-            if registration != "open" and not is_loopback(uri):
+            if registrar == "self" and registration != "open" and not is_loopback(uri):
                 raise InvalidInput(
                     "redirect_uris: only programs on one's own machine may register themselves here"
                 )
@@ -290,11 +303,14 @@ class Grants:
             raise InvalidInput(
                 f"client_name: a printable name of at most {NAME_CHARS_LIMIT} characters"
             )
-        return self._seals.seal(Client(name=name, redirect_uris=tuple(redirect_uris)))
+        return self._seals.seal(
+            Client(name=name, redirect_uris=tuple(redirect_uris), registrar=registrar)
+        )
 
-    def find_client(self, client_id: str) -> Client | None:
-        """Return the program of a client id; None if the id is not from here."""
-        return self._seals.unseal(client_id, Client)
+    def find_client(self, client_id: str, registration: Registration) -> Client | None:
+        """Return the program of a client id; None if the id is not from here, or not accepted under this setting."""
+        client = self._seals.unseal(client_id, Client)
+        return client if client is not None and client.is_accepted(registration) else None
 
     def seal_request(self, request: AuthorizationRequest) -> str:
         """Return a request as text that travels to the person and back. Raises InvalidInput."""
@@ -306,10 +322,12 @@ class Grants:
             raise InvalidInput(f"scope: there is no {unknown[0][:40]!a}")
         return self._seals.seal(request)
 
-    def open_request(self, text: str) -> tuple[AuthorizationRequest, Client]:
+    def open_request(
+        self, text: str, registration: Registration
+    ) -> tuple[AuthorizationRequest, Client]:
         """Return a sealed request and its program. Raises InvalidInput."""
         request = self._seals.unseal(text, AuthorizationRequest)
-        client = None if request is None else self.find_client(request.client_id)
+        client = None if request is None else self.find_client(request.client_id, registration)
         if request is None or client is None or request.expires <= self._clock():
             raise InvalidInput(
                 "this request is not one of ours, or it is too old; have the program ask again"

@@ -23,7 +23,7 @@ from memoranda.errors import MemorandaError
 from memoranda.measures import VERB_FAILURES, VERB_SECONDS
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.tracing import span
+from memoranda.tracing import REQUEST_RECORD, span
 
 # Names in metrics that differ from the class's name.
 _STANDARDS: Final = {"Grains": "oms"}
@@ -81,7 +81,8 @@ class Verb(Generic[P, R]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
         self._labels = (_STANDARDS.get(owner.__name__, owner.__name__.lower()), name)
-        self._span = f"verb {self._labels[0]}.{name}"
+        self._logged_name = f"{self._labels[0]}.{name}"
+        self._span = f"verb {self._logged_name}"
 
     @overload
     def __get__(self, verbs: None, owner: type) -> Self: ...
@@ -102,6 +103,9 @@ class Verb(Generic[P, R]):
 
         def for_caller(access: Access, /, *args: P.args, **kwargs: P.kwargs) -> R:
             began = perf_counter()
+            record = REQUEST_RECORD.get()
+            if record is not None:
+                record.add_verb(access.credential, access.default_tenant, self._logged_name)
             try:
                 with span(self._span, may_begin=True):
                     self.authorise(access)
