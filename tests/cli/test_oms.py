@@ -287,7 +287,7 @@ def test_a_folder_or_a_wrong_address_is_refused_in_one_sentence(run: Command, tm
         ran = run("oms", *tokens)
         assert (ran.code, ran.err.count("\n")) == (1, 1), ran.err
         assert "unexpected" not in ran.err
-    assert run("oms", "find", "--limit", "0").code == 1
+    assert run("oms", "find", "--limit", "0").code == 2
     assert run("oms", "find", "--type", "thing").code == 1
     assert run("oms", "nothing").code == 2
 

@@ -113,10 +113,6 @@ class Port(ABC):
         """Return the document that this one is the complete view of; None if it says anything of its own."""
         return None
 
-    def file_value(self, document: Document) -> Any:
-        """Return the value by which a file of the standard brings a document: its JSON, or its bytes."""
-        return load(document.native)
-
     def is_valid_inside(self, inner: Document, *, ump_version: str) -> bool:
         """Return True if a document that someone put into another one is complete, and its signature holds."""
         return self.verifies(inner)

@@ -70,9 +70,6 @@ class OmsPort(Port):
             else (opened, opened.blob)
         )
 
-    def file_value(self, document: Document) -> bytes:
-        return document.native
-
     def carried(self, document: Document) -> Document | None:
         return mapping.unwrap(grain_of(document))
 
