@@ -190,16 +190,16 @@ class Memoranda:
                 )
             from memoranda.library.remote import Remote
 
-            opened = cls.__new__(cls)
-            opened._backend = Remote(str(path_or_url), key)
-            return opened
+            library = cls.__new__(cls)
+            library._backend = Remote(str(path_or_url), key)
+            return library
         if key is not None:
             raise InvalidInput("key is for a server; a store of this machine needs none")
         settings = load_settings(**_store_settings(path_or_url))
         if owner is not None:
             check_owner(owner, "owner")
-        own = None if embedder is None else of_callable(*embedder)
-        service = open_service(settings, patience_seconds=PATIENCE_SECONDS, embedder=own)
+        own_embedder = None if embedder is None else of_callable(*embedder)
+        service = open_service(settings, patience_seconds=PATIENCE_SECONDS, embedder=own_embedder)
         return cls(service, service.gate.local(owner or settings.owner or None))
 
     @property
@@ -577,8 +577,8 @@ class Memoranda:
             "least": "least",
             "likeness": "likeness",
         }
-        checked = {names[name]: value for name, value in options.items() if name in names}
-        DreamRequest.parse({"strategy": strategy, **checked})
+        limits = {names[name]: value for name, value in options.items() if name in names}
+        DreamRequest.parse({"strategy": strategy, **limits})
         return self.oams.verbs.consolidate(
             self.oams.namespace(namespace), strategy, is_dry=dry_run, options=Options(**options)
         )

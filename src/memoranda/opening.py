@@ -231,11 +231,11 @@ def _operator_of(database: Database, home: Path) -> SigningKey:
         )
     key = operator_key(home)
     if signer is None:
-        signed = {"name": _OPERATOR, "value": key.did.encode()}
-        database.write(lambda connection: connection.execute("meta_claim", signed))
+        identity = {"name": _OPERATOR, "value": key.did.encode()}
+        database.write(lambda connection: connection.execute("meta_claim", identity))
     elif signer != key.did:
         raise StoreUnavailable(
-            f"this is another operator's key ({key.did}): the memories here were signed by {signer}. Put that key "
+            f"this is another operator's key ({key.did}): the memories here were identity by {signer}. Put that key "
             "back from a backup, or use another data directory (--data)",
             path=path,
         )

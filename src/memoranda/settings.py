@@ -451,14 +451,14 @@ def write_setting(home: Path, name: str, text: str | None) -> Path:
 
     path = home / SETTINGS_FILE
     before = _from_file(path)
-    wanted = {key: value for key, value in before.items() if key != name}
+    settings = {key: value for key, value in before.items() if key != name}
     if text is not None:
-        wanted[name] = _parse_text(text, kinds[name], name)
-    _check(replace(Settings(home=home), **wanted))
+        settings[name] = _parse_text(text, kinds[name], name)
+    _check(replace(Settings(home=home), **settings))
     source = path.read_text(encoding="utf-8") if path.is_file() else ""
-    assignment = None if text is None else f"{name} = {_toml(wanted[name])}"
+    assignment = None if text is None else f"{name} = {_toml(settings[name])}"
     new_source = _replace_line(source, name, assignment)
-    if _parsed(new_source, path) != wanted:
+    if _parse_or_none(new_source, path) != settings:
         raise InvalidInput(
             f"{path}: the lines of {name} are too unusual to be changed here; use an editor"
         )
@@ -467,7 +467,7 @@ def write_setting(home: Path, name: str, text: str | None) -> Path:
     return path
 
 
-def _parsed(source: str, path: Path) -> dict[str, Any] | None:
+def _parse_or_none(source: str, path: Path) -> dict[str, Any] | None:
     """Return the settings in a TOML text; None if it is not valid."""
     try:
         return _check_table(_parse_toml(source), path)
@@ -481,7 +481,7 @@ def _replace_line(source: str, name: str, assignment: str | None) -> str:
     beginning = re.compile(rf"\s*[\"']?{name}[\"']?\s*=")
     start = next((number for number, line in enumerate(lines) if beginning.match(line)), len(lines))
     end = min(start + 1, len(lines))
-    while end < len(lines) and _parsed("\n".join(lines[start:end]), Path()) is None:
+    while end < len(lines) and _parse_or_none("\n".join(lines[start:end]), Path()) is None:
         end += 1
     new_lines = [*lines[:start], *([assignment] if assignment else []), *lines[end:]]
     return "".join(f"{line}\n" for line in new_lines)

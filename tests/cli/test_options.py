@@ -45,7 +45,7 @@ def test_every_number_has_a_range() -> None:
     """None is a number of any size: what is too large or negative is refused by its name."""
     numbers = [(page.path, slot) for page in pages() for slot in page.options if slot.kind in (int, float)]
     assert len(numbers) > 15
-    assert [(path, slot.label) for path, slot in numbers if slot.least is None] == []
+    assert [(path, slot.label) for path, slot in numbers if slot.minimum is None] == []
 
 
 MISTAKES = {

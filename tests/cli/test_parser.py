@@ -42,7 +42,7 @@ def values_of(slot: ParameterSlot) -> st.SearchStrategy[tuple[object, str]]:
     """Values of a slot, each with its spelling."""
     if slot.choices:
         return st.sampled_from(slot.choices).map(lambda choice: (choice, choice))
-    least, most = slot.least or 0, 10**9 if slot.most is None else slot.most
+    least, most = slot.minimum or 0, 10**9 if slot.maximum is None else slot.maximum
     if slot.kind is int:
         return st.integers(int(least), int(most)).map(lambda number: (number, str(number)))
     if slot.kind is float:

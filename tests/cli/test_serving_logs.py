@@ -200,11 +200,11 @@ def test_a_request_is_logged_with_its_caller_and_its_verbs_whatever_it_came_thro
     assert "alice" not in log
     keys = {each["tenant"] == "alice": each for each in parse(run("--json", "key", "list").out)["keys"]}
     ci, owner = keys[True], keys[False]
-    by_ci = {"credential": f"key:{ci['id']}", "owner": ci["owner_fingerprint"]}
+    by_ci = {"caller": f"key:{ci['id']}", "owner": ci["owner_fingerprint"]}
     expected = [
         {"request": "r-1", "standard": "ump", "operation": "recall", "status": 200, **by_ci, "verbs": ["ump.recall"]},
         {"standard": "oms", **by_ci},
-        {"standard": "ump", "status": 401, "credential": "", "owner": "", "verbs": []},
+        {"standard": "ump", "status": 401, "caller": "", "owner": "", "verbs": []},
         {"standard": "console", "status": 200, "owner": owner["owner_fingerprint"]},
         {"standard": "mcp", **by_ci, "verbs": ["ump.recall_bare"]},
     ]
@@ -213,7 +213,7 @@ def test_a_request_is_logged_with_its_caller_and_its_verbs_whatever_it_came_thro
         for fields in expected:
             assert [line for line in lines if fields.items() <= line.items()], (fields, lines)
     else:
-        credential = f"credential=key:{ci['id']} owner={ci['owner_fingerprint']} verbs=ump.recall [r-1]"
+        credential = f"caller=key:{ci['id']} owner={ci['owner_fingerprint']} verbs=ump.recall [r-1]"
         assert [line for line in log.splitlines() if line.endswith(credential)], log
 
 

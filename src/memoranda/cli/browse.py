@@ -40,9 +40,9 @@ def list_memories(
         str | None, Parameter(help="Written or changed since: 7d, a date, or RFC 3339.")
     ] = None,
     limit: Annotated[
-        int, Parameter(help="Results per page (default 20).", least=1, most=_PAGE_LIMIT)
+        int, Parameter(help="Results per page (default 20).", minimum=1, maximum=_PAGE_LIMIT)
     ] = 20,
-    page: Annotated[int, Parameter(help="The page (default 1).", least=1)] = 1,
+    page: Annotated[int, Parameter(help="The page (default 1).", minimum=1)] = 1,
     exact: Annotated[bool, Parameter(help="Show exact times.")] = False,
     run: GivenRun,
 ) -> None:
@@ -145,14 +145,14 @@ def undo(*, run: GivenRun) -> None:
     """
     with run.open() as memoranda:
         undone = memoranda.ump.undo_last()
-    run.answer(_undone_document(undone), lambda: line(f"Undone: {undone.said}"))
+    run.answer(_undone_document(undone), lambda: line(f"Undone: {undone.sentence}"))
 
 
 def redo(*, run: GivenRun) -> None:
     """Do the action again that was undone last, if nothing was written since."""
     with run.open() as memoranda:
         redone = memoranda.ump.redo_last()
-    run.answer(_undone_document(redone), lambda: line(f"Done again: {redone.said}"))
+    run.answer(_undone_document(redone), lambda: line(f"Done again: {redone.sentence}"))
 
 
 def _undone_document(undone: UndoneChange) -> dict[str, Any]:

@@ -93,13 +93,13 @@ def rules(
     ] = (),
     no_presets: Annotated[bool, Parameter(help="Apply only the server's presets.")] = False,
     max_memories: Annotated[
-        int | None, Parameter(help="Maximum memories; 0 means no limit of your own.", least=0)
+        int | None, Parameter(help="Maximum memories; 0 means no limit of your own.", minimum=0)
     ] = None,
     max_bytes: Annotated[
-        int | None, Parameter(help="Maximum bytes of documents; 0 means no limit.", least=0)
+        int | None, Parameter(help="Maximum bytes of documents; 0 means no limit.", minimum=0)
     ] = None,
     writes_per_minute: Annotated[
-        int | None, Parameter(help="Maximum writes a minute; 0 means no limit.", least=0)
+        int | None, Parameter(help="Maximum writes a minute; 0 means no limit.", minimum=0)
     ] = None,
     run: GivenRun,
 ) -> None:

@@ -62,10 +62,10 @@ def dream(
         tuple[str, ...], Parameter(help="Write only the result with this key; can be repeated.")
     ] = (),
     limit: Annotated[
-        int, Parameter(help="Results per strategy at most (default 50).", least=1)
+        int, Parameter(help="Results per strategy at most (default 50).", minimum=1)
     ] = 50,
     budget: Annotated[
-        int, Parameter(help="Tokens of a compressed text at most (default 400).", least=1)
+        int, Parameter(help="Tokens of a compressed text at most (default 400).", minimum=1)
     ] = 400,
     model: Annotated[
         str | None,

@@ -34,9 +34,9 @@ def name_option(message: str, slots: Sequence[ParameterSlot]) -> str:
 
 def _find_slots(path: str, slots: Sequence[ParameterSlot]) -> list[ParameterSlot]:
     """Return the slots that set a field: those that declare it, else the one with its name."""
-    declared = [slot for slot in slots if path in slot.fields]
-    if declared:
-        return declared
+    declaring = [slot for slot in slots if path in slot.fields]
+    if declaring:
+        return declaring
     field = path.rpartition(".")[2]
     name = _CAMEL.sub("-", field).replace("_", "-").lower()
     # A list of values is set by an option that can be repeated.

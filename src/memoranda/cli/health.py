@@ -20,7 +20,7 @@ def health(
         Parameter(help="The server's address (default: where `memoranda serve` listens)."),
     ] = None,
     seconds: Annotated[
-        float, Parameter(help="Seconds to wait for an answer.", least=0, most=3_600)
+        float, Parameter(help="Seconds to wait for an answer.", minimum=0, maximum=3_600)
     ] = 3.0,
     run: GivenRun,
 ) -> int:

@@ -87,7 +87,7 @@ def list_entries(
     *,
     project: Project = None,
     limit: Annotated[
-        int, Parameter(help="Results at most (default 100).", least=1, most=MAX_LIMIT)
+        int, Parameter(help="Results at most (default 100).", minimum=1, maximum=MAX_LIMIT)
     ] = 100,
     tag: Annotated[str | None, Parameter(help="Only with this tag.")] = None,
     query: Annotated[
@@ -160,7 +160,7 @@ def distill(
     budget: Annotated[
         int | None,
         Parameter(
-            help="Tokens to read and write together (default: the most that is allowed).", least=1
+            help="Tokens to read and write together (default: the most that is allowed).", minimum=1
         ),
     ] = None,
     every: Annotated[

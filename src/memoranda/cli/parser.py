@@ -53,8 +53,8 @@ class ParameterSlot(msgspec.Struct, frozen=True, kw_only=True):
     placeholder: str
     help: str
     # The least and the greatest number that is allowed.
-    least: float | None
-    most: float | None
+    minimum: float | None
+    maximum: float | None
     # Names of fields of requests that it sets.
     fields: tuple[str, ...]
     # The type of one value.
@@ -76,9 +76,9 @@ class ParameterSlot(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def range(self) -> str:
         """The numbers that are allowed, such as "from 1 to 50"; empty if all are."""
-        if self.most is None:
-            return "" if self.least is None else f"at least {self.least:g}"
-        return f"from {self.least or 0:g} to {self.most:.15g}"
+        if self.maximum is None:
+            return "" if self.minimum is None else f"at least {self.minimum:g}"
+        return f"from {self.minimum or 0:g} to {self.maximum:.15g}"
 
     @property
     def label(self) -> str:
@@ -158,8 +158,8 @@ def _slot(
         negative=parameter.negative,
         placeholder=names[0] if names and not options else bare.upper(),
         help=parameter.help,
-        least=parameter.least,
-        most=parameter.most,
+        minimum=parameter.minimum,
+        maximum=parameter.maximum,
         fields=parameter.fields,
         kind=kind,
         is_repeatable=is_repeatable,
@@ -257,8 +257,8 @@ def _convert(slot: ParameterSlot, name: str, text: str) -> object:
 
 def _check_range(slot: ParameterSlot, name: str, number: float) -> float:
     """Return a number that is allowed. Raises WrongUsage."""
-    is_low = slot.least is not None and number < slot.least
-    if is_low or (slot.most is not None and number > slot.most):
+    is_low = slot.minimum is not None and number < slot.minimum
+    if is_low or (slot.maximum is not None and number > slot.maximum):
         raise WrongUsage(f"{name} must be {slot.range}, not {number:.15g}.")
     return number
 

@@ -38,7 +38,9 @@ def recall(
     limit: Annotated[
         int | None,
         Parameter(
-            help="Results at most (default: 8, or 12 with --for-prompt).", least=1, most=MAX_RECALL
+            help="Results at most (default: 8, or 12 with --for-prompt).",
+            minimum=1,
+            maximum=MAX_RECALL,
         ),
     ] = None,
     valid_at: Annotated[
@@ -61,13 +63,15 @@ def recall(
     budget: Annotated[
         int | None,
         Parameter(
-            help="With --for-prompt: characters of the block.", least=1, most=MAX_BUDGET_CHARS
+            help="With --for-prompt: characters of the block.", minimum=1, maximum=MAX_BUDGET_CHARS
         ),
     ] = None,
     max_chars: Annotated[
         int | None,
         Parameter(
-            help="With --for-prompt: characters of one memory.", least=1, most=MAX_CHARS_PER_RECORD
+            help="With --for-prompt: characters of one memory.",
+            minimum=1,
+            maximum=MAX_CHARS_PER_RECORD,
         ),
     ] = None,
     strict: Annotated[

@@ -25,12 +25,12 @@ from memoranda.standards.ump.plain import PlainMemory
 class Weight:
     """Importance, certainty and validity of a memory."""
 
-    salience: Annotated[float | None, Parameter(help="How important it is.", least=0, most=1)] = (
-        None
-    )
-    confidence: Annotated[float | None, Parameter(help="How certain it is.", least=0, most=1)] = (
-        None
-    )
+    salience: Annotated[
+        float | None, Parameter(help="How important it is.", minimum=0, maximum=1)
+    ] = None
+    confidence: Annotated[
+        float | None, Parameter(help="How certain it is.", minimum=0, maximum=1)
+    ] = None
     valid_from: Annotated[
         str | None, Parameter(help="When it becomes true: a date, or RFC 3339.")
     ] = None

@@ -37,8 +37,8 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     name: str | tuple[str, ...] = ()
     help: str = ""
     # The least and the greatest number that is allowed.
-    least: float | None = None
-    most: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     # Names of the fields of requests that it sets, if these differ from its own name; messages name the option instead.
     fields: tuple[str, ...] = ()
     # The name that sets a flag to False.

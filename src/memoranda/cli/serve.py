@@ -63,7 +63,7 @@ def serve(
     ] = None,
     port: Annotated[
         int | None,
-        Parameter(help="The port (default: 8420); 0 picks a free one.", least=0, most=65_535),
+        Parameter(help="The port (default: 8420); 0 picks a free one.", minimum=0, maximum=65_535),
     ] = None,
     ump_version: Annotated[
         Literal["0.1", "1.0"] | None, Parameter(help="The UMP version to advertise.")
@@ -107,7 +107,7 @@ def serve(
     ] = None,
     workers: Annotated[
         int | None,
-        Parameter(help="Server processes that share the port (default: 1).", least=1),
+        Parameter(help="Server processes that share the port (default: 1).", minimum=1),
     ] = None,
     run: GivenRun,
 ) -> None:

@@ -100,7 +100,8 @@ def audit(
     since: Annotated[str | None, Parameter(help="Only since then: a date, or RFC 3339.")] = None,
     until: Annotated[str | None, Parameter(help="Only before then: a date, or RFC 3339.")] = None,
     limit: Annotated[
-        int, Parameter(help="Entries at most, the latest (default 100).", least=1, most=MAX_EVENTS)
+        int,
+        Parameter(help="Entries at most, the latest (default 100).", minimum=1, maximum=MAX_EVENTS),
     ] = 100,
     verify: Annotated[
         bool, Parameter(help="Check that no entry was changed or is missing.")

@@ -323,10 +323,10 @@ def forget_memories(visit: Visit) -> Answer:
     if is_hard and not visit.is_typed(ERASE_WORD):
         raise InvalidInput(visit.text("wrong.not_erased", word=ERASE_WORD))
     reason = visit.form_value("reason").strip() or REASON
-    done = visit.service.forget_many(visit.access, names, reason=reason, hard=is_hard)
-    notice = visit.text("said.erased" if is_hard else "said.forgot", n=len(done.forgotten))
-    if done.errors:
-        notice += " " + visit.text("said.refused_too", n=len(done.errors), why=done.errors[0])
+    result = visit.service.forget_many(visit.access, names, reason=reason, hard=is_hard)
+    notice = visit.text("said.erased" if is_hard else "said.forgot", n=len(result.forgotten))
+    if result.errors:
+        notice += " " + visit.text("said.refused_too", n=len(result.errors), why=result.errors[0])
     # The form may name only this page to continue with.
     following = visit.form_value("next") if visit.form_value("next") == ORDERS else "/"
     return Redirect(ROOT + following, notice)
@@ -335,7 +335,7 @@ def forget_memories(visit: Visit) -> Answer:
 def undo_last(visit: Visit) -> Answer:
     """Undo the last change."""
     undone = visit.service.undo_last(visit.access)
-    return Redirect(ROOT + "/", visit.text("said.undone", what=undone.said))
+    return Redirect(ROOT + "/", visit.text("said.undone", what=undone.sentence))
 
 
 def remember_memory(visit: Visit) -> Answer:

@@ -234,14 +234,14 @@ class ResponseSender:
         tenant = record.tenant or (access.default_tenant if access else "")
         fields |= {
             # The id of a token is chosen by its signer.
-            "credential": credential if _CREDENTIAL.fullmatch(credential) else "",
+            "caller": credential if _CREDENTIAL.fullmatch(credential) else "",
             "owner": self._gate.fingerprint_owner(tenant) if tenant else "",
             "verbs": record.verbs,
         }
         _request_log.info(
-            "%s %s %d %.3f ms credential=%s owner=%s verbs=%s",
+            "%s %s %d %.3f ms caller=%s owner=%s verbs=%s",
             *(fields[name] for name in ("standard", "operation", "status", "ms")),
-            fields["credential"] or "-",
+            fields["caller"] or "-",
             fields["owner"] or "-",
             ",".join(record.verbs) or "-",
             extra={"told": fields},

@@ -63,7 +63,9 @@ def recall(
     namespace: NamespaceNames = (),
     k: Annotated[
         int,
-        Parameter(name=("-k", "--limit"), help="Results at most (default 8).", least=1, most=MAX_K),
+        Parameter(
+            name=("-k", "--limit"), help="Results at most (default 8).", minimum=1, maximum=MAX_K
+        ),
     ] = 8,
     tag: Tags = (),
     since: Annotated[str | None, Parameter(help="Only updated since: a date, or RFC 3339.")] = None,
@@ -101,7 +103,7 @@ def list_memories(
     tag: Tags = (),
     since: Annotated[str | None, Parameter(help="Only updated since: a date, or RFC 3339.")] = None,
     limit: Annotated[
-        int, Parameter(help="Results per page (default 50).", least=1, most=MAX_LIMIT)
+        int, Parameter(help="Results per page (default 50).", minimum=1, maximum=MAX_LIMIT)
     ] = 50,
     cursor: Annotated[
         str | None, Parameter(help="The cursor that the previous page printed.")

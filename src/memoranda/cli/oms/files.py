@@ -30,7 +30,7 @@ def inspect(
     ],
     address: Annotated[str | None, Parameter(help="Only the grain with this address.")] = None,
     limit: Annotated[
-        int, Parameter(help="Grains to show of each file (default 10).", least=0)
+        int, Parameter(help="Grains to show of each file (default 10).", minimum=0)
     ] = _GRAINS_SHOWN,
     run: GivenRun,
 ) -> int:

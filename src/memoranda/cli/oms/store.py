@@ -91,7 +91,7 @@ def find(
     text: Annotated[str | None, Parameter(help="Keyword search, best first.")] = None,
     conditions: GrainFilter = NO_FILTER,
     limit: Annotated[
-        int, Parameter(help="Results at most (default 20).", least=1, most=MAX_LIMIT)
+        int, Parameter(help="Results at most (default 20).", minimum=1, maximum=MAX_LIMIT)
     ] = 20,
     every: Annotated[bool, Parameter(name="--all", help="All results, without a limit.")] = False,
     superseded: Annotated[bool, Parameter(help="Include superseded grains.")] = False,
@@ -249,8 +249,8 @@ def _show(stored: StoredGrain) -> None:
     line("  " + ", ".join(properties), "dim")
 
 
-def _excerpt(stored: StoredGrain) -> str:
-    return text_of(stored.grain)[:_TEXT_CHARS]
+def _excerpt(result: StoredGrain) -> str:
+    return text_of(result.grain)[:_TEXT_CHARS]
 
 
 def _is_erasure_confirmed(question: str, yes: bool) -> bool:
@@ -266,8 +266,8 @@ def put(source: Source, /, *, run: GivenRun) -> None:
     with run.open() as memoranda:
         grain = _read_grain(memoranda, source)
         with naming_source(source):
-            stored = memoranda.grains.put(grain)
-    _answer(stored, run)
+            result = memoranda.grains.put(grain)
+    _answer(result, run)
 
 
 def supersede(
@@ -283,8 +283,8 @@ def supersede(
     """Replace a grain with another, if its policy allows that; the old grain stays in the history."""
     with run.open() as memoranda:
         grain = _read_grain(memoranda, source)
-        stored = memoranda.grains.supersede(address, grain, justification=justification)
-    _answer(stored, run)
+        result = memoranda.grains.supersede(address, grain, justification=justification)
+    _answer(result, run)
 
 
 def _read_grain(memoranda: Memoranda, source: str) -> bytes | dict[str, Any]:
@@ -293,14 +293,14 @@ def _read_grain(memoranda: Memoranda, source: str) -> bytes | dict[str, Any]:
     return content if isinstance(content, bytes) else memoranda.grains.with_defaults(content)
 
 
-def _answer(stored: GrainResult, run: GivenRun) -> None:
+def _answer(result: GrainResult, run: GivenRun) -> None:
     document = {
-        "address": stored.address,
-        "result": stored.result,
-        "warnings": list(stored.warnings),
-        "needs_review": stored.needs_review,
+        "address": result.address,
+        "result": result.result,
+        "warnings": list(result.warnings),
+        "needs_review": result.needs_review,
     }
     if not run.json:
-        for warning in stored.warnings:
+        for warning in result.warnings:
             note(warning)
-    run.answer(document, lambda: line(f"{stored.address} {stored.result}"))
+    run.answer(document, lambda: line(f"{result.address} {result.result}"))

@@ -38,7 +38,7 @@ class Part(NamedTuple):
     new_from: int
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
+class UndoneAction(msgspec.Struct, frozen=True, kw_only=True):
     """An action that is undone, and the parts that undoing it wrote."""
 
     parts: tuple[Part, ...]
@@ -49,18 +49,18 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 class History(msgspec.Struct, frozen=True, kw_only=True):
     """The undos and redos of an owner, within reach."""
 
-    undone: tuple[Done, ...] = ()
+    undone: tuple[UndoneAction, ...] = ()
     # Parts that undos and redos wrote.
-    own: tuple[Part, ...] = ()
+    undo_parts: tuple[Part, ...] = ()
 
     def skipped(self) -> list[Part]:
         """Return the parts that the next undo leaves out, the newest first."""
-        parts = [*self.own, *(part for done in self.undone for part in done.parts)]
+        parts = [*self.undo_parts, *(part for action in self.undone for part in action.parts)]
         return sorted(parts, key=lambda part: -part.last)
 
     def last_own(self) -> int:
         """Return the position of the last change that an undo or a redo wrote; 0 if there is none."""
-        return max((part.last for part in self.own), default=0)
+        return max((part.last for part in self.undo_parts), default=0)
 
 
 class Action:
@@ -92,14 +92,16 @@ class Action:
 
 def load_history(snapshot: Snapshot) -> History:
     """Return the history of undos, without what is out of reach."""
-    stored = snapshot.load_item(_HISTORY, _HISTORY_NAME)
-    if stored is None:
+    item = snapshot.load_item(_HISTORY, _HISTORY_NAME)
+    if item is None:
         return History()
-    history = msgspec.json.decode(stored, type=History)
+    history = msgspec.json.decode(item, type=History)
     oldest = snapshot.find_last_change() - REACH
     return History(
-        undone=tuple(done for done in history.undone if done.parts and done.parts[0].last > oldest),
-        own=tuple(part for part in history.own if part.last > oldest),
+        undone=tuple(
+            action for action in history.undone if action.parts and action.parts[0].last > oldest
+        ),
+        undo_parts=tuple(part for part in history.undo_parts if part.last > oldest),
     )
 
 
@@ -112,13 +114,13 @@ def load_action(snapshot: Snapshot, last: int) -> tuple[Part, ...]:
     """Return the parts of the action whose last change is at a position, the newest first."""
     parts: list[Part] = []
     while last:
-        stored = snapshot.load_item(ACTION, f"{last:015d}")
-        if stored is None:
+        item = snapshot.load_item(ACTION, f"{last:015d}")
+        if item is None:
             (change,) = snapshot.list_changes(last - 1, 1)
             is_new = change.type in ("created", "revised", "merged")
             parts.append(Part(last, last, change.version.version_id if is_new else 0))
             break
-        first, previous, new_from = msgspec.json.decode(stored, type=tuple[int, int, int])
+        first, previous, new_from = msgspec.json.decode(item, type=tuple[int, int, int])
         parts.append(Part(first, last, new_from))
         last = previous
     return tuple(parts)
@@ -158,21 +160,21 @@ def begin_undo(parts: tuple[Part, ...]) -> Action:
         history = load_history(unit)
         undone = list(history.undone)
         if undone and undone[-1].parts == parts:
-            undone[-1] = Done(parts=parts, by=(part, *undone[-1].by))
+            undone[-1] = UndoneAction(parts=parts, by=(part, *undone[-1].by))
         else:
-            undone = [*_close_redos(undone, history, parts), Done(parts=parts, by=(part,))]
-        save_history(unit, History(undone=tuple(undone), own=(*history.own, part)))
+            undone = [*_close_redos(undone, history, parts), UndoneAction(parts=parts, by=(part,))]
+        save_history(unit, History(undone=tuple(undone), undo_parts=(*history.undo_parts, part)))
 
     return Action(note)
 
 
-def begin_redo(done: Done) -> Action:
+def begin_redo(undone_action: UndoneAction) -> Action:
     """Return the action that does an undone action again."""
 
     def note(unit: Unit, part: Part) -> None:
         history = load_history(unit)
-        undone = tuple(other for other in history.undone if other.parts != done.parts)
-        save_history(unit, History(undone=undone, own=(*history.own, part)))
+        undone = tuple(other for other in history.undone if other.parts != undone_action.parts)
+        save_history(unit, History(undone=undone, undo_parts=(*history.undo_parts, part)))
 
     return Action(note)
 
@@ -182,14 +184,17 @@ def skip_action(unit: Unit, parts: tuple[Part, ...]) -> None:
     history = load_history(unit)
     save_history(
         unit,
-        History(undone=(*history.undone, Done(parts=parts, is_redoable=False)), own=history.own),
+        History(
+            undone=(*history.undone, UndoneAction(parts=parts, is_redoable=False)),
+            undo_parts=history.undo_parts,
+        ),
     )
 
 
-def find_redoable(snapshot: Snapshot) -> Done:
+def find_redoable(snapshot: Snapshot) -> UndoneAction:
     """Return the action that was undone last. Raises NotFound if something was written since."""
     history = load_history(snapshot)
-    redoable = [done for done in history.undone if done.is_redoable and done.by]
+    redoable = [action for action in history.undone if action.is_redoable and action.by]
     if not redoable or snapshot.find_last_change() != history.last_own():
         raise NotFound(
             "there is nothing to redo: nothing was undone, or something was written since"
@@ -198,9 +203,9 @@ def find_redoable(snapshot: Snapshot) -> Done:
 
 
 def _close_redos(
-    undone: Sequence[Done], history: History, parts: tuple[Part, ...]
-) -> Sequence[Done]:
+    undone: Sequence[UndoneAction], history: History, parts: tuple[Part, ...]
+) -> Sequence[UndoneAction]:
     """Return the undone actions; if one that is newer is undone now, they cannot be redone any more."""
     if parts[0].last < history.last_own():
         return undone
-    return [Done(parts=done.parts, by=done.by, is_redoable=False) for done in undone]
+    return [UndoneAction(parts=action.parts, by=action.by, is_redoable=False) for action in undone]

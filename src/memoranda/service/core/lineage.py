@@ -246,13 +246,13 @@ def replace_again(unit: Unit, memory_id: int, now: Instant) -> None:
     """Let a memory that was forgotten and is restored stand again for the versions that were reopened meanwhile."""
     for version in unit.iterate_history(memory_id):
         entry_id = version.document.name
-        stored = unit.load_item(_REOPENED_VERSIONS, entry_id)
-        if stored is None or not port_of(version.document.standard).replaces_others:
+        item = unit.load_item(_REOPENED_VERSIONS, entry_id)
+        if item is None or not port_of(version.document.standard).replaces_others:
             continue
         unit.delete_item(_REOPENED_VERSIONS, entry_id)
         reopened = [
             candidate.version_id
-            for candidate in unit.load_versions(parse(stored))
+            for candidate in unit.load_versions(parse(item))
             if candidate.state.is_head and not candidate.state.is_forgotten
         ]
         unit.supersede([(number, version.version_id) for number in reopened], now=now)

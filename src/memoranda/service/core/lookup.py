@@ -333,8 +333,12 @@ def _is_publicly_visible(context: Context, access: Access, version: Version) -> 
     """Return True if a memory of another owner is current and visible to the caller."""
     with context.engine.open_snapshot(version.tenant) as snapshot:
         version = bind_to_line(context, snapshot, version)
-        seen = readable_visibilities(context, access, snapshot)
+        visibilities = readable_visibilities(context, access, snapshot)
     scope = run_unless_damaged(
         version, lambda: scope_of(view_record(context, version, context.clock()))
     )
-    return scope is not None and scope["visibility"] in seen and version.state.tombstoned is None
+    return (
+        scope is not None
+        and scope["visibility"] in visibilities
+        and version.state.tombstoned is None
+    )

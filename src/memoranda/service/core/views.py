@@ -379,12 +379,12 @@ def is_view(context: UmpSpeaker, record: Record, inner: Document) -> bool:
     view = create_record(context, inner, tenant, space)
     bounds = read_carried_bounds(record)
     expected = _without_state(view if bounds is None else ump.with_bounds(view, bounds))
-    stated = _without_state(record)
-    begins = stated["time"].get("valid_from")
+    given = _without_state(record)
+    begins = given["time"].get("valid_from")
     if begins in (expected["time"]["observed"], read_carried_state(record).get("valid_from")):
         # A later version is valid from its last update, or from when the store got it.
         expected["time"]["valid_from"] = begins
-    return expected == stated
+    return expected == given
 
 
 def read_carried_bounds(record: Record) -> Bounds | None:

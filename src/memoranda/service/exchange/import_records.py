@@ -88,8 +88,8 @@ class UndoneImport(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_import(snapshot: Snapshot, last_change: int) -> str | None:
     """Return the id of the import whose last change is at a position of the change feed."""
-    for name, stored in snapshot.load_items(_IMPORTS).items():
-        if json_text.parse(stored).get("change") == last_change:
+    for name, content in snapshot.load_items(_IMPORTS).items():
+        if json_text.parse(content).get("change") == last_change:
             return name
     return None
 

@@ -405,22 +405,22 @@ def prepare_next(
     if prior is None:
         return accepted
     current = render(context, snapshot, prior, accepted.location)
-    wanted = _with_kind_of(context, prior, mapping.drop_original(accepted.memory))
-    if not _is_retracted(prior) and _has_content(current, accepted.memory, wanted):
+    successor = _with_kind_of(context, prior, mapping.drop_original(accepted.memory))
+    if not _is_retracted(prior) and _has_content(current, accepted.memory, successor):
         return replace(accepted, prepared=(prior, None, _unchanged_result(current, accepted)))
-    new, stored = _build_next(context, accepted, wanted, prior, current.memory, now)
+    new, stored = _build_next(context, accepted, successor, prior, current.memory, now)
     new = inherit_bounds(
         context, prior, _adjust_times(new, prior, now), by_owner=_is_written_by_owner(accepted)
     )
     return replace(accepted, prepared=(prior, new, stored))
 
 
-def _with_kind_of(context: Context, prior: Version, wanted: Memory) -> Memory:
+def _with_kind_of(context: Context, prior: Version, successor: Memory) -> Memory:
     """Return the next version of a memory with the kind of the prior one, unless it states a kind itself."""
-    metadata, kind = memory.metadata_of(wanted), project(context, prior).kind
+    metadata, kind = memory.metadata_of(successor), project(context, prior).kind
     if kind == "semantic" or mapping.KIND_KEY in metadata:
-        return wanted
-    return {**wanted, "metadata": {**metadata, mapping.KIND_KEY: kind}}
+        return successor
+    return {**successor, "metadata": {**metadata, mapping.KIND_KEY: kind}}
 
 
 def _has_content(current: TaggedMemory, *candidates: Memory) -> bool:
@@ -549,7 +549,7 @@ def write_next(
     `is_allowed`: superseding the head was checked already. Raises VersionMismatch, CrossNamespace, and the errors of
     the supersession policy.
     """
-    location, wanted = accepted.location, accepted.memory
+    location, successor = accepted.location, accepted.memory
     if (
         prior is not None
         and accepted.bearer is not None
@@ -573,16 +573,16 @@ def write_next(
     has_current = prior is not None and not _is_retracted(prior)
     condition.check(current.etag if current is not None and has_current else None)
     if prior is not None and current is not None:
-        wanted = _with_kind_of(context, prior, mapping.drop_original(wanted))
-        if has_current and _has_content(current, accepted.memory, wanted):
+        successor = _with_kind_of(context, prior, mapping.drop_original(successor))
+        if has_current and _has_content(current, accepted.memory, successor):
             return _unchanged_result(current, accepted)
         check_supersession(unit, prior, {}, now=now)
     elif _is_original_known(context, unit, accepted):
-        wanted = mapping.drop_original(wanted)
+        successor = mapping.drop_original(successor)
     new, result = accepted.new, accepted.stored
-    if current is not None or wanted is not accepted.memory:
+    if current is not None or successor is not accepted.memory:
         new, result = _build_next(
-            context, accepted, wanted, prior, None if current is None else current.memory, now
+            context, accepted, successor, prior, None if current is None else current.memory, now
         )
     _append_accepted(context, unit, accepted, new, prior, now)
     return result

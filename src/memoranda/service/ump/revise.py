@@ -109,13 +109,13 @@ def restore(
     context: Context,
     access: Access,
     name: str,
-    earlier: Version,
+    version: Version,
     *,
     action: Action | None = None,
 ) -> Revised:
     """Write a successor with the content and the visibility of an earlier version of the same memory."""
     # Without the state of the version, which says that it was superseded.
-    record = outline_record(context, earlier)
+    record = outline_record(context, version)
     rules.require_complete(record, ("body", "relations"))
     content = screen_parts(context, cast("Patch", rules.drop_original(record)))
 

@@ -52,7 +52,7 @@ class UndoneChange(msgspec.Struct, frozen=True, kw_only=True):
     # The number of memories that changed.
     memories: int
     # The result as a sentence.
-    said: str
+    sentence: str
 
 
 class _Inverted(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ def _undo_import(context: Context, access: Access, name: str) -> UndoneChange:
         now=name,
         text="",
         memories=count,
-        said=(
+        sentence=(
             f"the import {undone.what}: {undone.forgotten} removed, {undone.restored} restored, "
             f"{undone.left} kept (edited since)"
         ),
@@ -112,8 +112,8 @@ def _undo_import(context: Context, access: Access, name: str) -> UndoneChange:
 def redo_last(context: Context, access: Access) -> UndoneChange:
     """Do the action again that was undone last. Raises NotFound if something was written since."""
     with context.engine.open_snapshot(access.default_tenant) as snapshot:
-        done = actions.find_redoable(snapshot)
-    redone = _invert(context, access, done.by, actions.begin_redo(done))
+        undone_action = actions.find_redoable(snapshot)
+    redone = _invert(context, access, undone_action.by, actions.begin_redo(undone_action))
     if redone is None:
         raise NotFound("there is nothing to redo: the memories are gone")
     return redone
@@ -251,12 +251,12 @@ def _describe(
         counts = {
             outcome: sum(item.outcome == outcome for item in inverted) for outcome in _OUTCOME_WORDS
         }
-        counted = [
+        phrases = [
             f"{count} {'memory' if count == 1 else 'memories'} {_OUTCOME_WORDS[outcome]}"
             for outcome, count in counts.items()
             if count
         ]
-        sentence = ", ".join(counted)
+        sentence = ", ".join(phrases)
     if failed:
         sentence += f"; {failed} could not be changed"
     return UndoneChange(
@@ -265,7 +265,7 @@ def _describe(
         now=first.now,
         text=text,
         memories=len(inverted),
-        said=sentence,
+        sentence=sentence,
     )
 
 

@@ -116,16 +116,18 @@ class SqlSnapshot(BackgroundReads):
 
     def _with_heads(self, versions: list[Version]) -> list[Version]:
         """Return versions with the state of their lines: an earlier version ends when the head of its memory does."""
-        earlier = [
+        version_ids = [
             version.version_id
             for version in versions
             if version.state.closed is not None or version.state.retired is not None
         ]
-        if not earlier:
+        if not version_ids:
             return versions
         heads = {
             row.version_id: row
-            for row in map(HeadRow._make, self._rows("line_heads", version_ids=as_json(earlier)))
+            for row in map(
+                HeadRow._make, self._rows("line_heads", version_ids=as_json(version_ids))
+            )
         }
         return [
             _with_head(version, heads[version.version_id])
