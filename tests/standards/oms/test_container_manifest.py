@@ -12,6 +12,7 @@ from tests.standards.oms.files import VERIFIED, reader, some_grains, written
 from tests.standards.oms.published import refused
 
 from memoranda.errors import MemorandaError
+from memoranda.model.instant import EARLIEST, LATEST
 from memoranda.standards.oms import canonical, cbor, manifest
 from memoranda.standards.oms.manifest import DEFAULT, STATUSES, IndexState, merge
 from memoranda.standards.oms.scan import Scanner
@@ -25,6 +26,7 @@ STATES = st.builds(
     verification_status=st.sampled_from(STATUSES),
     access_count=TIMES,
     last_accessed_at=st.none() | TIMES,
+    valid_from=st.none() | st.integers(EARLIEST, LATEST),
 )
 A, B = "a" * 64, "b" * 64
 
@@ -160,6 +162,8 @@ def test_later_versions_may_say_more() -> None:
         canonical.encode_value({A: {"svt": "x"}}),
         canonical.encode_value({A: {"vstatus": 7}}),
         canonical.encode_value({A: {"vstatus": []}}),
+        canonical.encode_value({A: {"memoranda:valid_from": "x"}}),
+        canonical.encode_value({A: {"memoranda:valid_from": 2**60}}),
     ],
 )
 def test_malformed_manifests_are_refused(data: bytes) -> None:

@@ -43,7 +43,7 @@ from memoranda.standards.port import Original, port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules, signature
 from memoranda.standards.ump.port import is_valid_record, load_record
-from memoranda.standards.ump.record import SCOPE_FIELDS, Record
+from memoranda.standards.ump.record import SCOPE_FIELDS, Record, sort_record_fields
 from memoranda.standards.ump.shapes import Version as UmpVersion
 from memoranda.storage.engine.contract import Snapshot
 
@@ -153,7 +153,7 @@ def _overlay_position(record: Record, state: State) -> Record:
     """Return a translation with its position in its line: the version before it, and the start of its validity."""
     supersedes, time = record.get("supersedes", ()), record["time"]
     if state.predecessor and state.predecessor not in (record["id"], *supersedes):
-        record = {**record, "supersedes": [state.predecessor, *supersedes]}
+        record = sort_record_fields({**record, "supersedes": [state.predecessor, *supersedes]})
     if parse_instant(time["valid_from"]) != state.valid_from:
         record = {**record, "time": {**time, "valid_from": format_instant(state.valid_from)}}
     return record

@@ -295,6 +295,7 @@ class Conversion(msgspec.Struct, kw_only=True):
             "successor": index.superseded_by,
             "closed": index.system_valid_to,
             "supersedes": list(index.supersedes) or None,
+            "valid_from": None if index.begins is None else format_instant(index.begins),
         }
         state: dict[str, object] = {
             **verdict,

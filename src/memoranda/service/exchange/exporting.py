@@ -124,10 +124,15 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
             if standard in standards
         ]
 
-    def with_earlier_names(self, version: Version, index: IndexState) -> IndexState:
-        """Return the index entry of a version in an `.mg` file, with the names of its earlier versions."""
+    def complete_index(self, version: Version, index: IndexState) -> IndexState:
+        """Return the index entry of a version in an `.mg` file, with its earlier versions and the start of its
+        validity.
+        """
         names = self.earlier_names(version, oms.STANDARD, ump.STANDARD)
-        return replace(index, supersedes=tuple(names)) if names else index
+        begins = _find_unstated_start(self.context, version)
+        if not names and begins is None:
+            return index
+        return replace(index, supersedes=tuple(names), valid_from=begins)
 
     def _as_keyed_memory(self, snapshot: Snapshot, version: Version) -> Version:
         """Return a head, exported without history, as the OAMS memory whose key it has, if any.
@@ -360,13 +365,10 @@ def _create_exported_record(export: _Export, version: Version, *, carry: bool) -
         return record
     port = port_of(document.standard)
     is_itself, stored = port.record(document) == record, port.exported(document)
-    extra = _collect_extra_state(version, export.earlier_names(version, ump.STANDARD), record)
-    begins = record["time"]["valid_from"]
-    if begins != record["time"].get("observed") and port.record(document) is None:
-        stated_begin = project(context, version).valid_from
-        if begins != format_instant(stated_begin):
-            # The clock of its writer was ahead: neither the document nor its last update states this start.
-            extra["valid_from"] = begins
+    extra = _collect_extra_state(version, export.earlier_names(version, ump.STANDARD))
+    begins = _find_unstated_start(context, version)
+    if begins is not None:
+        extra["valid_from"] = format_instant(begins)
     if not extra and (is_itself or ump.unwrap(record) == stored):
         return record
     # The record was closed or judged since, or is the view of a carried document: the stored document is added.
@@ -386,19 +388,30 @@ def _with_structured(context: Context, record: Record, members: Mapping[str, obj
     )
 
 
-def _collect_extra_state(
-    version: Version, earlier: Sequence[str] = (), record: Record | None = None
-) -> dict[str, object]:
+def _find_unstated_start(context: Context, version: Version) -> Instant | None:
+    """Return the start of a version's validity if its document states another one, or none.
+
+    The store chose it: a later version is valid from its last update, and none from a time after its arrival.
+    """
+    begins = version.state.valid_from
+    if port_of(version.document.standard).record(version.document) is not None:
+        return None
+    return None if begins == project(context, version).valid_from else begins
+
+
+def _collect_extra_state(version: Version, earlier: Sequence[str] = ()) -> dict[str, object]:
     """Return the state of a version that a record cannot state.
 
     It consists of a verdict, the time and the grain of its successor, inherited restrictions, and the ids of all
-    earlier versions, if they are more than those that the record supersedes.
+    earlier versions, if they are more than those that the stored document supersedes itself.
     """
     state = version.state
     extra: dict[str, object] = {}
     if state.verification != UNVERIFIED:
         extra["verification"] = state.verification
-    if record is not None and not set(earlier) <= set(record.get("supersedes", ())):
+    own_record = port_of(version.document.standard).record(version.document)
+    # The view of another document names the version before it, but its import reads the document alone.
+    if not set(earlier) <= set(() if own_record is None else own_record.get("supersedes", ())):
         extra["supersedes"] = list(earlier)
     if version.bounds is not None:
         extra["bounds"] = load(encode(version.bounds))
@@ -428,7 +441,7 @@ def export_grains(
         delivered = grain_views.deliver(context, versions)
         for version, (delivery, index) in zip(versions, delivered, strict=True):
             export.report.exported += 1
-            yield delivery, export.with_earlier_names(version, index)
+            yield delivery, export.complete_index(version, index)
     export.audit("oms.export", "grains", scope)
 
 
@@ -452,7 +465,7 @@ def export_grains_page(
     export.audit("oms.export", "grains", scope)
     delivered = zip(complete, grain_views.deliver(context, complete), strict=True)
     pairs = [
-        (delivery, export.with_earlier_names(version, index))
+        (delivery, export.complete_index(version, index))
         for version, (delivery, index) in delivered
     ]
     return pairs, following, export.report

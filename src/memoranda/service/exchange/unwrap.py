@@ -210,8 +210,15 @@ def _prepare_original_of_record(
     if not is_view(context, record, inner):
         return None
     tenant = record["scope"]["owner"] if adoption is None else adoption.tenant
-    space, bounds = record["scope"].get("project", ""), read_carried_bounds(record)
-    ready = _prepare_document(context, access, inner, tenant, space, now, bounds, adoption)
+    carried = _CarriedDocument(
+        document=inner,
+        tenant=tenant,
+        space=record["scope"].get("project", ""),
+        bounds=read_carried_bounds(record),
+        adoption=adoption,
+        begins=read_index_state(record).begins,
+    )
+    ready = _prepare_document(context, access, carried, now)
     if ready.tenant != tenant:
         return None
     elsewhere = None if adoption is None else (ump.STANDARD, record["id"])
@@ -222,10 +229,15 @@ def read_index_state(record: Record) -> IndexState:
     """Return the state that another store attached to a record, as an index entry. Raises InvalidInput."""
     state, where = read_carried_state(record), f"body.structured.{STATE_KEY}"
     verdict, closed = state.get("verification", UNVERIFIED), state.get("closed")
+    begins = state.get("valid_from")
     if verdict not in grains.VERIFICATIONS:
         raise InvalidInput(f"{where}.verification must be one of {', '.join(grains.VERIFICATIONS)}")
     if closed is not None and (type(closed) is not int or not 0 <= closed <= LATEST):
         raise InvalidInput(f"{where}.closed must be an instant in milliseconds")
+    try:
+        valid_from = None if begins is None else parse_instant(begins)
+    except (InvalidInput, TypeError, ValueError):
+        raise InvalidInput(f"{where}.valid_from must be a date and time") from None
     try:
         read_carried_bounds(record)
     except StoreCorrupt:
@@ -236,6 +248,7 @@ def read_index_state(record: Record) -> IndexState:
             system_valid_to=closed,
             superseded_by=state.get("successor"),
             supersedes=tuple(state.get("supersedes", ())),
+            valid_from=valid_from,
         )
     except (GrainError, TypeError):
         message = f"{where}: successor must be the address of a grain, supersedes a list of addresses and ids"
@@ -273,7 +286,13 @@ def prepare_grain(
     if inner is not None:
         ready = _try_or_none(
             lambda: _prepare_original_of_grain(
-                context, access, opened, inner, tenant, now, adoption
+                context,
+                access,
+                opened,
+                _CarriedDocument(
+                    document=inner, tenant=tenant, adoption=adoption, begins=index.begins
+                ),
+                now,
             )
         )
         if ready is not None and index == DEFAULT:
@@ -357,7 +376,7 @@ def _create_grain_item(
 ) -> PreparedItem:
     """Return a grain as an item, with restrictions of a document around it."""
     grain, new = opened.grain, admit(context, access, opened, tenant, is_from_file=True)
-    new = _tighten(context, new, bounds)
+    new = _begin_at(_tighten(context, new, bounds), index.begins)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: NewParts) -> Outcome:
         stored = None if new_here.is_new_name else unit.find_by_name(oms.STANDARD, grain.address)
@@ -393,13 +412,11 @@ def _prepare_original_of_grain(
     context: Context,
     access: Access,
     opened: OpenedGrain,
-    inner: Document,
-    tenant: str,
+    inside: _CarriedDocument,
     now: Instant,
-    adoption: Adoption | None,
 ) -> PreparedItem | None:
     """Return the document that a grain is the view of, ready to be written; None if it is no view."""
-    grain = opened.grain
+    grain, inner, tenant, adoption = opened.grain, inside.document, inside.tenant, inside.adoption
     # A record names its owner itself, and is compared in its original form.
     mine = inner if adoption is None or ump.owns(inner) else adoption.adopt_document(inner)
     moved = None if adoption is None else mine
@@ -409,7 +426,9 @@ def _prepare_original_of_grain(
     if original is None:
         return None
     space = grains.space_of(grain.namespace)
-    ready = _prepare_document(context, access, inner, tenant, space, now, original.bounds, adoption)
+    ready = _prepare_document(
+        context, access, replace(inside, space=space, bounds=original.bounds), now
+    )
     if ready.tenant != tenant:
         return None
     ready = replace(ready, alias=find_embedding_address(context, mine, tenant))
@@ -571,9 +590,14 @@ def _prepare_original_of_memory(
             )
             == memory
         ):
-            ready = _prepare_document(
-                context, access, inner, location.tenant, location.space, now, bounds, adoption
+            carried = _CarriedDocument(
+                document=inner,
+                tenant=location.tenant,
+                space=location.space,
+                bounds=bounds,
+                adoption=adoption,
             )
+            ready = _prepare_document(context, access, carried, now)
             is_here = (ready.tenant, own.scope.space) == (location.tenant, location.space)
             return replace(ready, name_in_form=memory["key"]) if is_here else None
     return None
@@ -590,32 +614,27 @@ def _try_or_none(make: Callable[[], PreparedItem | None]) -> PreparedItem | None
         return None
 
 
-def _tighten(context: Context, new: NewVersion, bounds: Bounds | None) -> NewVersion:
+def _tighten(context: Context, version: NewVersion, bounds: Bounds | None) -> NewVersion:
     """Return a new version with further restrictions."""
     if bounds is None or bounds == UNBOUND:
-        return new
+        return version
     # The writer is the importer, not the writer that the other store verified.
-    stated = new.projection.bounds or UNBOUND
-    return with_bounds(context, new, replace(bounds, writer=stated.writer))
+    own_bounds = version.projection.bounds or UNBOUND
+    return with_bounds(context, version, replace(bounds, writer=own_bounds.writer))
+
+
+def _begin_at(version: NewVersion, begins: Instant | None) -> NewVersion:
+    """Return a new version that is valid from the start which its former store had for it."""
+    if begins is None:
+        return version
+    return replace(version, projection=replace(version.projection, valid_from=begins))
 
 
 def _prepare_document(
-    context: Context,
-    access: Access,
-    inner: Document,
-    tenant: str,
-    space: str,
-    now: Instant,
-    bounds: Bounds | None,
-    adoption: Adoption | None,
+    context: Context, access: Access, carried: _CarriedDocument, now: Instant
 ) -> PreparedItem:
-    """Return a document that travelled inside another one as an item of its own, with restrictions. Raises
-    MemorandaError.
-    """
-    prepare_inside = _PREPARERS.get(inner.standard, _prepare_by_port)
-    carried = _CarriedDocument(
-        document=inner, tenant=tenant, space=space, bounds=bounds, adoption=adoption
-    )
+    """Return a document that travelled inside another one as an item of its own. Raises MemorandaError."""
+    prepare_inside = _PREPARERS.get(carried.document.standard, _prepare_by_port)
     return prepare_inside(context, access, carried, now)
 
 
@@ -624,10 +643,12 @@ class _CarriedDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     document: Document
     tenant: str
-    space: str
+    space: str = ""
     # Restrictions that the outer document states beyond those of this one.
-    bounds: Bounds | None
+    bounds: Bounds | None = None
     adoption: Adoption | None
+    # The start of its validity in its former store, if it states another one itself.
+    begins: Instant | None = None
 
     @property
     def adopted(self) -> Document:
@@ -635,6 +656,10 @@ class _CarriedDocument(msgspec.Struct, frozen=True, kw_only=True):
         return (
             self.document if self.adoption is None else self.adoption.adopt_document(self.document)
         )
+
+    def restrict(self, context: Context, version: NewVersion) -> NewVersion:
+        """Return the new version of the document with what the outer one states beyond it."""
+        return _begin_at(_tighten(context, version, self.bounds), self.begins)
 
 
 def _prepare_carried_record(
@@ -669,7 +694,9 @@ def _prepare_carried_grain(
     opened = open_grain_input(context, inner.native)
     if (opened.grain.address, opened.delivery) != (inner.name, inner.native):
         raise InvalidInput("the carried grain does not match its name")
-    return _create_grain_item(context, access, opened, inside.tenant, bounds=inside.bounds)
+    index = IndexState(valid_from=inside.begins)
+    item = _create_grain_item(context, access, opened, inside.tenant, index, inside.bounds)
+    return replace(item, index=DEFAULT)
 
 
 def _prepare_carried_memory(
@@ -684,7 +711,7 @@ def _prepare_carried_memory(
         or oams.with_portable_name(inner, accepted.memory) != inner
     ):
         raise InvalidInput("the carried memory does not match its name")
-    accepted = replace(accepted, new=_tighten(context, accepted.new, inside.bounds))
+    accepted = replace(accepted, new=inside.restrict(context, accepted.new))
     location, key = accepted.location, accepted.memory["key"]
     name = memories.stored_name(context, location, key)
 
@@ -736,7 +763,7 @@ def _prepare_by_port(
         {"owner": tenant, "visibility": projection.scope.visibility, "project": space or None}
     )
     refuse_secrets(context, {"content": projection.text, "tags": list(projection.tags)})
-    new = _tighten(context, prepare(context, inner, projection), inside.bounds)
+    new = inside.restrict(context, prepare(context, inner, projection))
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: NewParts) -> Outcome:
         stored = None if new_here.is_new_name else unit.find_by_name(inner.standard, inner.name)

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from memoranda.errors import GrainError
+from memoranda.model.instant import EARLIEST, LATEST, Instant
 from memoranda.model.oms_names import check_address
 from memoranda.standards.oms import canonical, cbor
 from memoranda.standards.oms.normal import MAX_INTEGER
@@ -49,6 +50,8 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
     record: str | None = None
     # Addresses and ids of earlier versions that are not in the file, the latest first. Ours as well.
     supersedes: tuple[str, ...] = ()
+    # The start of its validity, if the document states another one. Ours as well.
+    valid_from: int | None = None
 
     def __post_init__(self) -> None:
         if self.record is not None and not (
@@ -75,11 +78,20 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
             raise GrainError(
                 "verification_status is not one of " + "|".join(STATUSES), oms_code="ERR_SCHEMA"
             )
+        if self.valid_from is not None and not (
+            type(self.valid_from) is int and EARLIEST <= self.valid_from <= LATEST
+        ):
+            raise GrainError("memoranda:valid_from is not an instant", oms_code="ERR_RANGE")
         for number in (self.system_valid_to, self.access_count, self.last_accessed_at):
             if number is not None and not (type(number) is int and 0 <= number <= MAX_INTEGER):
                 raise GrainError(
                     "an index field must be a non-negative integer", oms_code="ERR_RANGE"
                 )
+
+    @property
+    def begins(self) -> Instant | None:
+        """The start of its validity, if the document states another one."""
+        return None if self.valid_from is None else Instant(self.valid_from)
 
     def portable_fields(self) -> dict[str, object]:
         """Return the fields that are transferred to another store."""
@@ -89,6 +101,7 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
             "verification_status",
             "successor_name",
             "record",
+            "valid_from",
         )
         values = {name: getattr(self, name) for name in portable}
         stated = {name: value for name, value in values.items() if value is not None}
@@ -121,6 +134,7 @@ _KEYS: Final = {
     "memoranda:successor": "successor_name",
     "memoranda:record": "record",
     "memoranda:supersedes": "supersedes",
+    "memoranda:valid_from": "valid_from",
 }
 
 
@@ -149,6 +163,7 @@ def merge(ours: IndexState, theirs: IndexState) -> IndexState:
         successor_name=successor_name,
         record=ours.record or theirs.record,
         supersedes=ours.supersedes or theirs.supersedes,
+        valid_from=ours.valid_from if ours.valid_from is not None else theirs.valid_from,
     )
 
 

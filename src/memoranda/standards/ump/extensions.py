@@ -85,6 +85,7 @@ class ImportedIndex(Shape):
     successor_name: str | None = None
     record: str | None = None
     supersedes: list[str] | None = None
+    valid_from: int | None = None
 
 
 class ImportedItem(Shape):
