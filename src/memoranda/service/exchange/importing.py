@@ -36,13 +36,9 @@ from memoranda.service.exchange.adoption import Adoption, NamespaceMapping
 from memoranda.service.exchange.ancestry import Name, WaitingVersion
 from memoranda.service.exchange.batch_lookup import BatchLookup, get_fact
 from memoranda.service.exchange.import_records import ImportRecord, resume_import
+from memoranda.service.exchange.prepared_item import NewParts, Outcome, PreparedItem
 from memoranda.service.exchange.report import Form, Report
-from memoranda.service.exchange.unwrap import (
-    NewParts,
-    Outcome,
-    PreparedItem,
-    find_written_version,
-)
+from memoranda.service.exchange.unwrap import find_written_version
 from memoranda.service.oms import authority
 from memoranda.service.ump.remember import with_defaults
 from memoranda.standards.oams.namespace import Namespace
