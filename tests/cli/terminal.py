@@ -25,9 +25,9 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 class Terminal:
     """Runs one command; what is typed goes in, what is shown is collected."""
 
-    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+    def __init__(self, command: list[str], environment: dict[str, str], columns: int = COLUMNS) -> None:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
         # This terminal cannot tell where its cursor is.
         shown = {**environment, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
         self._process = Forked(command, stdin=slave, stdout=slave, stderr=slave, env=shown, start_new_session=True)

@@ -57,6 +57,7 @@ def test_an_empty_answer_says_where_else_there_is_something(run: Command, filled
 
 def test_there_is_nothing_yet(run: Command) -> None:
     assert run("list").err == "memoranda: the store is empty\n"
+    assert run("stats").code == 0
     assert run("undo").err == "memoranda: nothing was changed yet\n"
 
 
@@ -257,3 +258,30 @@ def test_a_person_reads_short_ids_and_how_long_ago(run: Command, filled: Path) -
     with Terminal([*memoranda, "mcp"], environment) as terminal:
         terminal.until("/mcp")
         assert '"mcpServers"' in terminal.seen
+
+
+def test_a_second_machine_set_up_by_the_guide_lists_its_memories(filled: Path, run: Command, tmp_path: Path) -> None:
+    with Memoranda.open(filled) as m:
+        owner = m.owner
+    file = tmp_path / "notes.ndjson"
+    assert run("export", file).code == 0
+    guide = (Path(__file__).parents[2] / "docs/howto/files.md").read_text()
+    steps = guide.partition("To copy your memories to a second machine")[2].split("```")[1].splitlines()[1:]
+    assert len(steps) == 3
+    for step in steps:
+        words = step.replace("did:key:z6Mk…", owner).replace("notes.ndjson", str(file)).split()[1:]
+        ran = run("--data", tmp_path / "second", *words)
+        assert ran.code == 0, ran.err
+    assert [line.split("\t")[4] for line in ran.out.splitlines()] == [
+        "Ada has a cat",
+        "Ada drinks tea",
+        "use pnpm, never npm",
+    ]
+
+
+def test_an_owner_without_memories_is_told_who_has_some(filled: Path, run: Command) -> None:
+    with Memoranda.open(filled) as m:
+        owner = m.owner
+    ran = run("--owner", "did:example:bob", "--new-owner", "list")
+    assert f"did:example:bob has no memories here, but {owner} has 3 memories" in ran.err
+    assert f"memoranda config set owner {owner}" in ran.err

@@ -97,3 +97,13 @@ def test_the_commands_are_listed_wherever_none_is_named(run: Command) -> None:
 def test_whoever_uses_a_command_wrongly_is_told_of_its_own_help(run: Command) -> None:
     assert "Try: memoranda recall --help" in run("recall").err
     assert "Try: memoranda recall --help" in run("recall", "tea", "--limt", "3").err
+
+
+def test_help_and_version_are_commands(run: Command) -> None:
+    assert run("help").out == run("--help").out
+    assert run("help", "key", "add").out == run("key", "add", "--help").out
+    assert run("help", "search").out.startswith("Usage: memoranda search")
+    assert run("help", "help").out.startswith("Usage: memoranda help")
+    assert (run("help", "distil").code, run("help", "distil").out) == (2, "")
+    assert run("version").out == run("--version").out
+    assert run("version", "--json").json == run("--version", "--json").json == {"version": __version__}

@@ -49,3 +49,30 @@ def test_a_person_is_asked_before_an_owner_is_created(answer: str, code: int, tm
         assert terminal.wait() == code
     with Memoranda.open(home, owner="did:example:ada") as memoranda:
         assert len(memoranda.service.context.engine.system.list_tenants()) == (2 if code == 0 else 1)
+
+
+def test_the_audit_log_fits_the_terminal(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Memoranda.open(home) as memoranda:
+        memoranda.oams.store("a-key", "tea")
+        memoranda.recall("tea")
+    for columns in (80, 100):
+        with Terminal([sys.executable, "-m", "memoranda", "audit"], {"MEMORANDA_HOME": str(home)}, columns) as opened:
+            assert opened.wait() == 0
+        lines = opened.seen.splitlines()
+        assert [line.split()[3] for line in lines[1:]] == ["oams.store", "recall"]
+        assert max(map(len, lines)) <= columns
+
+
+def test_a_bar_appears_only_after_a_second_and_has_a_total(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Memoranda.open(home) as memoranda:
+        for text in ("tea", "coffee", "water"):
+            memoranda.remember(text)
+    script = "from memoranda.cli import main, show; show.PATIENCE = {}; raise SystemExit(main({!r}))"
+    for patience in (3600, 0):
+        for command in (["verify"], ["reindex"], ["export", str(tmp_path / "all.ndjson")], ["redact"]):
+            program = [sys.executable, "-c", script.format(patience, command)]
+            with Terminal(program, {"MEMORANDA_HOME": str(home)}) as opened:
+                assert opened.wait() == 0
+            assert ("━" in opened.seen and "3 of 3" in opened.seen) == (patience == 0), opened.seen

@@ -106,10 +106,23 @@ def _empty_list_message(memoranda: Memoranda, project: str | None) -> str:
     """Return the message for an empty list, with the projects that do hold memories."""
     statistics = memoranda.stats()
     if not statistics.memories:
-        return "the store is empty"
+        return _empty_owner_message(memoranda)
     projects = list(statistics.projects.items())[:_PROJECTS_NAMED]
     counts = ", ".join(f"{count} in {name or 'no project'}" for name, count in projects)
     return f"no matches{f' in {project}' if project else ''}; {counts}"
+
+
+def _empty_owner_message(memoranda: Memoranda) -> str:
+    """Return the message for an owner without memories, with the owner of most of those that the store has."""
+    usages = memoranda.service.context.engine.system.measure_tenants()
+    largest = max(usages, key=lambda usage: usage.memories, default=None)
+    if largest is None or not largest.memories:
+        return "the store is empty"
+    count = counted(largest.memories, "memory", "memories")
+    return (
+        f"{memoranda.owner} has no memories here, but {largest.tenant} has {count}: to see them, add "
+        f"--owner {largest.tenant}, or make it your owner: memoranda config set owner {largest.tenant}"
+    )
 
 
 def stats(*, run: GivenRun) -> None:

@@ -245,6 +245,8 @@ _ADMINISTRATION = Section(
             sections=(_below("Commands", "models", "add embed drop"),),
         ),
         _command("completion", "completion:completion", "Print the completion script for a shell."),
+        _command("help", "about:show_help", "List the commands, or show the help of one."),
+        _command("version", "about:version", "Show the version."),
     ),
 )
 

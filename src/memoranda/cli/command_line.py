@@ -15,7 +15,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from memoranda import __version__
 from memoranda.cli import REFUSED, USAGE
 from memoranda.cli.catalogue import SECTIONS, CommandEntry, overview
 from memoranda.cli.logs import error_locations, log_note, set_up_early
@@ -38,18 +37,14 @@ def run_command(tokens: Sequence[str]) -> object:
     run, words = _read_shared_options(
         [word for word in tokens[:end] if word not in _HELP], is_lenient=wants_help
     )
-    if words[:1] == ["help"]:
-        # `memoranda help COMMAND` is `memoranda COMMAND --help`.
-        wants_help, words = True, words[1:]
     if wants_help:
         words = [word for word in words if not is_option(word)]
     if not words and end == len(tokens):
         print(overview(), end="")
         return None
-    if words in (["--version"], ["version"]):
-        print(__version__)
-        return None
-    entry, path, arguments = _find_command([*words, *tokens[end:]])
+    if words == ["--version"]:
+        words = ["version"]
+    entry, path, arguments = find_command([*words, *tokens[end:]])
     if wants_help or not entry.target:
         # Reads the docstrings and parameters of commands: nothing that a command needs to run.
         from memoranda.cli.help import help_of
@@ -85,7 +80,7 @@ def _run(call: Callable[[], object]) -> object:
     return result
 
 
-def _find_command(words: Sequence[str]) -> tuple[CommandEntry, list[str], Sequence[str]]:
+def find_command(words: Sequence[str]) -> tuple[CommandEntry, list[str], Sequence[str]]:
     """Return the entry of a command, the words that name it, and the words behind those. Raises WrongUsage."""
     entries = {entry.name: entry for section in SECTIONS for entry in section.entries}
     entry = entries.get(words[0])

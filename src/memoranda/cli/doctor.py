@@ -288,7 +288,10 @@ def reindex(*, run: GivenRun) -> int:
 
     Searches and writes work meanwhile. After an interruption, run it again; it starts from the beginning.
     """
-    with closing(open_service(run.settings())) as service, progress("indexing") as done:
+    with (
+        closing(open_service(run.settings())) as service,
+        progress("indexing", service.count_versions) as done,
+    ):
         count = service.reindex(progress=done)
     run.answer({"indexed": count}, lambda: line(f"{counted(count, 'version')} indexed"))
     return 0

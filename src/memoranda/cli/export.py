@@ -18,6 +18,7 @@ from memoranda.opening import system_clock
 from memoranda.service.exchange.report import Report
 
 if TYPE_CHECKING:
+    from memoranda.app import Memoranda
     from memoranda.standards.oms.manifest import IndexState
     from memoranda.standards.ump.record import Record
 
@@ -127,7 +128,10 @@ def _export_records(
         selection.history if selection.history is not None else not to_folder and not is_single
     )
     summary = _Summary(target=target, noun="record", details={"format": shape}, run=run)
-    with run.open() as memoranda, progress("exporting") as done:
+    with (
+        run.open() as memoranda,
+        progress("exporting", partial(_count, memoranda, selection, has_history)) as done,
+    ):
 
         def read_records(report: Report) -> Iterator[Record]:
             return memoranda.service.export(
@@ -151,6 +155,18 @@ def _export_records(
         else:
             count = exchange.export_file(records, target, shape, done)
     return summary.give(count, report)
+
+
+def _count(memoranda: Memoranda, selection: ExportSelection, has_history: bool) -> int:
+    """Return about how many documents an export writes: those that other formats cannot express are left out."""
+    if selection.names:
+        return len(selection.names)
+    if has_history and selection.project is None:
+        return memoranda.service.count_versions(memoranda.owner)
+    statistics = memoranda.stats()
+    if selection.project is None:
+        return statistics.memories
+    return statistics.projects.get(selection.project, 0)
 
 
 def _export_memories(target: str, bundle: BundleOptions, run: GivenRun, *, is_strict: bool) -> int:
@@ -186,7 +202,10 @@ def _export_system(target: str, system: TargetName, run: GivenRun) -> int:
         Report(),
         _Summary(target=target, noun="memory", details={"format": system}, run=run),
     )
-    with run.open() as memoranda, progress("exporting") as done:
+    with (
+        run.open() as memoranda,
+        progress("exporting", lambda: memoranda.stats().memories) as done,
+    ):
         count = exchange.export_system(
             memoranda.service, memoranda.access, target, system, report, done
         )
@@ -201,13 +220,17 @@ def _export_grains(
             "--id is for records; get one grain with: memoranda oms get ADDRESS --raw"
         )
     summary = _Summary(target=target, noun="grain", details={"format": "mg"}, run=run)
-    with run.open() as memoranda, progress("exporting") as done:
+    has_history = selection.history is not False
+    with (
+        run.open() as memoranda,
+        progress("exporting", partial(_count, memoranda, selection, has_history)) as done,
+    ):
 
         def read_grains(report: Report) -> Iterator[tuple[bytes, IndexState]]:
             return memoranda.service.grains.export(
                 memoranda.access,
                 namespace=selection.project,
-                history=selection.history is not False,
+                history=has_history,
                 report=report,
             )
 

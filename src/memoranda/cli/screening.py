@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from memoranda.cli.run import GivenRun, Parameter
@@ -27,7 +28,9 @@ def redact(
     with run.open() as memoranda:
         suspects = []
         if not names:
-            with progress("looking") as done:
+            with progress(
+                "checking", partial(memoranda.service.count_versions, memoranda.owner)
+            ) as done:
                 suspects = list(memoranda.ump.suspects(progress=done))
         # Places outside memories, such as files and run logs, cannot be redacted: they are deleted or replaced.
         outside = [] if names or all_current else list(memoranda.ump.suspects_beside())
@@ -87,7 +90,9 @@ def suspicious(
         if names:
             run.answer({"allowed": list(names)}, lambda: line(f"{len(names)} allowed"))
             return
-        with progress("looking") as done:
+        with progress(
+            "checking", partial(memoranda.service.count_versions, memoranda.owner)
+        ) as done:
             suspects = list(memoranda.ump.orders(progress=done))
         short = memoranda.ump.short_ids([suspect.id for suspect in suspects])
     documents = [

@@ -6,9 +6,10 @@ Rich is imported only when it draws, because most commands write to a pipe or pr
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from memoranda.model.instant import parse_instant
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, Task, TaskID
 
     from memoranda.app import Memoranda
     from memoranda.service.exchange.report import Report
@@ -29,6 +30,8 @@ _SPACES = re.compile(r"\s+")
 PATIENCE = 1.0
 # Characters of a DID in a table; the last ones of a key differ, its first ones name the kind of key.
 _ACTOR_CHARS = 8
+# Characters that a cut column keeps at least: those of a short id.
+_LEAST_CHARS = 8
 _LINE_BREAKS = frozenset("\r\n\u2028\u2029")
 
 
@@ -63,14 +66,24 @@ def is_confirmed(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, when_empty: str) -> None:
-    """Print rows under headings; in a pipe, fields separated by tabs and no headings."""
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    when_empty: str,
+    clipped: Collection[str] = (),
+) -> None:
+    """Print rows under headings; in a pipe, fields separated by tabs and no headings.
+
+    On a terminal that is too narrow, the columns in `clipped` are cut until a row fits on one line.
+    """
     cells = [[one_line(str(cell)) for cell in row] for row in rows]
     if not cells:
         note(when_empty)
     elif sys.stdout.isatty():
         from rich.table import Table
 
+        cells = _fit_cells(columns, cells, clipped)
         drawing = Table(box=None, pad_edge=False, header_style="bold")
         for column in columns[:-1]:
             # Ids and dates stay in one piece; the text in the last column takes the remaining width.
@@ -82,6 +95,34 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, when_empt
     else:
         for row in cells:
             print("\t".join(row))
+
+
+def _fit_cells(
+    columns: Sequence[str], cells: list[list[str]], clipped: Collection[str]
+) -> list[list[str]]:
+    """Cut the widest of some columns until the rows fit on the terminal, or all of them have their least width."""
+    widths = [
+        max(len(cell) for cell in column) for column in zip(list(columns), *cells, strict=True)
+    ]
+    # Between two columns stand two blanks.
+    excess = sum(widths) + 2 * (len(columns) - 1) - shutil.get_terminal_size().columns
+    while excess > 0:
+        position = max(
+            (position for position, name in enumerate(columns) if name in clipped),
+            key=widths.__getitem__,
+            default=None,
+        )
+        if position is None or widths[position] <= _LEAST_CHARS:
+            break
+        widths[position] -= 1
+        excess -= 1
+    return [
+        [
+            cell if len(cell) <= width else f"{cell[: width - 1]}…"
+            for cell, width in zip(row, widths, strict=True)
+        ]
+        for row in cells
+    ]
 
 
 def record_block(
@@ -158,6 +199,10 @@ def note_report(report: Report) -> None:
         note(f"and {more} more like these")
 
 
+# The number of items in all, or a function that counts them.
+Total = int | Callable[[], int] | None
+
+
 class _Display:
     """The progress bars of one command, on standard error if that is a terminal.
 
@@ -183,9 +228,13 @@ class _Display:
 
 
 class Bar:
-    """A progress bar: call it with the number of items done. It appears with the first call after a second."""
+    """A progress bar: call it with the number of items done. It appears with the first call after a second.
 
-    def __init__(self, display: _Display, title: str, total: int | None = None) -> None:
+    A total that takes a query to know is given as a function, which is called only if the bar appears. Without a total,
+    there is no bar but the number alone.
+    """
+
+    def __init__(self, display: _Display, title: str, total: Total = None) -> None:
         self._display, self._title, self._total = display, title, total
         self._task: TaskID | None = None
 
@@ -193,6 +242,11 @@ class Bar:
         bars = self._display.bars()
         if bars is None:
             return
+        if callable(self._total):
+            self._total = self._total()
+        if self._total is not None:
+            # Others may write meanwhile.
+            self._total = max(self._total, done)
         if self._task is None:
             self._task = bars.add_task(self._title, total=self._total)
         bars.update(self._task, completed=done, total=self._total)
@@ -203,7 +257,7 @@ class Bar:
 
 
 @contextmanager
-def progress(title: str, total: int | None = None) -> Iterator[Bar]:
+def progress(title: str, total: Total = None) -> Iterator[Bar]:
     """Show a progress bar on standard error, if that is a terminal and the work takes more than a second."""
     with closing(_Display()) as display:
         yield Bar(display, title, total)
@@ -217,12 +271,26 @@ def progress_steps(*titles: str) -> Iterator[tuple[Callable[[int], None], ...]]:
 
 
 def _bars() -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    class KnownBarColumn(BarColumn):
+        """A bar of the tasks whose total is known."""
+
+        def render(self, task: Task) -> Any:
+            return Text() if task.total is None else super().render(task)
+
+    class CountColumn(ProgressColumn):
+        """The number of items done, and of all if that is known."""
+
+        def render(self, task: Task) -> Text:
+            done = f"{task.completed:,.0f}"
+            return Text(done if task.total is None else f"{done} of {task.total:,.0f}")
 
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
+        KnownBarColumn(),
+        CountColumn(),
         TimeElapsedColumn(),
     )
     return Progress(*columns, console=_console(is_error=True), transient=True)

@@ -42,7 +42,10 @@ def verify(
     """Check every signature: of the whole store with its audit log and database, or of the records in files."""
     if sources:
         return _verify_files(sources, format_name, run)
-    with run.open() as memoranda, progress("verifying") as done:
+    with (
+        run.open() as memoranda,
+        progress("verifying", memoranda.service.count_versions) as done,
+    ):
         report = memoranda.service.verify_store(progress=done)
     run.answer(report.document(), lambda: _show_store(report))
     return 0 if report.ok else 1
@@ -126,7 +129,10 @@ def audit(
         short_ids = memoranda.ump.short_ids(first_targets) if sys.stdout.isatty() else {}
     columns = ("seq", "when (UTC)", "operation", "result", "actor", "memories")
     rows = [_cells(event, short_ids) for event in events]
-    run.answer({"events": events}, lambda: table(columns, rows, when_empty="no matches"))
+    run.answer(
+        {"events": events},
+        lambda: table(columns, rows, when_empty="no matches", clipped=columns[2:]),
+    )
     return 0
 
 
@@ -147,7 +153,8 @@ def prune(
 
 def _cells(event: dict[str, Any], short_ids: Mapping[str, str]) -> list[object]:
     """Return the cells of an entry in the table."""
-    actor = displayed_actor(event.get("actor", {}).get("did", ""))
+    # Most actors are keys, and the end of one tells them apart.
+    actor = displayed_actor(event.get("actor", {}).get("did", "")).removeprefix("did:key:…")
     # A recall has many targets; the first and a count keep the line readable, and --json has all.
     targets = [short_ids.get(name, name) for name in event.get("targets", ())]
     summary = "".join(targets[:1]) + (f" +{len(targets) - 1}" if len(targets) > 1 else "")

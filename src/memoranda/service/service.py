@@ -112,6 +112,14 @@ class Service(Ump[None]):
         self._context.engine.check_recording()
         self._context.engine.system.is_token_revoked("", "")
 
+    def count_versions(self, owner: str | None = None) -> int:
+        """Return the number of versions ever written, of one owner or of all."""
+        return sum(
+            usage.versions
+            for usage in self._context.engine.system.measure_tenants()
+            if owner in (None, usage.tenant)
+        )
+
     def count_due(self) -> int:
         """Return the number of versions past their retention period that are not erased yet, counted up to 1,000."""
         return len(self._context.engine.system.list_expired(self._context.clock(), 1_000))

@@ -684,6 +684,15 @@ class ProgramGrant(msgspec.Struct, frozen=True, kw_only=True):
     expires: Instant
 
 
+class TenantUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tenant stores: memories that are current, versions ever written, and bytes of documents."""
+
+    tenant: str
+    memories: int
+    versions: int
+    bytes: int
+
+
 class System(Protocol):
     """The reads and writes that belong to the installation, not to a tenant."""
 
@@ -693,6 +702,10 @@ class System(Protocol):
 
     def list_tenants(self) -> list[str]:
         """Return all tenants."""
+        ...
+
+    def measure_tenants(self) -> list[TenantUsage]:
+        """Return what each tenant stores, oldest tenant first."""
         ...
 
     def has_key(self, tenant: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from memoranda.model.instant import Instant
-from memoranda.storage.engine.contract import ApiKey, ProgramGrant
+from memoranda.storage.engine.contract import ApiKey, ProgramGrant, TenantUsage
 from memoranda.storage.engine.database import (
     SYSTEM_SLOT,
     ChainEnd,
@@ -51,6 +51,12 @@ class SqlSystem:
 
     def list_tenants(self) -> list[str]:
         return [name for (name,) in self._rows("tenant_list")]
+
+    def measure_tenants(self) -> list[TenantUsage]:
+        return [
+            TenantUsage(tenant=name, memories=live, versions=versions, bytes=size)
+            for name, live, versions, size in self._rows("tenant_usage")
+        ]
 
     def has_key(self, tenant: str) -> bool:
         return bool(self._rows("tenant_has_key", name=tenant))

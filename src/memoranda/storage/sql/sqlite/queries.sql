@@ -72,6 +72,9 @@ WHERE tenant_id = :tenant_id
 -- name: tenant_list
 SELECT name FROM tenant ORDER BY tenant_id
 
+-- name: tenant_usage
+SELECT name, live_count, append_seq, byte_count FROM tenant ORDER BY tenant_id
+
 -- name: version_last_recorded
 SELECT ifnull((SELECT recorded_ms FROM version ORDER BY version_id DESC LIMIT 1), 0)
 
