@@ -284,8 +284,8 @@ def _bars() -> Progress:
         """The number of items done, and of all if that is known."""
 
         def render(self, task: Task) -> Text:
-            done = f"{task.completed:,.0f}"
-            return Text(done if task.total is None else f"{done} of {task.total:,.0f}")
+            count = f"{task.completed:,.0f}"
+            return Text(count if task.total is None else f"{count} of {task.total:,.0f}")
 
     columns = (
         TextColumn("{task.description}"),

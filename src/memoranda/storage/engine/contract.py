@@ -685,7 +685,7 @@ class ProgramGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TenantUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tenant stores: memories that are current, versions ever written, and bytes of documents."""
+    """The amounts that a tenant stores: current memories, versions ever written, and bytes of documents."""
 
     tenant: str
     memories: int
