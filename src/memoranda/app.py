@@ -537,16 +537,19 @@ class Memoranda:
             (1, 1)
         """
         from memoranda.bindings.files.exchange import import_files
+        from memoranda.service.exchange.importing import ImportOptions
 
         return import_files(
             self.ump.import_items,
             self.owner,
             [str(path) for path in paths],
             form=system,
-            adopt=adopt,
-            into=None if namespace is None else self.oams.namespace(namespace),
-            restore=restore,
-            is_dry=dry_run,
+            options=ImportOptions(
+                adopt=adopt,
+                into=None if namespace is None else self.oams.namespace(namespace),
+                restore=restore,
+                is_dry=dry_run,
+            ),
         )
 
     def undo_import(self, name: str | None = None) -> UndoneImport:

@@ -102,9 +102,8 @@ def test_every_memory_survives_both_single_files_and_the_bundle(
             assert (report.created, report.refusals) == (len(values), [])
             source = folder / name
             shape = oams.shape_by_name(name)
-            exchange.export_memories(
-                memoranda.service, memoranda.access, str(source), Report(), shape=shape, exported_at=0
-            )
+            memories = exchange.select_memories(memoranda.service, memoranda.access, Report())
+            exchange.export_memories(memories, str(source), shape=shape, exported_at=0)
         seen.append((source / "memories.jsonl" if source.is_dir() else source).read_bytes())
     # Markdown writes its JSON anew, so only what went through lines is the same to the byte.
     assert seen[0] == seen[1]

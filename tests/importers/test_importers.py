@@ -25,7 +25,7 @@ from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.cli.options import SystemName
 from memoranda.errors import NotFound
 from memoranda.model.instant import Instant, format_instant, parse_instant
-from memoranda.service.exchange.importing import number_items
+from memoranda.service.exchange.importing import ImportOptions, number_items
 from memoranda.standards.oams.memory import check
 from memoranda.standards.ump.rules import retention_end
 from tests.importers.conftest import SAMPLES, Import
@@ -148,7 +148,7 @@ def test_a_later_export_brings_only_what_is_new_or_changed(store: Memoranda, tak
     documents[0] |= {"memory": "Is allergic to peanuts and nuts", "updated_at": "2026-11-15T18:00:00+00:00"}
     documents.append({"id": "new", "memory": "Plays chess", "user_id": "alice", "created_at": "2026-11-15T18:00:00Z"})
     path.write_text(json.dumps(documents), encoding="utf-8")
-    foreseen, report = take(path, is_dry=True), take(path)
+    foreseen, report = take(path, options=ImportOptions(is_dry=True)), take(path)
     for each in (foreseen, report):
         assert (each.created, each.updated, each.unchanged, each.refused) == (1, 1, 4, 0)
     assert (
@@ -177,8 +177,8 @@ def test_an_import_is_taken_back_as_a_whole(store: Memoranda, take: Import, tmp_
 
 def test_imports_are_listed_and_one_is_taken_back_by_its_name(store: Memoranda, take: Import) -> None:
     totals: list[int] = []
-    take(SAMPLES / "mem0" / "mem0_all.json", on_count=totals.append)
-    take(SAMPLES / "server-memory" / "memory.jsonl", on_count=totals.append)
+    take(SAMPLES / "mem0" / "mem0_all.json", observers=exchange.ImportObservers(on_count=totals.append))
+    take(SAMPLES / "server-memory" / "memory.jsonl", observers=exchange.ImportObservers(on_count=totals.append))
     # The progress bar knows how many there are before the first is written.
     assert totals == [5, 6]
     last, first = store.ump.imports()
@@ -306,7 +306,12 @@ def test_an_archive_is_opened_as_often_for_many_notes_as_for_a_few(
         with zipfile.ZipFile(path, "w") as archive:
             for number in range(count):
                 archive.writestr(f"{count}/{number}.md", f"The harbour has berth {number} of {count}.")
-        report = exchange.import_files(store.ump.import_items, store.owner, [str(path)], on_survey=lambda *_: None)
+        report = exchange.import_files(
+            store.ump.import_items,
+            store.owner,
+            [str(path)],
+            observers=exchange.ImportObservers(on_survey=lambda *_: None),
+        )
         assert (report.created, report.refused) == (count, 0)
     few, many = opened[tmp_path / "3.zip"], opened[tmp_path / "60.zip"]
     assert many == few
@@ -322,7 +327,7 @@ def test_a_damaged_archive_is_refused_by_name(store: Memoranda, take: Import, tm
     start = 30 + len("conversations.json")
     for place in range(start, min(start + 60, whole.index(b"PK\x01\x02"))):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
-        report = take(path, form="claude", is_dry=True)
+        report = take(path, form="claude", options=ImportOptions(is_dry=True))
         # A bit that means nothing may be another; whatever it damages is told, and once.
         assert report.refused == 1 or report.created == 1
         assert all("export.zip" in each.where for each in report.refusals)

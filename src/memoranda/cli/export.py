@@ -183,13 +183,10 @@ def _export_memories(target: str, bundle: BundleOptions, run: GivenRun, *, is_st
         if is_strict and (losses := exchange.find_losses(read_memories)):
             return summary.refuse(losses)
         count = exchange.export_memories(
-            service,
-            access,
+            exchange.select_memories(service, access, report, namespaces),
             target,
-            report,
             shape=shape,
             exported_at=system_clock(),
-            namespaces=namespaces,
             overwrite=bundle.overwrite,
             reading=reading,
             sorting=sorting,

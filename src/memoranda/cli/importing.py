@@ -13,6 +13,7 @@ from memoranda.cli.options import FormatName, SystemName
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, note_report, one_line, progress
 from memoranda.errors import InvalidInput
+from memoranda.service.exchange.importing import ImportOptions
 from memoranda.standards.oams.memory import STATEMENTS
 
 if TYPE_CHECKING:
@@ -85,14 +86,18 @@ def import_files(
             memoranda.owner,
             require_sources(sources),
             form=importer_of(format_name, columns),
-            adopt=adopt,
-            into=None if namespace is None else memoranda.oams.namespace(namespace),
-            restore=restore,
-            is_dry=dry_run,
-            progress=done,
-            on_survey=surveys.add,
-            on_count=done.expect,
-            conversations=conversations if extract else None,
+            options=ImportOptions(
+                adopt=adopt,
+                into=None if namespace is None else memoranda.oams.namespace(namespace),
+                restore=restore,
+                is_dry=dry_run,
+            ),
+            observers=exchange.ImportObservers(
+                progress=done,
+                on_survey=surveys.add,
+                on_count=done.expect,
+                conversations=conversations if extract else None,
+            ),
         )
         candidates = [
             _extract_statements(memoranda, conversation) for conversation in sorted(conversations)

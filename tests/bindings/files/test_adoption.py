@@ -15,6 +15,7 @@ from tests.bindings.files.test_forms import EACH, FORMS, NEW, REF, STEPS, WHOLE,
 from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange
 from memoranda.model.instant import parse_instant
+from memoranda.service.exchange.importing import ImportOptions
 from memoranda.service.exchange.report import Report
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump import signature
@@ -34,7 +35,7 @@ def two_owners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Memor
 
 
 def adopt(m: Memoranda, source: Path, *, adopt: bool = True) -> Report:
-    return exchange.import_files(m.ump.import_items, m.owner, [str(source)], adopt=adopt)
+    return exchange.import_files(m.ump.import_items, m.owner, [str(source)], options=ImportOptions(adopt=adopt))
 
 
 def contents(m: Memoranda, form: str = "all.ndjson", *, history: bool) -> list[Any]:

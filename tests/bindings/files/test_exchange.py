@@ -12,6 +12,7 @@ from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange
 from memoranda.bindings.files.formats import Format
 from memoranda.encoding.json_text import dump
+from memoranda.service.exchange.importing import ImportOptions
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.record import strip_integrity
 
@@ -67,7 +68,7 @@ def test_a_record_of_another_owner_is_refused_unless_adopted(memoranda: Memorand
         refused = exchange.import_files(other.ump.import_items, other.owner, sources)
         assert (refused.created, refused.refused) == (0, 4)
         assert {each.code for each in refused.refusals} == {"forbidden_scope"}
-        adopted = exchange.import_files(other.ump.import_items, other.owner, sources, adopt=True)
+        adopted = exchange.import_files(other.ump.import_items, other.owner, sources, options=ImportOptions(adopt=True))
         assert (adopted.created, adopted.refused) == (4, 0)
         assert {record["scope"]["owner"] for record in other.export()} == {other.owner}
         assert other.recall("pnpm")[0].record["body"]["text"] == "use pnpm, never npm"

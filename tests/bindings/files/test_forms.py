@@ -39,7 +39,9 @@ def write(m: Memoranda, target: Path, form: str, *, history: bool = True) -> Rep
     report = Report()
     if form in ("bundle", "all.oams.jsonl", "all.oams.md"):
         shape = oams.shape_by_name(form)
-        exchange.export_memories(m.service, m.access, str(target), report, shape=shape, exported_at=0)
+        exchange.export_memories(
+            exchange.select_memories(m.service, m.access, report), str(target), shape=shape, exported_at=0
+        )
     elif form == "all.mg":
         exchange.export_grains(m.service.grains.export(m.access, history=history, report=report), str(target), report)
     elif form == "folder/":

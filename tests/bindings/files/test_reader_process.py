@@ -96,7 +96,9 @@ def test_memories_of_every_form_are_the_same(tmp_path: Path) -> None:
         exchange.export_file(m.ump.export(), names[0], "ndjson")
         exchange.export_file(m.ump.export(), names[1], "json")
         exchange.export_grains(m.service.grains.export(m.access), names[2], Report(), compress=True)
-        exchange.export_memories(m.service, m.access, names[3], Report(), shape="jsonl", exported_at=0)
+        exchange.export_memories(
+            exchange.select_memories(m.service, m.access, Report()), names[3], shape="jsonl", exported_at=0
+        )
     items, _, _ = same(names)
     assert {item[0] for item in items} == {"ump", "oams", "oms"}
     _, _, report = same([*names, str(tmp_path / "missing")])

@@ -9,7 +9,7 @@ from tests.bindings.files.test_forms import FORMS, NEW, Writer, everything, read
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange
-from memoranda.service.exchange.importing import number_items
+from memoranda.service.exchange.importing import ImportOptions, number_items
 from memoranda.standards.oms.grains import Grain
 
 
@@ -42,7 +42,9 @@ def test_a_file_from_before_brings_nothing_back_unless_asked_to(
         assert "deleted here" in report.warnings[0]
         assert versions(one) == []
         assert everything(one)["memories"] == {}
-        back = exchange.import_files(one.ump.import_items, one.owner, [str(folder / form)], restore=True)
+        back = exchange.import_files(
+            one.ump.import_items, one.owner, [str(folder / form)], options=ImportOptions(restore=True)
+        )
         assert (back.created, back.forgotten, back.refusals) == (count, 0, [])
         assert everything(one) == before
         # It is as it was: the next file changes nothing.
@@ -105,5 +107,7 @@ def test_a_dry_run_says_what_would_stay_forgotten(tmp_path: Path) -> None:
         m.remember("tea")
         write(m, tmp_path / "all.ndjson", "all.ndjson")
         forget_all(m, hard=False)
-        report = exchange.import_files(m.ump.import_items, m.owner, [str(tmp_path / "all.ndjson")], is_dry=True)
+        report = exchange.import_files(
+            m.ump.import_items, m.owner, [str(tmp_path / "all.ndjson")], options=ImportOptions(is_dry=True)
+        )
         assert (report.forgotten, report.imported_count) == (1, 0)

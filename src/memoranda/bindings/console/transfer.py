@@ -23,6 +23,7 @@ from memoranda.bindings.console.visit import Answer, File, Redirect, TemplatePag
 from memoranda.bindings.files import exchange
 from memoranda.bindings.files.reader_process import Limits
 from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.service.exchange.importing import ImportOptions
 from memoranda.service.exchange.report import Report
 
 # The formats of exports, and the names of their files.
@@ -81,8 +82,9 @@ def _write_export(visit: Visit, form: str, target: str, names: tuple[str, ...]) 
     elif form == "mg":
         exchange.export_grains(service.grains.export(access, report=report), target, report)
     elif form == "oams":
+        memories = exchange.select_memories(service, access, report)
         now = service.context.clock()
-        exchange.export_memories(service, access, target, report, shape="jsonl", exported_at=now)
+        exchange.export_memories(memories, target, shape="jsonl", exported_at=now)
     else:
         exchange.export_system(service, access, target, form, report)
 
@@ -154,10 +156,14 @@ def _run_import(
                 partial(visit.service.import_items, access),
                 access.default_tenant,
                 [str(path)],
-                is_dry=is_dry,
-                progress=progress,
-                on_count=expect,
-                on_survey=lambda _, system, contents: systems.append((system, contents.memories)),
+                options=ImportOptions(is_dry=is_dry),
+                observers=exchange.ImportObservers(
+                    progress=progress,
+                    on_count=expect,
+                    on_survey=lambda _, system, contents: systems.append(
+                        (system, contents.memories)
+                    ),
+                ),
                 # The file is untrusted, so a process with limits parses it.
                 limits=Limits.of(path.stat().st_size),
             )

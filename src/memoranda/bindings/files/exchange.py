@@ -41,7 +41,7 @@ from memoranda.errors import InvalidInput, MemorandaError, NamespaceNotFound, No
 from memoranda.model.instant import parse_instant
 from memoranda.service.core.access import Access
 from memoranda.service.exchange.adoption import NamespaceMapping
-from memoranda.service.exchange.importing import Item
+from memoranda.service.exchange.importing import DEFAULT_OPTIONS, ImportOptions, Item
 from memoranda.service.exchange.report import Report
 from memoranda.service.service import Service
 from memoranda.standards.oams.memory import SESSION_KEY, Memory, metadata_of
@@ -190,29 +190,26 @@ def filter_packable(
 
 
 def export_memories(
-    service: Service,
-    access: Access,
+    memories: Iterable[tuple[bytes, Memory]],
     target: str,
-    report: Report,
     *,
     shape: oams.Shape,
     exported_at: int,
-    namespaces: Iterable[Namespace] = (),
     overwrite: bool = False,
     reading: Progress = ignore_progress,
     sorting: Progress = ignore_progress,
 ) -> int:
     """Write memories to a bundle or a file of OAMS, and return their number."""
-    memories = ProgressCounter(select_memories(service, access, report, namespaces), reading)
+    counter = ProgressCounter(memories, reading)
     oams.write(
-        memories,
+        counter,
         target,
         shape=shape,
         exported_at=exported_at,
         overwrite=overwrite,
         progress=sorting,
     )
-    return memories.count
+    return counter.count
 
 
 def export_system(
@@ -313,34 +310,42 @@ class ProgressCounter(Generic[T]):
 # --- importing -------------------------------------------------------------------------------------------------------
 
 
+class ImportObservers(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import tells while it runs."""
+
+    # Gets the number of memories imported so far.
+    progress: Progress | None = None
+    # Gets the contents of each source of another system, before the first memory.
+    on_survey: OnSurvey | None = None
+    # Gets the number of all memories, if it is known, before the first memory.
+    on_count: Progress | None = None
+    # Collects the namespaces that have memories of conversations.
+    conversations: set[Namespace] | None = None
+
+
+NO_OBSERVERS: Final = ImportObservers()
+
+
 def import_files(
     import_items: Callable[..., Report],
     owner: str,
     sources: Iterable[str],
     *,
     form: str | Importer | None = None,
-    adopt: bool = False,
-    into: Namespace | None = None,
-    restore: bool = False,
-    is_dry: bool = False,
-    progress: Progress | None = None,
-    on_survey: OnSurvey | None = None,
-    on_count: Progress | None = None,
-    conversations: set[Namespace] | None = None,
+    options: ImportOptions = DEFAULT_OPTIONS,
+    observers: ImportObservers = NO_OBSERVERS,
     limits: Limits | None = None,
 ) -> Report:
     """Import the memories of files and folders of any form, and return the report.
 
     `import_items` is the verb that imports, of a store or of a server, and `owner` the owner that it imports for.
-    `form` is a form or a system that replaces recognition. `into` is a namespace for memories of OAMS.
-
-    Before the first memory, `on_survey` gets the contents of each source of another system, and `on_count` the number
-    of all memories if it is known. `conversations` collects the namespaces that have memories of conversations.
+    `form` is a form or a system that replaces recognition.
 
     With `limits` a separate process reads the files, within these limits, because they are not trusted.
     """
     report = Report()
-    names, own = list(sources), owner_hash(owner)
+    names, own, into = list(sources), owner_hash(owner), options.into
+    on_survey, on_count = observers.on_survey, observers.on_count
     with ExitStack() as reader:
         items: Iterator[Item]
         if limits is None:
@@ -364,17 +369,16 @@ def import_files(
                 limits=limits,
             )
             items = reader.enter_context(read_in_process(request, report, on_survey, on_count))
-        if conversations is not None:
-            items = _collect_conversations(
-                items, conversations, NamespaceMapping(into=into, tenant=owner if adopt else None)
-            )
+        if observers.conversations is not None:
+            renaming = NamespaceMapping(into=into, tenant=owner if options.adopt else None)
+            items = _collect_conversations(items, observers.conversations, renaming)
         return import_items(
             items,
-            adopt=adopt,
+            adopt=options.adopt,
             into=into,
-            restore=restore,
-            is_dry=is_dry,
-            progress=progress,
+            restore=options.restore,
+            is_dry=options.is_dry,
+            progress=observers.progress,
             report=report,
             label=", ".join(map(_base_name, names)),
         )

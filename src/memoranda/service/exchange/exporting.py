@@ -12,7 +12,7 @@ under reserved keys in its structured body (`_collect_extra_state`), and imports
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -291,25 +291,50 @@ def export_records(
     owner: str | None = None,
     project: str | None = None,
     history: bool = True,
-    names: Sequence[str] | None = None,
     carry: bool = True,
     report: Report | None = None,
 ) -> Iterator[Record]:
     """Yield every memory that may be exported as a record, in the order written (UMP §2.7: `exportable`, `redact`).
 
-    With `names`, only the records of these ids, in this order. A record that was translated from another document
-    carries it, unless `carry` is false.
+    A record that was translated from another document carries it, unless `carry` is false.
     """
     export = _begin_export(context, access, owner, report, history)
-    tenant = export.tenant
-    scope = {"owner": tenant, **({"project": project} if project else {})}
-    access.require_scope({"visibility": access.limits.get("visibility"), **scope})
-    pages = export.iterate_pages(project) if names is None else _load_named(export, names, project)
+    yield from _create_records(export, export.iterate_pages(project), project, carry=carry)
+
+
+def export_named(
+    context: Context,
+    access: Access,
+    names: Sequence[str],
+    *,
+    owner: str | None = None,
+    project: str | None = None,
+    history: bool = True,
+    report: Report | None = None,
+) -> Iterator[Record]:
+    """Yield the records of some ids, in their order, if they may be exported."""
+    export = _begin_export(context, access, owner, report, history)
+    yield from _create_records(export, _load_named(export, names, project), project, carry=False)
+
+
+def _create_records(
+    export: _Export, pages: Iterable[list[Version]], project: str | None, *, carry: bool
+) -> Iterator[Record]:
+    """Yield the records of pages of versions, and record the export in the audit log."""
+    scope = _require_scope(export, project)
     for page in pages:
         for version in page:
             export.report.exported += 1
-            yield _create_exported_record(export, version, carry=carry and names is None)
+            yield _create_exported_record(export, version, carry=carry)
     export.audit("export", "records", scope)
+
+
+def _require_scope(export: _Export, project: str | None) -> dict[str, str]:
+    """Return the scope of an export. Raises ForbiddenScope if the caller may not read it."""
+    scope = {"owner": export.tenant, **({"project": project} if project else {})}
+    access = export.access
+    access.require_scope({"visibility": access.limits.get("visibility"), **scope})
+    return scope
 
 
 def export_page(
@@ -324,8 +349,7 @@ def export_page(
 ) -> tuple[list[Record], int | None, Report]:
     """Return a page of records, the number where the next page begins, and the report of what was not exported."""
     export = _begin_export(context, access, owner, None, history)
-    scope = {"owner": export.tenant, **({"project": project} if project else {})}
-    access.require_scope({"visibility": access.limits.get("visibility"), **scope})
+    scope = _require_scope(export, project)
     versions, following = export.load_page(project, after, SENT_LIMIT)
     export.report.exported = len(versions)
     records = [_create_exported_record(export, version, carry=carry) for version in versions]

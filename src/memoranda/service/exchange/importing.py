@@ -90,33 +90,39 @@ def number_items(form: Form, values: Iterable[Any], *, first: int = 1) -> Iterat
         yield Item(form=form, value=value, where=f"line {number}", number=number)
 
 
+class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How an import treats its items."""
+
+    # Makes all memories the caller's own.
+    adopt: bool = False
+    # Puts memories of OAMS into another namespace.
+    into: Namespace | None = None
+    # Also imports memories that were deleted here, which an old file must not do by default.
+    restore: bool = False
+    # Reports what would happen, and writes nothing.
+    is_dry: bool = False
+    # Records the import under this label, so that it can be undone.
+    label: str | None = None
+
+
+DEFAULT_OPTIONS: Final = ImportOptions()
+
+
 def import_items(
     context: Context,
     access: Access,
     items: Iterable[Item],
+    options: ImportOptions,
     *,
     owner: str | None = None,
-    adopt: bool = False,
-    into: Namespace | None = None,
-    restore: bool = False,
-    is_dry: bool = False,
     progress: Progress | None = None,
     report: Report | None = None,
-    label: str | None = None,
 ) -> Report:
-    """Import memories. Invalid ones are reported and skipped; batches are all or nothing.
-
-    `adopt` makes them the caller's own. `into` puts OAMS memories into another namespace. `restore` also imports what
-    was deleted here, which an old file must not do by default. A dry run reports what would happen and writes nothing.
-    With a `label` the import is recorded and can be undone.
-    """
+    """Import memories. Invalid ones are reported and skipped; batches are all or nothing."""
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
-    run = _Import(
-        context, access, tenant, report if report is not None else Report(), is_dry, progress
-    )
-    run.configure(adopt, into, restore)
-    run.record = None if label is None else ImportRecord(label)
+    report = report if report is not None else Report()
+    run = _Import(context, access, tenant, options, report, progress)
     run.run(items)
     return run.report
 
@@ -138,25 +144,18 @@ def import_part(
     context: Context,
     access: Access,
     items: Iterable[Item],
+    options: ImportOptions,
     *,
-    label: str | None,
     name: str | None = None,
-    adopt: bool = False,
-    into: Namespace | None = None,
-    restore: bool = False,
-    is_dry: bool = False,
 ) -> ImportPart:
     """Import one part of a larger import; `name` is the name under which the part before was recorded.
 
     A memory whose successor is not here is hidden until that arrives, with a later part or never. The caller knows
     which parts follow, and warns at the end.
     """
-    run = _Import(context, access, access.default_tenant, Report(), is_dry, None)
-    run.configure(adopt, into, restore)
+    run = _Import(context, access, access.default_tenant, options, Report())
     if name is not None:
         run.record = resume_import(context, access, name)
-    elif label is not None:
-        run.record = ImportRecord(label)
     waiting: list[tuple[str, str]] = []
     run.waiting = waiting
     run.run(items)
@@ -206,34 +205,29 @@ class _Import:
         context: Context,
         access: Access,
         tenant: str,
+        options: ImportOptions,
         report: Report,
-        is_dry: bool,
-        progress: Progress | None,
+        progress: Progress | None = None,
     ) -> None:
         self._context, self._access, self._tenant = context, access, tenant
         self.report = report
-        self._is_dry = is_dry
+        self._is_dry = options.is_dry
         self._progress = progress
         self._links: _Links = {}
         self._count_before = report.imported_count + report.refused
+        # The namespaces and the owner of the items, if they change.
         self.renaming: NamespaceMapping | None = None
         self.adoption: Adoption | None = None
-        self.restores = False
-        self.record: ImportRecord | None = None
+        if options.adopt or options.into is not None:
+            self.renaming = NamespaceMapping(into=options.into, tenant=access.default_tenant)
+            if options.adopt:
+                self.adoption = Adoption(context=context, access=access, namespaces=self.renaming)
+        self.restores = options.restore
+        self.record = None if options.label is None else ImportRecord(options.label)
         # Collects what waits for a successor, if more parts follow; None: it is warned of.
         self.waiting: list[tuple[str, str]] | None = None
         # The batch that is being committed.
         self._pending: tuple[_Batch, PendingWrite[_BatchResult]] | None = None
-
-    def configure(self, adopt: bool, into: Namespace | None, restore: bool) -> None:
-        """Set the namespaces and the owner of the items, and whether deleted memories come back."""
-        self.restores = restore
-        if adopt or into is not None:
-            self.renaming = NamespaceMapping(into=into, tenant=self._access.default_tenant)
-        if adopt and self.renaming is not None:
-            self.adoption = Adoption(
-                context=self._context, access=self._access, namespaces=self.renaming
-            )
 
     def run(self, items: Iterable[Item]) -> None:
         """Import all items, then close what waits for a successor."""

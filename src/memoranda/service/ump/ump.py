@@ -62,17 +62,14 @@ def export(
     `history` includes superseded records, and `carry` the documents of other standards inside of records. `report`
     counts the records that are left out.
     """
-    from memoranda.service.exchange.exporting import export_records
+    from memoranda.service.exchange import exporting
 
-    return export_records(
-        context,
-        access,
-        owner=owner,
-        project=project,
-        history=history,
-        names=names,
-        carry=carry,
-        report=report,
+    if names is not None:
+        return exporting.export_named(
+            context, access, names, owner=owner, project=project, history=history, report=report
+        )
+    return exporting.export_records(
+        context, access, owner=owner, project=project, history=history, carry=carry, report=report
     )
 
 
@@ -111,18 +108,11 @@ def import_items(
     """Import memories in any form, and report those that are refused. A `label` makes the import undoable."""
     from memoranda.service.exchange import importing
 
+    options = importing.ImportOptions(
+        adopt=adopt, into=into, restore=restore, is_dry=is_dry, label=label
+    )
     return importing.import_items(
-        context,
-        access,
-        items,
-        owner=owner,
-        adopt=adopt,
-        into=into,
-        restore=restore,
-        is_dry=is_dry,
-        progress=progress,
-        report=report,
-        label=label,
+        context, access, items, options, owner=owner, progress=progress, report=report
     )
 
 
@@ -141,17 +131,10 @@ def import_part(
     """Import one part of a larger import; `name` is the name under which the parts before it are recorded."""
     from memoranda.service.exchange import importing
 
-    return importing.import_part(
-        context,
-        access,
-        items,
-        label=label,
-        name=name,
-        adopt=adopt,
-        into=into,
-        restore=restore,
-        is_dry=is_dry,
+    options = importing.ImportOptions(
+        adopt=adopt, into=into, restore=restore, is_dry=is_dry, label=label
     )
+    return importing.import_part(context, access, items, options, name=name)
 
 
 def imports(context: Context, access: Access) -> list[dict[str, Any]]:
