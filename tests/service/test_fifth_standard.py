@@ -16,7 +16,7 @@ from memoranda.errors import InvalidInput, NamespaceNotFound
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Document, Projection, Scope, Version, unwrap_document
 from memoranda.service.core.indexing import prepare
-from memoranda.service.core.lifecycle import append_next
+from memoranda.service.core.lifecycle import follow
 from memoranda.service.core.views import project_document
 from memoranda.service.exchange.importing import Item, number_items
 from memoranda.service.exchange.report import Report
@@ -68,12 +68,12 @@ def write(world: World, document: Document, prior: Version | None = None) -> Ver
     if prior is None:
         return world.engine.write(tenant, lambda unit: new.append(unit, now=world.now))
 
-    def follow(unit: Unit) -> Version:
-        version = append_next(world.context, unit, prior, new, now=world.now, follow_head=True)
+    def write_next(unit: Unit) -> Version:
+        version = follow(world.context, prior, new).append(unit, now=world.now, follow_head=True)
         unit.close_version(prior, successor=version, valid_to=world.now, now=world.now)
         return version
 
-    return world.engine.write(tenant, follow)
+    return world.engine.write(tenant, write_next)
 
 
 @pytest.fixture(autouse=True)

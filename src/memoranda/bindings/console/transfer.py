@@ -21,6 +21,7 @@ import msgspec
 from memoranda.bindings.console.visit import ROOT as CONSOLE
 from memoranda.bindings.console.visit import Answer, File, Redirect, TemplatePage, Upload, Visit
 from memoranda.bindings.files import exchange
+from memoranda.bindings.files.importers.importer import Survey
 from memoranda.bindings.files.reader_process import Limits
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.service.exchange.importing import ImportOptions
@@ -134,6 +135,9 @@ def _run_import(
     total: int | None = None
     systems: list[tuple[str, int]] = []
 
+    def note_system(_: str, system: str, contents: Survey) -> None:
+        systems.append((system, contents.memories))
+
     def expect(count: int) -> None:
         nonlocal total
         total = count
@@ -142,6 +146,7 @@ def _run_import(
         if count % max(1, (total or 50_000) // _STEPS) == 0:
             steps.put(ImportProgress(done=count, total=total))
 
+    observers = exchange.ImportObservers(progress=progress, on_count=expect, on_survey=note_system)
     with TemporaryDirectory(prefix="memoranda-import-") as folder:
 
         def without_folder(text: str) -> str:
@@ -157,13 +162,7 @@ def _run_import(
                 access.default_tenant,
                 [str(path)],
                 options=ImportOptions(is_dry=is_dry),
-                observers=exchange.ImportObservers(
-                    progress=progress,
-                    on_count=expect,
-                    on_survey=lambda _, system, contents: systems.append(
-                        (system, contents.memories)
-                    ),
-                ),
+                observers=observers,
                 # The file is untrusted, so a process with limits parses it.
                 limits=Limits.of(path.stat().st_size),
             )

@@ -311,7 +311,7 @@ class ProgressCounter(Generic[T]):
 
 
 class ImportObservers(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import tells while it runs."""
+    """Callbacks and collections that follow the course of an import."""
 
     # Gets the number of memories imported so far.
     progress: Progress | None = None

@@ -140,16 +140,8 @@ def audit_entry(
     scope: dict[str, str] | None = None,
     result: str = "",
     meta: Mapping[str, object] | None = None,
-    claimed: tuple[str, str] | None = None,
 ) -> AuditEntry:
-    """Return an audit entry for an action of the caller. `claimed` is the name and kind of actor that the request
-    states.
-    """
-    claim = (
-        {}
-        if claimed is None or claimed[0] == access.actor
-        else {"claimed": {"did": claimed[0], "kind": claimed[1]}}
-    )
+    """Return an audit entry for an action of the caller."""
     return AuditEntry(
         at=now,
         op=op,
@@ -160,8 +152,15 @@ def audit_entry(
             (name, value) for name, value in (scope or {}).items() if name in _AUDITED_SCOPE
         ),
         result=result,
-        meta={"credential": access.credential, **(meta or {}), **claim},
+        meta={"credential": access.credential, **(meta or {})},
     )
+
+
+def describe_claim(access: Access, claimed: tuple[str, str] | None) -> dict[str, object]:
+    """Return the actor that a request states, for the audit log; nothing if it is the caller."""
+    if claimed is None or claimed[0] == access.actor:
+        return {}
+    return {"claimed": {"did": claimed[0], "kind": claimed[1]}}
 
 
 _log = logging.getLogger(__name__)

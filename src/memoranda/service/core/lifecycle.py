@@ -53,15 +53,19 @@ def append_next(
     *,
     now: Instant,
     by_owner: bool = True,
-    cause: bytes | None = None,
-    follow_head: bool = False,
 ) -> Version:
     """Write the next version of a memory, with the restrictions of the prior one. Raises GrainError, QuotaExceeded."""
+    return follow(context, prior, new, by_owner=by_owner).append(unit, now=now)
+
+
+def follow(
+    context: Context, prior: Version, successor: NewVersion, *, by_owner: bool = True
+) -> NewVersion:
+    """Return the next version of a memory, with the restrictions of the prior one. Raises GrainError."""
     refuse_rewriting_archive(prior)
-    followed = (
-        new if new.follows == prior else inherit_bounds(context, prior, new, by_owner=by_owner)
-    )
-    return followed.append(unit, now=now, cause=cause, follow_head=follow_head)
+    if successor.follows == prior:
+        return successor
+    return inherit_bounds(context, prior, successor, by_owner=by_owner)
 
 
 def inherit_bounds(

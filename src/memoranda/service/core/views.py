@@ -379,12 +379,12 @@ def is_view(context: UmpSpeaker, record: Record, inner: Document) -> bool:
     view = create_record(context, inner, tenant, space)
     bounds = read_carried_bounds(record)
     expected = _without_state(view if bounds is None else ump.with_bounds(view, bounds))
-    given = _without_state(record)
-    begins = given["time"].get("valid_from")
+    content = _without_state(record)
+    begins = content["time"].get("valid_from")
     if begins in (expected["time"]["observed"], read_carried_state(record).get("valid_from")):
         # A later version is valid from its last update, or from when the store got it.
         expected["time"]["valid_from"] = begins
-    return expected == given
+    return expected == content
 
 
 def read_carried_bounds(record: Record) -> Bounds | None:

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from memoranda.model.memory import Version
 from memoranda.service.core.context import Context
 from memoranda.service.exchange.ancestry import Name, find_versions
-from memoranda.service.exchange.prepared_item import NewParts, PreparedItem
+from memoranda.service.exchange.prepared_item import PreparedItem
 from memoranda.service.oams import memories
+from memoranda.service.ump.remember import NewParts
 from memoranda.storage.engine.contract import Snapshot, Unit
 
 

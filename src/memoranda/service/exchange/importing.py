@@ -36,11 +36,11 @@ from memoranda.service.exchange.adoption import Adoption, NamespaceMapping
 from memoranda.service.exchange.ancestry import Name, WaitingVersion
 from memoranda.service.exchange.batch_lookup import BatchLookup, get_fact
 from memoranda.service.exchange.import_records import ImportRecord, resume_import
-from memoranda.service.exchange.prepared_item import NewParts, Outcome, PreparedItem
+from memoranda.service.exchange.prepared_item import Outcome, PreparedItem
 from memoranda.service.exchange.report import Form, Report
 from memoranda.service.exchange.unwrap import find_written_version
 from memoranda.service.oms import authority
-from memoranda.service.ump.remember import with_defaults
+from memoranda.service.ump.remember import NewParts, with_defaults
 from memoranda.standards.oams.namespace import Namespace
 from memoranda.standards.oms import manifest
 from memoranda.standards.oms import mapping as oms
@@ -91,7 +91,7 @@ def number_items(form: Form, values: Iterable[Any], *, first: int = 1) -> Iterat
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How an import treats its items."""
+    """Choices of how an import treats its items."""
 
     # Makes all memories the caller's own.
     adopt: bool = False
@@ -529,9 +529,14 @@ class _Import:
                 ancestry.close_version(unit, prior_version, version, now, waiting_here)
         lookup.known_names.update(ancestry.add_claims(unit, version, missing, lookup.known_names))
         try:
-            self._adopt_index(unit, item, ready, version, outcome == "created", result, now, later)
+            waiting = self._adopt_index(
+                unit, item, ready, version, now, is_fresh=outcome == "created", later=later
+            )
         except GrainError as error:
             result.unlinked.append((item, error))
+        else:
+            if waiting is not None and ready.successor is not None:
+                result.links[item.form, ready.successor] = waiting
         return outcome
 
     def _find_priors(
@@ -586,12 +591,15 @@ class _Import:
         item: Item,
         ready: PreparedItem,
         version: Version,
-        is_fresh: bool,
-        result: _BatchResult,
         now: Instant,
+        *,
+        is_fresh: bool,
         later: Version | None,
-    ) -> None:
-        """Store what another store knew about a version: beside it, never in it (OMS §11.7). Raises GrainError."""
+    ) -> WaitingVersion | None:
+        """Store what another store knew about a version: beside it, never in it (OMS §11.7). Raises GrainError.
+
+        Return the version if it waits for its successor.
+        """
         own_index = IndexState(verification_status=version.state.verification)
         verdict = manifest.merge(own_index, ready.index).verification_status
         if verdict != version.state.verification:
@@ -600,7 +608,7 @@ class _Import:
             unit.set_verification(version, verdict, now=now)
         closed = ready.index.system_valid_to
         if not version.state.is_head:
-            return
+            return None
         waiting = WaitingVersion(
             version_id=version.version_id,
             is_fresh=is_fresh,
@@ -611,14 +619,14 @@ class _Import:
         )
         if later is not None and later.version_id != version.version_id:
             ancestry.close_version(unit, version, later, now, waiting)
-            return
+            return None
         if ready.successor is None:
             if closed is not None and version.state.closed is None and is_fresh:
                 # It was superseded there by a memory that was not exported.
                 ancestry.close_version(unit, version, None, now, waiting)
-            return
-        if not self._close_if_present(unit, item.form, ready.successor, waiting, now):
-            result.links[item.form, ready.successor] = waiting
+            return None
+        is_closed = self._close_if_present(unit, item.form, ready.successor, waiting, now)
+        return None if is_closed else waiting
 
     def _close_if_present(
         self, unit: Unit, form: Form, successor_name: str, waiting: WaitingVersion, now: Instant

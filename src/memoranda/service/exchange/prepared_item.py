@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,6 +13,7 @@ from memoranda.service.exchange import ancestry
 from memoranda.service.exchange.ancestry import ItemNames, Name
 from memoranda.service.oams import memories
 from memoranda.service.ump import remember
+from memoranda.service.ump.remember import NewParts
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.ump import mapping as ump
@@ -20,15 +21,6 @@ from memoranda.storage.engine.contract import Unit
 
 # The outcome of an item. "known": it, or something newer, was stored. "forgotten": it was deleted here, and stays so.
 Outcome = Literal["created", "updated", "merged", "known", "forgotten"]
-
-
-class NewParts(NamedTuple):
-    """The parts of an item that are known not to be in the store: its name, and the fact that it states."""
-
-    is_new_name: bool = False
-    is_new_fact: bool = False
-    # The caller's right to supersede its predecessor was checked already.
-    may_follow: bool = False
 
 
 class PreparedItem(msgspec.Struct, frozen=True, kw_only=True):

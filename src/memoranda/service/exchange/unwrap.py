@@ -40,7 +40,7 @@ from memoranda.service.core.views import (
 )
 from memoranda.service.exchange import ancestry
 from memoranda.service.exchange.adoption import MAX_NATIVE_BYTES, Adoption
-from memoranda.service.exchange.prepared_item import NewParts, Outcome, PreparedItem
+from memoranda.service.exchange.prepared_item import Outcome, PreparedItem
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
@@ -52,6 +52,7 @@ from memoranda.service.oms.views import (
     open_grain_input,
 )
 from memoranda.service.ump import remember
+from memoranda.service.ump.remember import NewParts
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import metadata_of, same_content
 from memoranda.standards.oms import mapping as oms
@@ -107,8 +108,7 @@ def _create_record_item(
             now,
             prior=prior,
             merge=merged,
-            is_new=new.is_new_fact,
-            is_free=new.is_new_name,
+            new_parts=new,
         )
         return done.result
 

@@ -36,7 +36,7 @@ from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
-from memoranda.service.core.lifecycle import append_next, inherit_bounds
+from memoranda.service.core.lifecycle import follow, inherit_bounds
 from memoranda.service.core.lineage import remove_derived_of
 from memoranda.service.core.memory_line import forget_line
 from memoranda.service.core.protection import check_supersession
@@ -626,12 +626,8 @@ def append_memory(
     projection = new.projection
     cascade.check_basis(context, unit, new.document, projection, now)
     cascade.note_withdrawal(unit, projection)
-    if prior is None:
-        version = new.append(unit, now=now, follow_head=True)
-    else:
-        version = append_next(
-            context, unit, prior, new, now=now, by_owner=by_owner, follow_head=True
-        )
+    following = new if prior is None else follow(context, prior, new, by_owner=by_owner)
+    version = following.append(unit, now=now, follow_head=True)
     if prior is not None and closes:
         unit.close_version(
             prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now

@@ -28,7 +28,7 @@ from memoranda.model.selection import (
 from memoranda.retrieval.analysis import ExactTerms, exact_terms, normalised_text
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
-from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.context import Context, audit_entry, describe_claim
 from memoranda.service.core.lookup import shorten_ids
 from memoranda.service.core.memory_line import bind_to_line
 from memoranda.service.core.ranking import (
@@ -373,7 +373,10 @@ def _audit(
         scope=scope,
         result=f"{len(best)} hits",
         # The query may quote a text that is erased later, so only its fingerprint is stored.
-        meta={"query": context.engine.fingerprint(tenant, request.query), "count": len(best)},
-        claimed=request.actor,
+        meta={
+            "query": context.engine.fingerprint(tenant, request.query),
+            "count": len(best),
+            **describe_claim(access, request.actor),
+        },
     )
     context.audit_read(tenant, entry)

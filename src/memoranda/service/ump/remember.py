@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -27,7 +27,7 @@ from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare
-from memoranda.service.core.lifecycle import append_next, inherit_bounds
+from memoranda.service.core.lifecycle import append_next, follow, inherit_bounds
 from memoranda.service.core.secret_screening import refuse_secrets, screen_fields
 from memoranda.service.core.views import redact_record, scope_of, view_record
 from memoranda.standards.port import port_of
@@ -43,6 +43,18 @@ Result = Literal["created", "merged"]
 Parts = TypeVar("Parts", bound=Mapping[str, Any])
 # The parts of a record with free content, in which a secret may occur.
 FREE_PARTS: Final[tuple[str, ...]] = ("body", "provenance")
+
+
+class NewParts(NamedTuple):
+    """The parts of a memory that are known not to be in the store: its name, and the fact that it states."""
+
+    is_new_name: bool = False
+    is_new_fact: bool = False
+    # The caller's right to supersede its predecessor was checked already.
+    may_follow: bool = False
+
+
+NOTHING_KNOWN: Final = NewParts()
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,7 +199,8 @@ def _write_if_new(
     duplicate, namesake = unit.find_duplicate_or_named(accepted.projection.sameness, name, now)
     if duplicate is not None:
         return duplicate
-    return write(context, access, unit, accepted, now, is_new=True, is_free=namesake is None)
+    parts = NewParts(is_new_name=namesake is None, is_new_fact=True)
+    return write(context, access, unit, accepted, now, new_parts=parts)
 
 
 def write(
@@ -197,12 +210,10 @@ def write(
     accepted: Accepted,
     now: Instant,
     merge: PreparedMerge | None = None,
-    *,
-    is_new: bool = False,
-    is_free: bool = False,
+    new_parts: NewParts = NOTHING_KNOWN,
 ) -> Remembered:
     """Write an accepted draft as `put` does, and record it in the audit log."""
-    remembered = put(context, unit, accepted, now, merge=merge, is_new=is_new, is_free=is_free)
+    remembered = put(context, unit, accepted, now, merge=merge, new_parts=new_parts)
     scope, targets = scope_of(accepted.record), (remembered.id,)
     unit.record_audit(
         audit_entry(
@@ -220,21 +231,19 @@ def put(
     *,
     prior: Version | None = None,
     merge: PreparedMerge | None = None,
-    is_new: bool = False,
-    is_free: bool = False,
+    new_parts: NewParts = NOTHING_KNOWN,
 ) -> Remembered:
-    """Write an accepted draft as a new memory, as the next version of `prior`, or by merging it into a duplicate.
-
-    `is_new`: the caller knows that there is no duplicate. `is_free`: it knows that no record has the draft's name.
-    """
+    """Write an accepted draft as a new memory, as the next version of `prior`, or by merging it into a duplicate."""
     cascade.note_withdrawal(unit, accepted.projection)
     cascade.check_basis(context, unit, accepted.new.document, accepted.projection, now)
     if accepted.is_own:
+        is_free = new_parts.is_new_name
         remembered = None if is_free else _repeat(context, unit, accepted, now)
     else:
+        is_new = new_parts.is_new_fact
         remembered = None if is_new else _merge(context, unit, accepted, now, merge)
     if remembered is None:
-        if not accepted.is_own and not is_free:
+        if not accepted.is_own and not new_parts.is_new_name:
             accepted = _with_free_name(context, unit, accepted, now)
         version = _append(context, unit, accepted, now, prior)
         unit.announce("created", version, now=now)
@@ -403,7 +412,7 @@ def _merge(
         new = _merge_records(context, duplicate, accepted, now)
     if new is None:
         return None
-    version = append_next(context, unit, duplicate, new, now=now, cause=dump(accepted.draft))
+    version = follow(context, duplicate, new).append(unit, now=now, cause=dump(accepted.draft))
     unit.retire(duplicate, now=now)
     unit.announce("merged", version, now=now)
     return Remembered(id=version.document.name, result="merged")

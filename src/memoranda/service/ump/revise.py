@@ -23,7 +23,7 @@ from memoranda.model.memory import Version, is_over
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
 from memoranda.service.core.actions import Action
-from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.context import Context, audit_entry, describe_claim
 from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lifecycle import (
     append_next,
@@ -176,8 +176,7 @@ def _supersede(
             targets=(sealed["id"], request.id),
             scope=scope_of(sealed),
             result="revised",
-            meta={"supersedes": [request.id]},
-            claimed=request.actor,
+            meta={"supersedes": [request.id], **describe_claim(access, request.actor)},
         )
         unit.record_audit(entry)
         return Revised(id=sealed["id"], supersedes=tuple(sealed["supersedes"]))
@@ -231,8 +230,11 @@ def forget(
                 targets=(request.id,),
                 scope=scope_of(record),
                 result=result,
-                meta={"reason": request.reason or "", "hard": request.hard},
-                claimed=request.actor,
+                meta={
+                    "reason": request.reason or "",
+                    "hard": request.hard,
+                    **describe_claim(access, request.actor),
+                },
             )
         )
         return result
@@ -282,8 +284,7 @@ def feedback(context: Context, access: Access, request: FeedbackRequest) -> None
                 targets=(request.id,),
                 scope=scope_of(record),
                 result=request.outcome,
-                meta={"outcome": request.outcome},
-                claimed=request.actor,
+                meta={"outcome": request.outcome, **describe_claim(access, request.actor)},
             )
         )
 
