@@ -8,13 +8,14 @@ import re
 import apsw
 
 from memoranda.storage.engine import selection
-from memoranda.storage.engine.database import load_migrations, load_queries
+from memoranda.storage.engine.database import load_queries
+from memoranda.storage.engine.migrations import load_migrations
 
 
 def test_every_index_is_read_by_a_query_or_named_by_a_selection() -> None:
     database = apsw.Connection(":memory:")
-    for _, migration in load_migrations("sqlite"):
-        database.execute(migration)
+    for migration in load_migrations("sqlite"):
+        database.execute(migration.sql)
     plans = [
         step
         for query in load_queries("sqlite").values()

@@ -14,8 +14,8 @@ import pytest
 from memoranda import Memoranda
 from memoranda.cli import main
 from memoranda.errors import StoreUnavailable
-from memoranda.storage.engine import database
-from memoranda.storage.sqlite import file
+from memoranda.storage.engine.migrations import Migration, layout, load_migrations
+from memoranda.storage.sqlite import migrating
 from memoranda.storage.sqlite.database import SqliteDatabase
 from tests.postgres import server
 
@@ -107,10 +107,8 @@ def test_a_backup_of_the_build_before_is_restored_into_postgresql(
 def test_a_store_of_the_day_with_a_changed_migration_opens(home: Path) -> None:
     with closing(apsw.Connection(str(home / "memoranda.db"))) as raw:
         # What that build made: the tables of schema 2 with the number 1.
-        (_, sql) = database.load_migrations("sqlite")[1]
-        raw.execute(sql)
-        (layout,) = file._ALSO_LAYOUTS[1]
-        raw.execute("UPDATE meta SET value = ? WHERE name = 'layout'", (layout,))
+        raw.execute(load_migrations("sqlite")[1].sql)
+        raw.execute("UPDATE meta SET value = ? WHERE name = 'layout'", migrating.ALSO_LAYOUTS[1])
     assert schema(home) == (1, False)
     check_contents(home)
     assert schema(home) == (2, False)
@@ -125,10 +123,9 @@ def test_tables_of_schema_1_that_nobody_knows_are_refused_and_left_alone(home: P
 
 
 def test_an_upgrade_that_fails_changes_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    migrations = database.load_migrations("sqlite")
-    broken = (*migrations, (3, "CREATE TABLE item (tenant_id)"))
+    broken = Migration(number=3, name="broken", kind="expand", sql="CREATE TABLE item (tenant_id)")
     with monkeypatch.context() as patch:
-        patch.setattr(file, "load_migrations", lambda _: broken)
+        patch.setattr(migrating, "pending_migrations", lambda *_: [*load_migrations("sqlite")[1:], broken])
         with pytest.raises(apsw.SQLError, match="already exists"):
             SqliteDatabase(home / "memoranda.db")
     assert schema(home) == (1, True)
@@ -158,7 +155,7 @@ def test_an_upgrade_leaves_no_copy_of_an_item_behind(tmp_path: Path) -> None:
     SqliteDatabase(path).close()
     with closing(apsw.Connection(str(path))) as raw:
         raw.execute(OLD_ITEMS)
-        raw.execute("UPDATE meta SET value = ? WHERE name = 'layout'", (database.layout("sqlite", 1),))
+        raw.execute("UPDATE meta SET value = ? WHERE name = 'layout'", (layout("sqlite", 1),))
         for number in range(50):
             raw.execute("INSERT INTO item VALUES (1, 'file', ?, ?)", (str(number), b"kumquat " * 4_000))
     store = SqliteDatabase(path)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -36,6 +37,8 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 
 # Seconds between two looks, because another process may have written something that falls due sooner.
 IDLE_SECONDS = 1.0
+# Seconds of an upgrade between two looks at everything else.
+UPGRADE_SECONDS = 1.0
 _JOB = "upkeep"
 
 _log = logging.getLogger(__name__)
@@ -95,8 +98,15 @@ class Upkeep:
             reindex(self._context, outdated=True)
         cascade.erase_all_withdrawn(self._context)
         schedule.tick(self._context)
+        self._continue_upgrade()
         # Pages that a reader kept from being scrubbed.
         self._context.engine.scrub(patient=False)
+
+    def _continue_upgrade(self) -> None:
+        """Run the steps of an upgrade for a while."""
+        end = time.monotonic() + UPGRADE_SECONDS
+        while self._context.engine.continue_upgrade() and time.monotonic() < end:
+            pass
 
     def _is_new_day(self) -> bool:
         """Return True once a day, and at the first call."""

@@ -654,6 +654,10 @@ class Engine(StoreHealth, Protocol):
         """Let another process be elected for a job that this one cannot do."""
         ...
 
+    def continue_upgrade(self) -> bool:
+        """Run one step of an upgrade that is left for the background; return True if another can follow now."""
+        ...
+
     def find_damage(self, tenants: Sequence[str] = ()) -> list[str]:
         """Return the problems of the database, and the number of rows of these tenants whose other half is missing."""
         ...

@@ -9,7 +9,6 @@ clauses that every database understands and from the pieces of a `Dialect`.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -267,6 +266,10 @@ class Database(StoreHealth, Protocol):
         """Let another process be elected for a job that this one cannot do."""
         ...
 
+    def continue_upgrade(self) -> bool:
+        """Run one step of an upgrade that is left for the background; return True if another can follow now."""
+        ...
+
     def find_damage(self) -> list[str]:
         """Return the problems that the database finds in its own files; empty if there are none."""
         ...
@@ -306,22 +309,3 @@ def _fill(body: str, fragments: dict[str, str]) -> str:
     while _FRAGMENT.search(body):
         body = _FRAGMENT.sub(lambda match: fragments[match[1]], body)
     return body
-
-
-@cache
-def load_migrations(database: str) -> tuple[tuple[int, str], ...]:
-    """Return the numbered migrations of a database in order: (number, SQL)."""
-    paths = sorted((_SQL / database / "migrations").glob("*.sql"))
-    return tuple((int(path.name[:4]), path.read_text(encoding="utf-8")) for path in paths)
-
-
-@cache
-def layout(database: str, newest: int | None = None) -> bytes:
-    """Return a digest of the migrations up to `newest`, or of all, without comments.
-
-    It differs if the tables of two builds do.
-    """
-    statements = "\n".join(
-        sql for number, sql in load_migrations(database) if newest is None or number <= newest
-    )
-    return hashlib.sha256(" ".join(_COMMENT.sub("", statements).split()).encode()).digest()[:16]

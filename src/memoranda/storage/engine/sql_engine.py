@@ -313,6 +313,9 @@ class SqlEngine:
     def resign(self, job: str) -> None:
         self._database.resign(job)
 
+    def continue_upgrade(self) -> bool:
+        return self._database.continue_upgrade()
+
     def find_damage(self, tenants: Sequence[str] = ()) -> list[str]:
         # Rows without their other half: documents without a state, and states without a document.
         lone_counts = [0, 0]

@@ -20,7 +20,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Final, TypeVar
 
 import psycopg
@@ -41,6 +41,7 @@ from memoranda.storage.postgres.coordination import (
     poll_token,
     watch_notifications,
 )
+from memoranda.storage.postgres.migrating import continue_upgrade, is_upgraded
 from memoranda.storage.postgres.pgvector import open_clear_vectors
 from memoranda.storage.postgres.server import (
     PostgresConnection,
@@ -126,6 +127,8 @@ class PostgresDatabase:
         self._readers.append(first)
         if self.is_read_only:
             self.queue.behind = "the database cannot be written"
+        # True once no migration of this version is left.
+        self._is_upgraded = False
         self._threads: list[threading.Thread] = []
         self._starting = threading.Lock()
         atexit.register(self.close)
@@ -364,6 +367,16 @@ class PostgresDatabase:
     def scrub(self, patience_seconds: float) -> bool:  # noqa: ARG002 -- part of the contract
         # Pages, replicas and archived logs keep only data encrypted under a destroyed key (ADR 0015).
         return True
+
+    def continue_upgrade(self) -> bool:
+        self.queue.refuse_when_closed()
+        if self.is_read_only or self._is_upgraded:
+            return False
+        # A connection without the bound role, which may not change tables.
+        with postgres_errors(), closing(open_connection(self._address)) as connection:
+            can_go_on = continue_upgrade(connection.raw)
+            self._is_upgraded = not can_go_on and is_upgraded(connection.raw)
+            return can_go_on
 
     def find_damage(self) -> list[str]:
         self.queue.refuse_when_closed()

@@ -19,9 +19,11 @@ import psycopg
 from psycopg import errors
 
 from memoranda.errors import StoreUnavailable
-from memoranda.storage.engine.database import Connection, Row, load_migrations
+from memoranda.storage.engine.database import Connection, Row
+from memoranda.storage.engine.migrations import load_migrations
 from memoranda.storage.index.vector_queue import ClearCopies
-from memoranda.storage.postgres.server import MIGRATING, open_connection, postgres_errors
+from memoranda.storage.postgres.migrating import MIGRATING
+from memoranda.storage.postgres.server import open_connection, postgres_errors
 
 if TYPE_CHECKING:
     from memoranda.retrieval.entry import StoredVector
@@ -228,8 +230,8 @@ def _make_tables(raw: psycopg.Connection[Row]) -> None:
     with raw.transaction():
         raw.execute(_BEGIN)
         if raw.execute(_HAS_TABLES).fetchone() != (True,):
-            for _, sql in load_migrations("pgvector"):
-                raw.execute(sql)
+            for migration in load_migrations("pgvector"):
+                raw.execute(migration.sql)
         raw.execute(_SWITCH_ON)
 
 

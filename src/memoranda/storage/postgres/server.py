@@ -2,7 +2,7 @@
 
 `open_connection` connects and applies the settings. A `PostgresConnection` runs named queries: it translates parameters
 `:name` to PostgreSQL's `$1` and queues statements in a pipeline (statements.py). `migrate` creates the tables in an
-empty database. `postgres_errors` translates psycopg's errors into ours.
+empty database, or upgrades them (migrating.py). `postgres_errors` translates psycopg's errors into ours.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from memoranda.storage.engine.database import (
     ChainEnd,
     Params,
     Row,
-    layout,
-    load_migrations,
     load_queries,
 )
+from memoranda.storage.postgres import migrating
 from memoranda.storage.postgres.statements import Statements
 
 # The oldest supported major version of the server; `make test-postgres` runs on it.
@@ -255,7 +254,6 @@ def open_connection(address: str) -> PostgresConnection:
             "@ as %40, / as %2F, # as %23 and ? as %3F"
         ) from None
     defaults: dict[str, str | int] = {
-        "application_name": "memoranda",
         "connect_timeout": CONNECT_SECONDS,
         # If an address names several servers, connect to the one that can be written.
         "target_session_attrs": "read-write",
@@ -263,6 +261,9 @@ def open_connection(address: str) -> PostgresConnection:
         **_KEEPALIVE,
     }
     missing = {name: value for name, value in defaults.items() if name not in options}
+    missing["application_name"] = migrating.application_name(
+        str(options.get("application_name", "memoranda"))
+    )
     raw = psycopg.connect(psycopg.conninfo.make_conninfo(address, **missing), autocommit=True)
     connection = PostgresConnection(raw)
     connection.command(_SETTINGS)
@@ -271,14 +272,8 @@ def open_connection(address: str) -> PostgresConnection:
 
 # --- tables ----------------------------------------------------------------------------------------------
 
-# The advisory lock of the process that creates the tables; no other program is likely to use this number.
-MIGRATING: Final = 0x4D656D6F
-_STATE: Final = """
-SELECT current_setting('server_encoding'),
-  pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on',
-  (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user),
-  to_regclass('meta') IS NOT NULL,
-  (SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()), current_schema()
+_RIGHTS: Final = """
+SELECT (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user), current_schema()
 """
 _CREATE_ROLE: Final = """
 DO $$ BEGIN
@@ -291,49 +286,20 @@ GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {role};
 """
 
 
-# PostgreSQL creates a type with the name of each table.
-_TYPE_EXISTS: Final = (
-    "this schema has a type that is named as one of our tables, of pgvector perhaps: make the store in a schema of its "
-    "own, or move that (ALTER EXTENSION vector SET SCHEMA …)"
-)
-
-
 def migrate(connection: PostgresConnection, *, may_be_moving: bool = False) -> bool:
-    """Create the tables if the database has none; return True if the database is read-only.
-
-    If several processes start together, one of them creates the tables and the others wait.
-    """
+    """Create or upgrade the tables; return True if the database is read-only."""
     raw = connection.raw
     if raw.info.server_version < OLDEST_VERSION * 10_000:
         raise StoreUnavailable(
             f"this server is PostgreSQL {server_version(raw)}, which is too old for a store: "
             f"upgrade it to PostgreSQL {OLDEST_VERSION} or later"
         )
-    encoding, is_read_only, _, has_store, tables, schema = _only(raw.execute(_STATE))
-    if encoding != "UTF8":
-        raise StoreUnavailable(
-            f"the encoding of this database is {encoding}; make one with ENCODING 'UTF8'"
-        )
-    if not has_store:
-        if schema is None or is_read_only:
-            raise StoreUnavailable("there is no store in this database, and none can be made in it")
-        with raw.transaction():
-            raw.execute(f"SELECT pg_advisory_xact_lock({MIGRATING})")
-            *_, has_store, tables, _ = _only(raw.execute(_STATE))
-            if tables and not has_store:
-                raise StoreCorrupt("this database has tables, but they are not Memoranda's")
-            if not has_store:
-                try:
-                    _make_tables(raw)
-                except errors.DuplicateObject as error:
-                    raise StoreUnavailable(_TYPE_EXISTS) from error
-    _refuse_other_layout(raw, may_be_moving=may_be_moving)
-    return bool(is_read_only)
+    return migrating.migrate(raw, may_be_moving=may_be_moving)
 
 
 def bound_role(connection: PostgresConnection, *, is_read_only: bool) -> str | None:
     """Return the role that replaces a superuser, with rights to all tables; None if no other role is needed."""
-    _, _, is_superuser, _, _, schema = _only(connection.raw.execute(_STATE))
+    is_superuser, schema = connection.raw.execute(_RIGHTS).fetchone() or (False, None)
     if not is_superuser:
         return None
     if not is_read_only:
@@ -343,49 +309,9 @@ def bound_role(connection: PostgresConnection, *, is_read_only: bool) -> str | N
     return ROLE
 
 
-def _make_tables(raw: psycopg.Connection[Row]) -> None:
-    for _, sql in load_migrations("postgres"):
-        raw.execute(sql)
-    raw.execute("SELECT set_config('memoranda.system', 'on', true)")
-    newest = load_migrations("postgres")[-1][0]
-    for name, value in (("schema", str(newest).encode()), ("layout", layout("postgres"))):
-        raw.execute("INSERT INTO meta (name, value) VALUES (%s, %s)", (name, value))
-
-
-def _refuse_other_layout(raw: psycopg.Connection[Row], *, may_be_moving: bool) -> None:
-    with raw.transaction():
-        raw.execute("SELECT set_config('memoranda.system', 'on', true)")
-        rows = raw.execute(
-            "SELECT name, value FROM meta WHERE name IN ('schema', 'layout', 'moving')"
-        ).fetchall()
-    meta: dict[str, bytes] = dict(rows)
-    newest = load_migrations("postgres")[-1][0]
-    if "moving" in meta and not may_be_moving:
-        raise StoreUnavailable(
-            "this store is not whole yet: call `memoranda migrate-store` again, and it goes on"
-        )
-    present = int(meta.get("schema", b"0"))
-    if present > newest:
-        raise StoreUnavailable(
-            f"this store was written by a newer Memoranda (schema {present}, ours is {newest})"
-        )
-    if meta.get("layout") != layout("postgres"):
-        raise StoreUnavailable(
-            "this store was made by another build of Memoranda, whose tables are different: "
-            "export it with that build (`memoranda export all.mg`) and import it here into a new database"
-        )
-
-
 def server_version(raw: psycopg.Connection[Row]) -> str:
     """Return the version that the server reports, without the words of its packager."""
     return (raw.info.parameter_status("server_version") or "?").split()[0]
-
-
-def _only(cursor: psycopg.Cursor[Row]) -> Row:
-    """Return the row of a query that always has one."""
-    row = cursor.fetchone()
-    assert row is not None
-    return row
 
 
 # --- errors --------------------------------------------------------------------------------------------

@@ -51,7 +51,6 @@ from memoranda.storage.sqlite.file import (
     Watched,
     is_read_only,
     is_settled,
-    migrate,
     open_file,
     set_up,
     sqlite_errors,
@@ -59,6 +58,7 @@ from memoranda.storage.sqlite.file import (
     wait_a_little,
 )
 from memoranda.storage.sqlite.heads import SYNC_SECONDS, ChainEnds, losses_of
+from memoranda.storage.sqlite.migrating import BeforeUpgrade, migrate
 
 T = TypeVar("T")
 
@@ -141,10 +141,12 @@ class SqliteDatabase:
         reader_seconds: float = READER_SECONDS,
         writer_seconds: float = WRITER_SECONDS,
         refuses_unrecorded: bool = False,
+        before_upgrade: BeforeUpgrade | None = None,
     ) -> None:
         """Open or create the file; `None` means a private store in memory. `vfs` names a virtual file system of SQLite.
 
         `refuses_unrecorded`: refuse reads that cannot be recorded at once, instead of recording them later.
+        `before_upgrade` is called before the tables of an earlier version are upgraded.
         """
         self.queue = WriteQueue(refuses_unrecorded=refuses_unrecorded)
         self._reader_seconds, self._writer_seconds = reader_seconds, writer_seconds
@@ -160,7 +162,7 @@ class SqliteDatabase:
         with sqlite_errors():
             self._writer = self._connect_first()
             try:
-                migrate(self._writer.raw)
+                migrate(self._writer.raw, before_upgrade)
                 # Large enough that the pages of a large unit of work are written once, when it ends.
                 self._writer.raw.execute(f"PRAGMA cache_size = -{WRITER_CACHE_KIB}")
                 self._watcher = self._connect()
@@ -332,6 +334,9 @@ class SqliteDatabase:
 
     def resign(self, job: str) -> None:
         pass
+
+    def continue_upgrade(self) -> bool:
+        return False  # Everything is upgraded when the file is opened.
 
     def find_damage(self) -> list[str]:
         with self.open_snapshot() as connection:

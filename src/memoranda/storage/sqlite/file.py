@@ -16,15 +16,11 @@ from urllib.parse import quote
 import apsw
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable, words_of
-from memoranda.storage.engine.database import layout, load_migrations
 
 # A bulk import of another process may hold the lock for seconds; a person gives up after about half a minute.
 BUSY_SECONDS = 30.0
 # Every named query stays prepared on every connection.
 STATEMENTS_LIMIT = 256
-# Marks the file as ours ("Memo").
-APPLICATION_ID = 0x4D656D6F
-
 # Kept small: every reader has its own page cache, and the operating system caches the file, so more is not faster.
 _PRAGMAS = """
 PRAGMA journal_mode = WAL;
@@ -47,10 +43,6 @@ PRAGMA mmap_size = 0;
 
 
 _log = logging.getLogger(__name__)
-
-# Digests of other tables that the next migration upgrades, too: for one day in November 2026, migration 1 was changed
-# in place to what it is together with migration 2.
-_ALSO_LAYOUTS = {1: (bytes.fromhex("621f874b582563163ed91ad013d2230a"),)}
 
 # Held while a thread of this process creates a database file.
 _creation = threading.Lock()
@@ -223,71 +215,6 @@ def wait_a_little(attempt: int) -> bool:
         return False
     time.sleep(random.uniform(0.0005, 0.0035))  # noqa: S311 -- jitter
     return True
-
-
-def migrate(raw: apsw.Connection) -> None:
-    """Bring the tables up to date, in one transaction. If several processes start together, one of them does it."""
-    migrations = load_migrations("sqlite")
-    newest = migrations[-1][0]
-    present = _pragma(raw, "user_version")
-    if present == newest:
-        _refuse_other_layout(raw, present)
-        return
-    if 0 < present < newest and raw.readonly("main"):
-        raise StoreUnavailable(
-            "this store was written by an earlier Memoranda, and its tables have to be upgraded; "
-            "open it once where the database and its folder can be written"
-        )
-    raw.execute("BEGIN IMMEDIATE")
-    try:
-        _refuse_foreign_file(raw, newest)
-        present = _pragma(raw, "user_version")
-        if present:
-            _refuse_other_layout(raw, present)
-        for number, sql in migrations:
-            if number > present:
-                raw.execute(sql)
-        raw.execute(f"PRAGMA user_version = {newest}; PRAGMA application_id = {APPLICATION_ID}")
-        raw.execute(
-            "INSERT OR REPLACE INTO meta (name, value) VALUES ('layout', ?)", (layout("sqlite"),)
-        )
-        raw.execute("COMMIT")
-    except BaseException:
-        if raw.in_transaction:
-            raw.execute("ROLLBACK")
-        raise
-    if 0 < present < newest:
-        _log.info("the tables of the store were upgraded from schema %d to %d", present, newest)
-
-
-def _refuse_foreign_file(raw: apsw.Connection, newest: int) -> None:
-    present = _pragma(raw, "user_version")
-    tables = raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    if _pragma(raw, "application_id") != APPLICATION_ID and tables != (0,):
-        raise StoreCorrupt("this file is an SQLite database, but not one of Memoranda's")
-    if present > newest:
-        raise StoreUnavailable(
-            f"this store was written by a newer Memoranda (schema {present}, ours is {newest})"
-        )
-
-
-def _refuse_other_layout(raw: apsw.Connection, present: int) -> None:
-    """Raise StoreUnavailable unless the tables are those of our migrations up to `present`."""
-    try:
-        row = raw.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
-    except apsw.SQLError:
-        row = None
-    layouts = (layout("sqlite", present), *_ALSO_LAYOUTS.get(present, ()))
-    if row is None or row[0] not in layouts:
-        raise StoreUnavailable(
-            "this store was made by another build of Memoranda, whose tables are different: "
-            "export it with that build (`memoranda export all.mg`) and import it here into a new data directory"
-        )
-
-
-def _pragma(raw: apsw.Connection, name: str) -> int:
-    row = raw.execute(f"PRAGMA {name}").fetchone()
-    return int(row[0]) if row else 0
 
 
 class sqlite_errors:  # noqa: N801 -- used like a function; as a generator function it would slow every read

@@ -9,17 +9,8 @@ from pathlib import Path
 from memoranda.storage.crypto.key_ring import HANDOVER, WrappedKey
 from memoranda.storage.engine.database import Row
 from memoranda.storage.sqlite.file import open_private, sqlite_errors
+from memoranda.storage.sqlite.migrating import migrate_ring
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS data_key (
-  key_id         TEXT PRIMARY KEY,
-  holder         BLOB NOT NULL,
-  master_version INTEGER NOT NULL,
-  salt           BLOB NOT NULL,
-  wrapped        BLOB NOT NULL
-) WITHOUT ROWID;
-CREATE UNIQUE INDEX IF NOT EXISTS data_key_holder ON data_key (holder);
-"""
 _SELECT = "SELECT key_id, holder, master_version, salt, wrapped FROM data_key"
 _USABLE = f"WHERE wrapped <> x'' AND key_id <> '{HANDOVER}'"
 _VERSIONS = "SELECT min(master_version), max(master_version) FROM data_key"
@@ -34,7 +25,7 @@ class SqliteKeyRing:
         """Open the ring of a file; None opens one in memory."""
         self._raw = open_private(path)
         with sqlite_errors():
-            self._raw.execute(_SCHEMA)
+            migrate_ring(self._raw)
 
     @contextmanager
     def changing(self) -> Iterator[None]:

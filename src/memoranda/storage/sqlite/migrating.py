@@ -1,0 +1,180 @@
+"""The upgrade of SQLite files: all pending migrations in one transaction, after a backup.
+
+A file holds the number of its last migration in `user_version`. The process that takes the write lock first upgrades
+the file; others wait. If it fails or is killed, SQLite rolls everything back, and the next process starts again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import apsw
+
+from memoranda.errors import StoreCorrupt, StoreUnavailable
+from memoranda.storage.engine.migrations import (
+    Migration,
+    layout,
+    load_predecessors,
+    newest_number,
+    pending_migrations,
+)
+
+# Is called with the number of a store before it is upgraded, while its tables cannot change.
+BeforeUpgrade = Callable[[int], None]
+
+# Marks a file as ours ("Memo").
+APPLICATION_ID: Final = 0x4D656D6F
+# Digests of other tables that the next migration upgrades, too: for one day in November 2026, migration 1 was changed
+# in place to what it is together with migration 2.
+ALSO_LAYOUTS: Final = {1: (bytes.fromhex("621f874b582563163ed91ad013d2230a"),)}
+
+_log = logging.getLogger(__name__)
+
+
+def migrate(raw: apsw.Connection, before_upgrade: BeforeUpgrade | None = None) -> None:
+    """Bring the tables up to date. Raises StoreUnavailable for a newer store, and for one that cannot be upgraded."""
+    newest = newest_number("sqlite")
+    present = read_number(raw)
+    if present == newest:
+        _refuse_other_layout(raw, present)
+        return
+    if 0 < present < newest and raw.readonly("main"):
+        raise StoreUnavailable(
+            "this store was written by an earlier Memoranda, and its tables have to be upgraded; "
+            "open it once where the database and its folder can be written"
+        )
+    _begin(raw, is_upgrade=0 < present < newest)
+    try:
+        _refuse_foreign_file(raw, newest)
+        present = read_number(raw)
+        if 0 < present < newest:
+            _refuse_other_layout(raw, present)
+            if before_upgrade is not None:
+                before_upgrade(present)
+            _upgrade_predecessor(raw, present)
+        _run(raw, present)
+        _complete(raw, newest)
+    except BaseException:
+        if raw.in_transaction:
+            raw.execute("ROLLBACK")
+        raise
+    if 0 < present < newest:
+        _log.warning("the store was upgraded from layout %d to %d", present, newest)
+
+
+def migrate_ring(raw: apsw.Connection) -> None:
+    """Bring the tables of a key ring up to date. Raises StoreUnavailable for a newer one."""
+    newest = newest_number("keyring")
+    if read_number(raw) == newest:
+        return
+    if raw.readonly("main"):
+        return  # The tables of 1 are those of a ring without a number.
+    raw.execute("BEGIN IMMEDIATE")
+    try:
+        present = read_number(raw)
+        _refuse_newer(present, newest)
+        for migration in pending_migrations("keyring", present):
+            raw.execute(migration.sql)
+        raw.execute(f"PRAGMA user_version = {newest}")
+        raw.execute("COMMIT")
+    except BaseException:
+        if raw.in_transaction:
+            raw.execute("ROLLBACK")
+        raise
+
+
+def read_number(raw: apsw.Connection) -> int:
+    """Return the number of the last migration of a file; 0 for an empty file."""
+    return _pragma(raw, "user_version")
+
+
+def _begin(raw: apsw.Connection, *, is_upgrade: bool) -> None:
+    try:
+        raw.execute("BEGIN IMMEDIATE")
+    except apsw.BusyError:
+        if not is_upgrade:
+            raise
+        raise StoreUnavailable(
+            "this store has to be upgraded, and another process is using or upgrading it: "
+            "stop servers of the earlier version, or wait until the upgrade is done, and try again"
+        ) from None
+
+
+def _run(raw: apsw.Connection, present: int) -> None:
+    migrations = pending_migrations("sqlite", present)
+    for position, migration in enumerate(migrations, start=1):
+        if present:
+            _log.warning(
+                "upgrading the store: step %d of %d (%s)",
+                position,
+                len(migrations),
+                migration.name.replace("_", " "),
+            )
+        _run_one(raw, migration)
+
+
+def _complete(raw: apsw.Connection, newest: int) -> None:
+    raw.execute(f"PRAGMA user_version = {newest}; PRAGMA application_id = {APPLICATION_ID}")
+    raw.execute(
+        "INSERT OR REPLACE INTO meta (name, value) VALUES ('layout', ?)", (layout("sqlite"),)
+    )
+    raw.execute("COMMIT")
+
+
+def _run_one(raw: apsw.Connection, migration: Migration) -> None:
+    raw.execute(migration.sql)
+    while migration.kind == "fill" and raw.changes():
+        raw.execute(migration.sql)
+
+
+def _upgrade_predecessor(raw: apsw.Connection, present: int) -> None:
+    """Bring tables that are older than migration 1 to its layout."""
+    digest = _read_layout(raw)
+    predecessors = load_predecessors("sqlite") if present == 1 else ()
+    layouts = [predecessor.layout for predecessor in predecessors]
+    if digest in layouts:
+        for predecessor in predecessors[layouts.index(digest) :]:
+            raw.execute(predecessor.sql)
+
+
+def _refuse_foreign_file(raw: apsw.Connection, newest: int) -> None:
+    present = read_number(raw)
+    tables = raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if _pragma(raw, "application_id") != APPLICATION_ID and tables != (0,):
+        raise StoreCorrupt("this file is an SQLite database, but not one of Memoranda's")
+    _refuse_newer(present, newest)
+
+
+def _refuse_newer(present: int, newest: int) -> None:
+    if present > newest:
+        raise StoreUnavailable(
+            f"this store was written by a newer Memoranda (layout {present}, ours is {newest}): install that version, "
+            "or restore a backup from before the upgrade"
+        )
+
+
+def _refuse_other_layout(raw: apsw.Connection, present: int) -> None:
+    """Raise StoreUnavailable unless the tables are those of our migrations up to `present`, or of a predecessor."""
+    layouts = {layout("sqlite", present), *ALSO_LAYOUTS.get(present, ())}
+    if present == 1:
+        layouts |= {predecessor.layout for predecessor in load_predecessors("sqlite")}
+    if _read_layout(raw) not in layouts:
+        raise StoreUnavailable(
+            "this store was made by another build of Memoranda, whose tables are different: "
+            "export it with that build (`memoranda export all.mg`) and import it here into a new data directory"
+        )
+
+
+def _read_layout(raw: apsw.Connection) -> bytes | None:
+    try:
+        row = raw.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
+    except apsw.SQLError:
+        return None
+    return row[0] if row is not None and isinstance(row[0], bytes) else None
+
+
+def _pragma(raw: apsw.Connection, name: str) -> int:
+    row = raw.execute(f"PRAGMA {name}").fetchone()
+    return int(row[0]) if row else 0
