@@ -51,7 +51,7 @@ from memoranda.storage.engine.database import PendingWrite
 from memoranda.storage.index.word_index import load_builder
 
 # Items in one unit of work: large enough to be fast, small enough that other writers get their turn.
-BATCH_LIMIT: Final = 500
+BATCH_LIMIT: Final = 300
 _OPS: Final[dict[Form, str]] = {"ump": "import", "oams": "oams.import", "oms": "oms.import"}
 Progress = Callable[[int], None]
 
