@@ -132,6 +132,9 @@ test-browser: develop  ## the console in a real browser; installs Chromium (as r
 	@$(MAKE) -s --no-print-directory bring-browser || echo "Chromium, Playwright or axe-core could not be installed: tests that need it are skipped"
 	@MEMORANDA_AXE=$(VENV)/browser/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest -q -rs tests/browser $(ARGS)
 
+pictures: bring-browser  ## take the pictures of the console that the README and the pages show
+	@MEMORANDA_PICTURES=docs/howto/pictures $(BIN)/python -m pytest -q -rs tests/browser/test_pictures.py
+
 ADAPTERS := $(VENV)/adapters
 FRAMEWORKS := $(ADAPTERS)/.ready
 $(FRAMEWORKS): $(TOOLS) tests/adapters/requirements.txt
@@ -260,4 +263,4 @@ lock: develop  ## resolve the dependencies again (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests generate test-adapters test-browser test-typescript bring-adapters bring-browser bring-postgres bring-typescript clients explore chaos soak test-loaded test-postgres test-postgres-oldest test-postgres-newest test-postgres-given lint types format subjects coverage bench bench-adapters bench-postgres bench-retrieval lock clean
+.PHONY: help install develop serve test tests generate test-adapters test-browser test-typescript bring-adapters bring-browser bring-postgres bring-typescript clients explore chaos soak test-loaded test-postgres test-postgres-oldest test-postgres-newest test-postgres-given lint types format subjects coverage bench bench-adapters bench-postgres bench-retrieval lock clean pictures

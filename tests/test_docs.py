@@ -7,6 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from tools.readme_metadata import with_absolute_links
+from tools.site import MADE
 
 from memoranda.settings import Settings
 from memoranda.storage.postgres.server import OLDEST_VERSION
@@ -16,8 +18,13 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.
 
 WITH_PYTHON = [
     ROOT / "README.md",
-    *(ROOT / "docs" / name for name in ("howto/cal.md", "howto/frameworks.md", "howto/openwop.md", "standards/cal.md")),
+    *(
+        ROOT / "docs" / name
+        for name in ("index.md", "howto/cal.md", "howto/frameworks.md", "howto/openwop.md", "standards/cal.md")
+    ),
 ]
+# Pages that tools/site.py writes from the code.
+GENERATED = {f"reference/{name}.md" for name in MADE}
 # Run between the commands of their page (tests/cli/test_pages.py), or beside what they print (tests/cli).
 # Folders and files of users and examples.
 FOREIGN_PATHS = ("notes/", "dids/", "sync/", "build/", "dist/", "src/app.py", "src/time/")
@@ -27,7 +34,7 @@ PYTHON_ELSEWHERE = {"docs/tutorial.md", *(f"docs/howto/{name}.md" for name in ("
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-    missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
+    missing = [t for t in targets if "://" not in t and not (page.parent / t).exists() and t not in GENERATED]
     assert missing == []
 
 
@@ -64,6 +71,15 @@ def test_the_readme_fits_and_shows_its_two_commands_first() -> None:
     first_screen = "\n".join(lines[:30])
     assert "make serve" in first_screen
     assert "make test" in first_screen
+
+
+def test_links_of_the_readme_are_absolute_on_a_package_index() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = with_absolute_links(readme, "https://host.example/r", "v1.0.0")
+    targets = re.findall(r"\]\(([^)]+)\)", shown)
+    assert "https://host.example/r/blob/v1.0.0/docs/tutorial.md" in targets
+    assert "https://host.example/r/raw/v1.0.0/docs/howto/pictures/console.png" in targets
+    assert [target for target in targets if "://" not in target] == []
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: str(page.relative_to(ROOT)))
@@ -106,7 +122,7 @@ def test_the_library_examples_in_the_docstrings_run(
 def test_every_page_is_in_the_menu_of_the_site() -> None:
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
-    assert [page for page in pages if f"- {page}\n" not in menu] == []
+    assert [page for page in pages if not re.search(rf"[-:] {page}\n", menu)] == []
 
 
 def test_every_module_that_a_page_names_exists() -> None:

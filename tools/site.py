@@ -1,4 +1,4 @@
-"""Write the pages of the site to build/docs: the pages of docs/, the README, and pages generated from the code.
+"""Write the pages of the site to build/docs: the pages of docs/, the changelog, and pages generated from the code.
 
 python tools/site.py FOLDER. `make docs` runs it, and then MkDocs.
 """
@@ -63,7 +63,6 @@ def build(folder: Path) -> None:
     for page in folder.rglob("*.md"):
         source = ROOT / "docs" / page.relative_to(folder)
         page.write_text(_with_links(page.read_text(encoding="utf-8"), source, ROOT / "docs"), encoding="utf-8")
-    (folder / "index.md").write_text(home(), encoding="utf-8")
     (folder / "changes.md").write_text(
         _from_root((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")), encoding="utf-8"
     )
@@ -81,12 +80,6 @@ def _with_links(text: str, page: Path, root: Path) -> str:
         return link[0] if target.is_relative_to(root) else link[1]
 
     return _LINK.sub(adapt, text)
-
-
-def home() -> str:
-    """Return the README as the first page, with its links adapted."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("](CHANGELOG.md)", "](docs/changes.md)")
-    return _from_root(text)
 
 
 def _from_root(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import memoranda
@@ -13,17 +14,26 @@ from memoranda.errors import MemorandaError
 from memoranda.service.core.verbs import Verb, Verbs
 
 ROOT = Path(__file__).parents[2]
-SITE = ROOT / "build" / "site"
+BUILD = ROOT / "build" / "site"
+SITE = BUILD / ".".join(memoranda.__version__.split(".")[:2])
 
 
 def text_of(name: str) -> str:
-    return (SITE / name / "index.html").read_text(encoding="utf-8")
+    return (SITE / f"{name}.html").read_text(encoding="utf-8")
 
 
 def test_every_page_is_built() -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         name = page.relative_to(ROOT / "docs")
-        assert (SITE / name.with_suffix("") / "index.html").is_file()
+        assert (SITE / name.with_suffix(".html")).is_file()
+
+
+def test_the_versions_of_the_site_are_listed_and_the_newest_is_the_first_page() -> None:
+    assert (BUILD / "versions.js").read_text(encoding="utf-8").startswith("window.siteVersions = [")
+    assert f'"{SITE.name}"' in (BUILD / "versions.js").read_text(encoding="utf-8")
+    assert "/index.html" in (BUILD / "index.html").read_text(encoding="utf-8")
+    repository = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
+    assert f'<a href="{repository}">' in text_of("index")
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
