@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tools.readme_metadata import with_absolute_links
-from tools.site import MADE
+from tools.site import EXAMPLES, MADE
 
 from memoranda.settings import Settings
 from memoranda.storage.postgres.server import OLDEST_VERSION
@@ -97,6 +97,13 @@ def test_python_examples_print_what_they_say(
         printed = capsys.readouterr().out
         for promised in re.findall(r"print\(.*\)  # (.*)$", block, flags=re.MULTILINE):
             assert promised in printed or promised.startswith("framed")
+
+
+@pytest.mark.parametrize("standard", EXAMPLES)
+def test_the_example_of_each_standard_prints_what_it_says(standard: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(EXAMPLES[standard], standard, "exec"), {})
+    expected = re.findall(r"print\(.*\)  # (.*)$", EXAMPLES[standard], flags=re.MULTILINE)
+    assert expected == capsys.readouterr().out.splitlines()
 
 
 def test_every_page_with_python_is_run() -> None:

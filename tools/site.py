@@ -5,17 +5,22 @@ python tools/site.py FOLDER. `make docs` runs it, and then MkDocs.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, get_args
 
+import memoranda
 from memoranda import __all__ as public
-from memoranda import errors
+from memoranda import aio, app, errors
 from memoranda.bindings.http.app import all_operations
 from memoranda.bindings.http.openapi import build_document
 from memoranda.bindings.mcp.tools import OPERATIONS
@@ -52,6 +57,65 @@ OAMS_PAGE = [
     "",
     "`m.oams.verbs` takes the requests of the standard:",
 ]
+# Types of keywords that are neither classes nor fixed choices.
+ALIASES = {
+    "When": "`datetime` with a time zone, or text in RFC 3339, such as `2026-05-31T12:00:00Z` or `2026-05-31`",
+    "HowLong": "`timedelta`, or text in ISO 8601, such as `P30D`",
+    "Kinds": "one `Kind`, or a sequence of them",
+    "Hits": "list of `Hit`",
+    "Memories": "list of `Memory`",
+    "Versions": "list of `Version`",
+    "Record": "`dict` with the fields of a [UMP record](../standards/ump.md)",
+    "EmbedTexts": "function from a list of texts to a list of vectors",
+}
+# Runs as written (tests/test_docs.py).
+EXAMPLES = {
+    "ump": """\
+from memoranda import Memoranda
+
+with Memoranda.open(":memory:") as m:
+    draft = {"kind": "procedural", "body": {"text": "use pnpm, never npm"}}
+    done = m.ump.remember(m.ump.with_defaults(draft, method="library"))
+    print(m.ump.get(done.id)["body"]["text"])  # use pnpm, never npm
+    print(m.ump.stats().memories)  # 1
+    m.ump.undo_last()
+    print(m.ump.stats().memories)  # 0
+""",
+    "oams": """\
+from memoranda import Memoranda
+
+with Memoranda.open(":memory:") as m:
+    m.oams.store("tea", "green, no sugar", tags=["drinks"])
+    print(m.oams.get("tea").memory["value"])  # green, no sugar
+    print(m.oams.recall("with or without sugar?")[0]["key"])  # tea
+""",
+    "grains": """\
+from memoranda import Memoranda
+
+with Memoranda.open(":memory:") as m:
+    tea = {"type": "belief", "subject": "alice", "relation": "prefers", "object": "tea", "confidence": 0.9}
+    stored = m.grains.put({**tea, "created_at": "2026-01-15T10:00:00Z"})
+    print(m.grains.get(stored.address).grain.fields["object"])  # tea
+""",
+    "openwop": """\
+from memoranda import Memoranda
+from memoranda.standards.openwop.entry import Draft
+
+with Memoranda.open(":memory:") as m:
+    entry, = m.openwop.put_entries("shop", [Draft(content="use pnpm, never npm")])
+    print(m.openwop.get_entry("shop", entry["id"])["content"])  # use pnpm, never npm
+""",
+    "cal": """\
+from memoranda import Memoranda
+
+with Memoranda.open(":memory:") as m:
+    m.remember("use pnpm, never npm", project="shop")
+    answer = m.cal('RECALL LIKE "pnpm" AS text', namespace="shop")
+    print(answer["formatted"])  # [belief] user: use pnpm, never npm (0.6)
+""",
+}
+# Methods of AsyncMemoranda that differ from those of Memoranda.
+_OWN_OF_ASYNC = {"open", "export"}
 # Characters of a signature on one line.
 MAX_COLUMNS = 80
 
@@ -97,30 +161,103 @@ def _from_root(text: str) -> str:
 
 def python() -> str:
     """Return the reference of the library: every public name with its docstrings and types."""
-    error_names: list[str] = []
-    other_names: list[str] = []
-    for name in public:
-        if name == "__version__":
+    names = [name for name in public if name != "__version__" and not is_table(name)]
+    raised = [name for name in names if is_error(name)]
+    results = [name for name in names if name not in {"Memoranda", "AsyncMemoranda", "convert", *raised}]
+    lines = [
+        "# The Python library",
+        "",
+        "For programs in Python: the methods of `Memoranda`, the values that they return, and the errors.",
+        "`from memoranda import Memoranda, NotFound` imports what is listed here; only the results of rare verbs",
+        "come from other modules. [The tutorial](../tutorial.md) shows the library in use. The verbs of",
+        "[each standard](python-verbs.md) and the [adapters](adapters.md) for frameworks have pages of their own.",
+    ]
+    lines += ["", *_class_block(app.__name__, "Memoranda", members_of(app.Memoranda))]
+    own = members_of(aio.AsyncMemoranda)
+    same = [name for name in own if inspect.isroutine(getattr(app.Memoranda, name, None)) and name not in _OWN_OF_ASYNC]
+    lines += ["", *_class_block(aio.__name__, "AsyncMemoranda", [name for name in own if name not in same])]
+    links = ", ".join(f"[`{name}`][memoranda.app.Memoranda.{name}]" for name in same)
+    lines += ["", f"These methods have the keywords and results of `Memoranda`, and are awaited: {links}."]
+    lines += ["", *_class_block(home_of("convert"), "convert")]
+    for name in results:
+        lines += ["", *_class_block(home_of(name), name)]
+    for name, module in sorted(named_types().items()):
+        if inspect.isclass(getattr(module, name)) and not is_typed_dict(getattr(module, name)):
+            lines += ["", *_class_block(getattr(module, name).__module__, name)]
+    lines += ["", "## Types of keywords", "", "| type | values |", "|---|---|"]
+    lines += [f"| `{name}` | {text} |" for name, text in sorted(keyword_types().items())]
+    for name in raised:
+        lines += ["", *_class_block(home_of(name), name)]
+    return "\n".join(lines) + "\n"
+
+
+def _class_block(module: str, name: str, members: Sequence[str] = ()) -> list[str]:
+    """Return the lines that show a class or function with its docstrings."""
+    chosen = [f"      members: [{', '.join(members)}]"] if members else []
+    return [f"::: {module}.{name}", "    options:", f"      heading: {name}", *chosen]
+
+
+def members_of(front: type) -> list[str]:
+    """Return the public members of a class: methods in the order of the source, then properties."""
+    members = {name: value for name, value in vars(front).items() if not name.startswith("_")}
+    later = [name for name, value in members.items() if isinstance(value, property | cached_property)]
+    return [*(name for name in members if name not in later), *later]
+
+
+def named_types() -> dict[str, ModuleType]:
+    """Return the types in the signatures of `Memoranda` that are not public names, each with a module that has it."""
+    texts: list[str] = []
+    for member in vars(app.Memoranda).values():
+        function = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+        if not getattr(function, "__name__", "_").startswith("_"):
+            texts += [str(annotation) for annotation in getattr(function, "__annotations__", {}).values()]
+    for keywords in (app.Where, app.ListFilter):
+        texts += [str(getattr(value, "__forward_arg__", value)) for value in keywords.__annotations__.values()]
+    tree = ast.parse(inspect.getsource(app))
+    imported = {
+        alias.name: str(node.module)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    homes = {name: imported.get(name, app.__name__) for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)}
+    # The backend of the library has these; programs need only their verbs.
+    hidden = {*public, "Service", "Access", "OamsMemories", "Where", "ListFilter"}
+    return {
+        name: import_module(home)
+        for name, home in homes.items()
+        if name not in hidden and home.startswith("memoranda") and hasattr(import_module(home), name)
+    }
+
+
+def keyword_types() -> dict[str, str]:
+    """Return the types of keywords that are no classes, with their values."""
+    described = dict(ALIASES)
+    for name, module in named_types().items():
+        value = getattr(module, name)
+        if name in described or (inspect.isclass(value) and not is_typed_dict(value)):
             continue
-        value = getattr(errors, name, None)
-        is_error = isinstance(value, type) and issubclass(value, MemorandaError)
-        (error_names if is_error else other_names).append(name)
-    first = ["Memoranda", "AsyncMemoranda"]
-    # Tables of verbs: `python_verbs` shows their functions with signatures.
-    later = {name for name in other_names if is_table(name)}
-    ordered = [*first, *(name for name in other_names if name not in {*first, *later}), *error_names]
-    homes = {name: _home_of(name) for name in ordered}
-    blocks = [f"::: {homes[name]}.{name}\n    options:\n      heading: {name}" for name in ordered]
-    return (
-        "# The Python library\n\n`from memoranda import Memoranda`; everything here is importable from `memoranda`.\n\n"
-        + "\n\n".join(blocks)
-    )
+        if is_typed_dict(value):
+            fields = ", ".join(f"`{field}`" for field in value.__annotations__)
+            described[name] = f"`dict` with {fields}"
+        else:
+            described[name] = ", ".join(f'`"{choice}"`' for choice in get_args(value))
+    return described
+
+
+def is_typed_dict(value: object) -> bool:
+    """Return True for a class of dictionaries with named fields."""
+    return isinstance(value, type) and issubclass(value, dict)
+
+
+def is_error(name: str) -> bool:
+    """Return True if a public name is an error."""
+    value = getattr(errors, name, None)
+    return isinstance(value, type) and issubclass(value, MemorandaError)
 
 
 def is_table(name: str) -> bool:
     """Return True if a public name is the table of verbs of a standard."""
-    import memoranda
-
     value = getattr(memoranda, name)
     return isinstance(value, type) and issubclass(value, Verbs)
 
@@ -131,13 +268,15 @@ def python_verbs() -> str:
     lines = [
         "# The verbs of each standard in Python",
         "",
+        "For programs that speak a standard itself instead of the plain methods of the library.",
         "A [`Memoranda`](python.md) has one attribute for each standard: `m.ump`, `m.oams`, `m.grains` (OMS),",
         "`m.openwop` and `m.cal`. `AsyncMemoranda` has the same, awaited. Requests are classes of",
         "`memoranda.standards.<name>.requests`.",
     ]
     for attribute, name, table in TABLES:
-        verbs = getattr(__import__("memoranda"), name)
+        verbs = getattr(memoranda, name)
         lines += ["", f"## m.{attribute}", "", inspect.cleandoc(verbs.__doc__ or "")]
+        lines += ["", "```python", EXAMPLES[attribute].rstrip(), "```"]
         if attribute == "oams":
             lines += ["", *OAMS_PAGE]
         members = {key: value for base in reversed(verbs.__mro__) for key, value in vars(base).items()}
@@ -180,9 +319,8 @@ def adapters() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _home_of(name: str) -> str:
-    import memoranda
-
+def home_of(name: str) -> str:
+    """Return the module that defines a public name."""
     return str(getattr(memoranda, name).__module__)
 
 

@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+_NO_DEFAULT = re.compile(
+    r',\s*<span class="doc-default">default:\s*<code>(?:<[^>]*>)?\.\.\.(?:</[^>]*>)?</code></span>|'
+    r",\s*default:\s*<code>(?:<[^>]*>)?\.\.\.(?:</[^>]*>)?</code>"
+)
 REDIRECT = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -31,6 +35,11 @@ def on_config(config: Any) -> Any:
     config.extra["series"] = current_series()
     config.site_dir = str(Path(config.site_dir) / current_series())
     return config
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Leave out the defaults of keywords that may be omitted: their descriptions name them."""
+    return _NO_DEFAULT.sub("", html)
 
 
 def on_post_build(config: Any) -> None:

@@ -333,11 +333,9 @@ class Memoranda:
     def recall(self, query: str, *, limit: int = 8, **where: Unpack[Where]) -> Hits:
         """Return the best memories for a query, best first.
 
-        `project` and `user` also return memories without a project or user; `agent` and `session` only affect the
-        ranking. With `strict=True` all of them must match exactly. `explain=True` adds the parts of each score,
-        `words_only=True` turns semantic search off, `rerank=True` ranks the best results again more accurately,
-        `floor=False` includes weak matches, `weights={"date": 0}` changes the weight of a part. `asked_at` and `zone`
-        are the time and place of the query, for "yesterday" and "last May"; by default now, on this machine.
+        Args:
+            query: A question, or words to search for.
+            limit: The largest number of results.
 
         Examples:
             >>> with Memoranda.open(":memory:") as m:
@@ -363,7 +361,15 @@ class Memoranda:
         ids: bool = False,
         **where: Unpack[Where],
     ) -> RehydratedBlock:
-        """Return recalled memories as a framed, neutralised block for a model's context; with `ids`, with short ids.
+        """Return recalled memories as a framed, neutralised block for a model's context.
+
+        Args:
+            query: A question, or words to search for.
+            limit: The largest number of memories.
+            max_chars: The largest number of characters of one memory; longer texts are cut.
+            budget_chars: The largest number of characters of the block; by default no limit.
+            max_visibility: Leave out memories that are more visible than this.
+            ids: True: each line has the short id of its memory.
 
         Examples:
             >>> with Memoranda.open(":memory:") as m:
@@ -383,7 +389,11 @@ class Memoranda:
         return self.ump.for_prompt(RehydrateRequest.parse({**recall, **options}))
 
     def list(self, *, limit: int = 50, after: int = 0, **where: Unpack[ListFilter]) -> Memories:
-        """Return the latest memories, last updated first; `after` is the number to skip.
+        """Return the latest memories, last updated first.
+
+        Args:
+            limit: The largest number of memories.
+            after: The number of memories to skip.
 
         Examples:
             >>> with Memoranda.open(":memory:") as m:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
+
+import pytest
+from tools.site import ALIASES, EXAMPLES, TABLES, named_types, python_verbs
 
 import memoranda
-from memoranda.app import ListFilter, Where
+from memoranda.aio import AsyncMemoranda
+from memoranda.app import ListFilter, Memoranda, Where
 from memoranda.bindings.http.app import all_operations
 from memoranda.bindings.mcp.tools import OPERATIONS
 from memoranda.errors import MemorandaError
@@ -53,12 +59,49 @@ def is_verb(value: object) -> bool:
     return isinstance(value, Verb)
 
 
-def test_the_reference_shows_every_keyword_and_examples_as_code() -> None:
+def section_of(page: str, anchor: str) -> str:
+    """Return a page from the heading with this anchor to the next heading."""
+    return page.partition(f'id="{anchor}"')[2].partition("<h")[0]
+
+
+@pytest.mark.parametrize(("method", "keywords"), [("recall", Where), ("for_prompt", Where), ("list", ListFilter)])
+def test_every_keyword_has_its_type_and_a_description(method: str, keywords: Any) -> None:
+    section = section_of(text_of("reference/python"), f"memoranda.app.Memoranda.{method}")
+    own = [name for name in inspect.signature(getattr(Memoranda, method)).parameters if name not in {"self", "where"}]
+    described = re.findall(r"<b><code>(\w+)</code></b>\s*\(<code>.*?–\s*<div[^>]*>\s*<p>\w", section, re.DOTALL)
+    assert described == [*own, *keywords.__annotations__]
+    assert not re.search(r"default:\s*<code>\.\.\.", section)
+
+
+def test_the_methods_with_an_event_loop_are_linked_to_those_without() -> None:
+    page = text_of("reference/python")
+    names = {name for name in vars(AsyncMemoranda) if not name.startswith("_")}
+    shown = set(re.findall(r'id="memoranda\.aio\.AsyncMemoranda\.(\w+)"', page))
+    linked = set(re.findall(r'href="#memoranda\.app\.Memoranda\.(\w+)"[^>]*><code>\1</code>', page))
+    assert names - shown - linked == set()
+
+
+def test_examples_are_code() -> None:
     library = text_of("reference/python")
-    for keywords in (Where, ListFilter):
-        assert [name for name in keywords.__annotations__ if f"<b><code>{name}</code></b>" not in library] == []
     assert "&gt;&gt;&gt; </span>" in library
     assert "<blockquote>" not in library
+
+
+@pytest.mark.parametrize("attribute", ["ump", "oams", "grains", "openwop", "cal"])
+def test_every_verb_of_a_standard_has_its_call_and_a_sentence(attribute: str) -> None:
+    page = python_verbs()
+    table = {name: kind for name, kind, _ in TABLES}[attribute]
+    prefix = f"m.{attribute}.verbs" if attribute == "oams" else f"m.{attribute}"
+    verbs = {name for base in getattr(memoranda, table).__mro__ for name, value in vars(base).items() if is_verb(value)}
+    assert len(verbs) > 3
+    assert [name for name in verbs if not re.search(rf"\n{prefix}\.{name}\([^`]*```\n\n[A-Z]", page)] == []
+    assert page.count(EXAMPLES[attribute].rstrip()) == 1
+
+
+def test_every_type_of_a_keyword_is_explained() -> None:
+    library = text_of("reference/python")
+    for name in {*named_types(), *ALIASES}:
+        assert f"<code>{name}</code></td>" in library or f'.{name}"' in library, name
 
 
 def test_the_reference_has_everything_that_there_is() -> None:
