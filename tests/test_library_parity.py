@@ -185,7 +185,7 @@ def looks_around(m: Memoranda) -> Iterator[object]:
     yield m.ump.feed_end({"owner": m.owner}) == page.next, m.ump.undo_last().text, m.get(two.id).text
     yield m.ump.redo_last().text, m.ump.undo_last().memories
     many = [m.remember(f"bulk {number}").id for number in range(3)]
-    yield len(m.ump.forget_many(many, reason="test").forgotten), m.ump.undo_last().sentence, len(m.recall("bulk"))
+    yield len(m.ump.forget_many(many, reason="test").forgotten), m.ump.undo_last().summary, len(m.recall("bulk"))
     yield m.ump.forget_many(many, reason="test").errors
     m.ump.set_rules(OwnRules(memories=100_000))
     yield m.ump.rules(), m.ump.capabilities()["ump"], m.ump.manifest("x")["endpoint"]

@@ -73,7 +73,7 @@ def test_each_undo_goes_one_step_further_back_and_each_redo_one_forward(
         undone = undo(house)
         assert stated(house) == expected
         assert undone.text.removeprefix("house says ") == (expected[0] if expected else "")
-        assert (f'"{undone.text}"' in undone.sentence) == bool(expected)
+        assert (f'"{undone.text}"' in undone.summary) == bool(expected)
     with pytest.raises(NotFound):
         undo(house)
     for expected in steps[1:]:
@@ -143,7 +143,7 @@ def test_a_bulk_forget_is_one_action(house: House) -> None:
     assert (len(done.forgotten), len(done.errors)) == (5, 1)
     assert stated(house) == []
     undone = undo(house)
-    assert (undone.memories, undone.sentence) == (5, "5 memories restored")
+    assert (undone.memories, undone.summary) == (5, "5 memories restored")
     assert len(stated(house)) == 5
     redo(house)
     assert stated(house) == []

@@ -477,6 +477,7 @@ export type ImportPartRequest = {
       successor_name?: string | null;
       record?: string | null;
       supersedes?: string[] | null;
+      valid_from?: number | null;
     } | null;
   })[];
   /** A name for the import, such as a file name. A named import can be undone. */
@@ -1349,7 +1350,8 @@ export type UndoAnswer = {
   text: string;
   /** The number of memories that changed. */
   memories: number;
-  said: string;
+  /** The result as a sentence. */
+  summary: string;
 };
 
 export type UndoImportAnswer = {

@@ -158,14 +158,14 @@ def undo(*, run: GivenRun) -> None:
     """
     with run.open() as memoranda:
         undone = memoranda.ump.undo_last()
-    run.answer(_undone_document(undone), lambda: line(f"Undone: {undone.sentence}"))
+    run.answer(_undone_document(undone), lambda: line(f"Undone: {undone.summary}"))
 
 
 def redo(*, run: GivenRun) -> None:
     """Do the action again that was undone last, if nothing was written since."""
     with run.open() as memoranda:
         redone = memoranda.ump.redo_last()
-    run.answer(_undone_document(redone), lambda: line(f"Done again: {redone.sentence}"))
+    run.answer(_undone_document(redone), lambda: line(f"Done again: {redone.summary}"))
 
 
 def _undone_document(undone: UndoneChange) -> dict[str, Any]:

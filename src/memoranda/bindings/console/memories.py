@@ -335,7 +335,7 @@ def forget_memories(visit: Visit) -> Answer:
 def undo_last(visit: Visit) -> Answer:
     """Undo the last change."""
     undone = visit.service.undo_last(visit.access)
-    return Redirect(ROOT + "/", visit.text("said.undone", what=undone.sentence))
+    return Redirect(ROOT + "/", visit.text("said.undone", what=undone.summary))
 
 
 def remember_memory(visit: Visit) -> Answer:

@@ -52,7 +52,7 @@ class UndoneChange(msgspec.Struct, frozen=True, kw_only=True):
     # The number of memories that changed.
     memories: int
     # The result as a sentence.
-    sentence: str
+    summary: str
 
 
 class _Inverted(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ def _undo_import(context: Context, access: Access, name: str) -> UndoneChange:
         now=name,
         text="",
         memories=count,
-        sentence=(
+        summary=(
             f"the import {undone.what}: {undone.forgotten} removed, {undone.restored} restored, "
             f"{undone.left} kept (edited since)"
         ),
@@ -265,7 +265,7 @@ def _describe(
         now=first.now,
         text=text,
         memories=len(inverted),
-        sentence=sentence,
+        summary=sentence,
     )
 
 

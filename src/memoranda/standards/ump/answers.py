@@ -179,7 +179,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         going=described(COUNT, "The number of memories that are erased with it."),
     ),
     "UndoAnswer": closed_object(
-        "change id now text memories said",
+        "change id now text memories summary",
         change=described(
             one_of(("created", "merged", "revised", "tombstoned", "imported")),
             "The last change of the action that was undone.",
@@ -188,7 +188,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         now=described(NAME, "The id of the current version."),
         text=described(TEXT, "The text of the memory now; empty if it was removed."),
         memories=described(COUNT, "The number of memories that changed."),
-        said=TEXT,
+        summary=described(TEXT, "The result as a sentence."),
     ),
     "ForgetManyAnswer": closed_object(
         "forgotten errors",
