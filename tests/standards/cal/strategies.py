@@ -116,6 +116,9 @@ def conditions(draw: st.DrawFn, grain_type: str | None, *, depth: int, without: 
     return WhereCondition(field=name, operator=operator, value=value)
 
 
+LEVEL_OPTIONS = [Option(name="progressive_disclosure", word=word) for word in (None, "summary", "standard", "full")]
+
+
 @st.composite
 def options(draw: st.DrawFn) -> tuple[Option, ...]:
     known = [
@@ -124,7 +127,7 @@ def options(draw: st.DrawFn) -> tuple[Option, ...]:
         Option(name="iso_timestamps"),
         Option(name="x_Ef"),
         Option(name="x_ef2", arguments=(200, "a", (True, Param(name="p")))),
-        draw(st.sampled_from([Option(name="progressive_disclosure", word=w) for w in (None, "summary", "full")])),
+        draw(st.sampled_from(LEVEL_OPTIONS)),
         draw(st.sampled_from([
             Option(name="diversity", word="mmr"),
             Option(name="diversity", word="mmr", value=0.3),

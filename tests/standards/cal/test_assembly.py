@@ -13,6 +13,7 @@ from tests.standards.cal.grains import NOW, belief, goal, hostile_items, item, p
 from memoranda.encoding import json_text
 from memoranda.errors import QueryError
 from memoranda.standards.cal.assembly.assembly import Assembly, SourceResult, assemble
+from memoranda.standards.cal.assembly.pipeline import order_exchanges
 from memoranda.standards.cal.fields import SINGULARS
 from memoranda.standards.cal.item import ResultItem
 from memoranda.standards.cal.language.words import FORMATS
@@ -52,7 +53,12 @@ def run(sources: Sequence[SourceResult], rest: str = "", head: str = "") -> Asse
 
 
 def costing(*by_source: Sequence[int]) -> list[SourceResult]:
-    return gathered(*([belief(f"{place} " + "#" * cost) for place, cost in enumerate(each)] for each in by_source))
+    return gathered(
+        *(
+            [belief(f"{place} of {source} " + "#" * cost) for place, cost in enumerate(costs)]
+            for source, costs in enumerate(by_source)
+        )
+    )
 
 
 def places(assembly: Assembly) -> dict[str, list[int]]:
@@ -266,6 +272,37 @@ def test_copies_are_kept_by_the_source_of_the_highest_priority() -> None:
     assert [shown.source for shown in reversed_.items] == ["s2", "s2", "s1"]
 
 
+@pytest.mark.requirement("CAL-8.2-one-print")
+def test_a_memory_of_two_sources_is_printed_once_and_its_tokens_go_to_others() -> None:
+    shared = belief("tea " + "#" * 40)
+    others = [belief(f"{number} " + "#" * 40) for number in range(4)]
+    sources = gathered([shared, *others[:2]], [shared, *others[2:]])
+    assembly = run(sources, "FORMAT text")
+    assert [(grain.source, grain.item) for grain in assembly.items] == [
+        ("s0", shared), ("s0", others[0]), ("s0", others[1]), ("s1", others[2]), ("s1", others[3]),
+    ]  # fmt: skip
+    assert assembly.removed == 1
+    first = run(sources, "FORMAT text PRIORITY s1 > s0")
+    assert [grain.source for grain in first.items if grain.item == shared] == ["s1"]
+    # Room for four: the second source uses what its copy would have cost.
+    assert len({grain.item.address for grain in run(sources, "BUDGET 4 grains").items}) == 4
+
+
+@pytest.mark.requirement("CAL-8.2-exchanges")
+def test_events_of_equal_score_are_read_as_a_conversation() -> None:
+    def message(minutes: int, role: str | None, content: str, session: str = "s") -> ResultItem:
+        named = {} if role is None else {"role": role}
+        at = NOW - minutes * 60_000
+        return item("event", minutes, content=content, timestamp_ms=at, session_id=session, **named)
+
+    old_question, old_answer = message(50, "user", "old?"), message(49, "agent", "old!")
+    question, first, second = message(9, "user", "new?"), message(8, "agent", "a"), message(7, "tool", "b")
+    entry, elsewhere = message(5, None, "a log entry"), message(4, "agent", "elsewhere", "t")
+    mixed = [first, entry, old_answer, elsewhere, question, old_question, second]
+    assert order_exchanges(mixed) == [elsewhere, entry, question, first, second, old_question, old_answer]
+    assert order_exchanges([]) == []
+
+
 def test_a_grain_without_the_field_is_a_copy_only_of_itself() -> None:
     one, other = item("event", 1, content="hello"), item("event", 2, content="hello")
     assembly = run(gathered([one], [one, other]), "WITH dedup(subject)")
@@ -289,7 +326,13 @@ def test_true_is_no_copy_of_one() -> None:
 @pytest.mark.requirement("CAL-14.3-disclosure")
 @pytest.mark.parametrize(
     ("option", "level"),
-    [("", "standard"), ("(summary)", "summary"), ("(headlines)", "standard"), ("(full)", "full")],
+    [
+        ("", "standard"),
+        ("(summary)", "summary"),
+        ("(headlines)", "standard"),
+        ("(standard)", "standard"),
+        ("(full)", "full"),
+    ],
 )
 def test_a_level_that_is_asked_for_is_the_level_of_every_grain(option: str, level: Level) -> None:
     rest = f"WITH progressive_disclosure{option}" if option else ""
@@ -426,7 +469,14 @@ def test_the_budget_is_kept_by_any_count(
 @given(by_source=SOURCES, amount=st.integers(1, 60), format_name=ANY_FORMAT)
 def test_a_budget_in_grains_is_used_up(by_source: list[list[ResultItem]], amount: int, format_name: str) -> None:
     assembly = run(gathered(*by_source), f"BUDGET {amount} grains FORMAT {format_name}")
-    assert len(assembly.items) == min(amount, sum(map(len, by_source)))
+    addresses = [{grain.address for grain in grains} for grains in by_source]
+    # A grain counts in the first source that has it, as often as that source has it.
+    taken: set[str] = set()
+    available = 0
+    for grains, own in zip(by_source, addresses, strict=True):
+        available += sum(grain.address not in taken for grain in grains)
+        taken |= own
+    assert len(assembly.items) == min(amount, available)
 
 
 @pytest.mark.requirement("CAL-8.2-budget-used")

@@ -111,9 +111,12 @@ def test_every_type_has_its_text_and_attributes_at_every_level(
         (item("workflow", steps=[{"do": 1}, "b"]), '1. {"do":1}  2. b'),
         (item("consensus", object="o", agreed_content="a"), "o"),
         (item("consent", purpose="p", scope=["s"]), "p"),
-        (belief("mg:knows", {"b": 2, "a": 1}), 'knows {"a":1,"b":2}'),
-        (belief("mg:knows", {"id": 2**60}), f'knows {{"id":{2**60}}}'),
-        (belief("mg:knows", 1.0), "knows 1.0"),
+        (belief("mg:knows", {"b": 2, "a": 1}), '{"a":1,"b":2}'),
+        (belief("mg:knows", {"id": 2**60}), f'{{"id":{2**60}}}'),
+        (belief("mg:knows", 1.0), "1.0"),
+        # The reserved relation between an entity and a fact; a word of one's own is a relation.
+        (belief("mg:knows", "account tier is Professional"), "account tier is Professional"),
+        (belief("knows", "bob"), "knows bob"),
         (belief("", "x"), "x"),
     ],
 )

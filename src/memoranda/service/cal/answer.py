@@ -19,6 +19,7 @@ _FULL_GRAINS: Final = 5
 _LEVELS: Final[dict[str | None, Level]] = {
     "summary": "summary",
     "headlines": "standard",
+    "standard": "standard",
     "full": "full",
 }
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from memoranda.model.instant import Instant
 from memoranda.model.selection import InGroup, Order, Selection, VersionGroup
 from memoranda.retrieval.analysis import keywords
+from memoranda.service.cal.recall_query import BY_ADDRESS
 from memoranda.service.core.compliance import apply_minimum_necessary
 from memoranda.service.oms.views import collect_text
 from memoranda.standards.cal.assembly import pipeline
@@ -55,7 +56,6 @@ COUNTED_FIELDS: Final = frozenset(
     ("subject", "relation", "type", "session_id", "verification_status")
 )
 _SQL_ORDERS: Final = {"time": "at", "confidence": "confidence", "importance": "importance"}
-_BY_ADDRESS: Final = Order(by="address")
 
 
 class RecallResult(msgspec.Struct):
@@ -142,10 +142,10 @@ def keeps_entries(stages: Sequence[Stage | Slice]) -> bool:
     )
 
 
-def order_of(order: OrderBy | None) -> Order:
-    """Return the order of the store for an ORDER BY; by address without one."""
+def order_of(order: OrderBy | None, tie_order: Order = BY_ADDRESS) -> Order:
+    """Return the order of the store for an ORDER BY; without one, the order of grains of equal score."""
     if order is None:
-        return _BY_ADDRESS
+        return tie_order
     return Order(by=_SQL_ORDERS[order.field], descending=order.descending)  # type: ignore[arg-type]
 
 
@@ -230,7 +230,7 @@ class GroupPager(msgspec.Struct, frozen=True, kw_only=True):
         member = InGroup(name=self._index_name(), key=group.key)
         in_group = replace(self.selection, tests=(*self.selection.tests, member))
         page = self.snapshot.load_page(
-            in_group, _BY_ADDRESS, limit=GROUP_SAMPLE_GRAINS, now=self.now
+            in_group, BY_ADDRESS, limit=GROUP_SAMPLE_GRAINS, now=self.now
         )
         sample = self.load_items([hit.version_id for hit in page])
         return pipeline.GrainGroup(value, group.count, sample)

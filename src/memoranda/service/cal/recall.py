@@ -60,6 +60,7 @@ from memoranda.service.cal.recall_query import (
     rescale_scores,
     search_about,
     select_time,
+    source_order,
     status_filter_of,
     uses_field,
 )
@@ -149,10 +150,12 @@ class GrainReader(msgspec.Struct):
         offset: int = 0,
         is_uncapped: bool = False,
         is_answer: bool = False,
+        is_source: bool = False,
     ) -> RecallResult:
         """Run a bound RECALL. `offset` comes from a cursor; `is_uncapped` is for sets that must be complete.
 
-        With `is_answer`, the page also ends when it gets too large, and the next cursor continues there.
+        With `is_answer`, the page also ends when it gets too large, and the next cursor continues there. `is_source`
+        marks a source of ASSEMBLE, which has its own order of grains of equal score (cal.md, *ties*).
         """
         recall = expand_recall(statement)
         default_limit = limits.LIMIT_MAX if is_uncapped else self.default_limit
@@ -160,10 +163,15 @@ class GrainReader(msgspec.Struct):
         self.contradicting = (
             self._find_contradicting() if uses_field("contradicted", recall) else frozenset()
         )
-        result = self._run(self.build_query(recall), recall, stages, offset, is_answer=is_answer)
+        query = self.build_query(recall)
+        if is_source:
+            query = replace(query, tie_order=source_order(recall))
+        result = self._run(query, recall, stages, offset, is_answer=is_answer)
         if result.total == 0 and (unmatched := self._find_unmatched(statement, recall)):
             query = self.build_query(recall, unmatched)
             result = self._run(query, recall, stages, offset, is_answer=is_answer)
+        if query.tie_order.by == "at" and not self.scores and isinstance(result.outcome, GrainList):
+            result.outcome = GrainList(pipeline.order_exchanges(result.outcome.items))
         if self.is_minimal and not any(isinstance(stage, Select | Project) for stage in stages):
             result.outcome = keep_necessary_fields(result.outcome)
         result.shape = next(
@@ -584,7 +592,7 @@ class GrainReader(msgspec.Struct):
             selection = replace(selection, tests=(is_match,))
         counted_page = self.snapshot.load_counted_page(
             selection,
-            order_of(page.order),
+            order_of(page.order, query.tie_order),
             limit=page.limit,
             offset=start,
             now=self.session.now,
@@ -597,7 +605,7 @@ class GrainReader(msgspec.Struct):
         if query.text is None:
             hits = self.snapshot.load_page(
                 query.selection,
-                order_of(page.order),
+                order_of(page.order, query.tie_order),
                 limit=SCAN_LIMIT + 1,
                 now=self.session.now,
             )

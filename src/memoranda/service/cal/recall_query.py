@@ -7,12 +7,13 @@ they rewrite the statement, and check grains against the conditions that the ind
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
-from memoranda.model.selection import IsAmong, Selection, StatusFilter, Test
+from memoranda.model.selection import IsAmong, Order, Selection, StatusFilter, Test
 from memoranda.retrieval.analysis import keywords
 from memoranda.service.oms.views import collect_text
 from memoranda.standards.cal.conditions import matches
@@ -28,6 +29,16 @@ from memoranda.standards.cal.language.syntax import (
     WhereCondition,
 )
 
+# Section 17.4: grains of equal score are ordered by their hash.
+BY_ADDRESS: Final = Order(by="address")
+# Type → the order of grains of equal score in a source of ASSEMBLE. Its first grains matter most to a model: the newest
+# part of a conversation or a run, and the surest facts.
+_SOURCE_ORDERS: Final = {
+    "event": Order(by="at", descending=True),
+    "action": Order(by="at", descending=True),
+    "belief": Order(by="confidence", descending=True),
+}
+
 
 class RecallQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A RECALL as a query to the index."""
@@ -41,6 +52,17 @@ class RecallQuery(msgspec.Struct, frozen=True, kw_only=True):
     unindexed: tuple[WhereCondition, ...] = ()
     # The fields of the conditions, for `matched_fields`.
     fields: tuple[str, ...] = ()
+    # The order of grains of equal score.
+    tie_order: Order = BY_ADDRESS
+
+
+def source_order(recall: Recall) -> Order:
+    """Return the order of grains of equal score in an expanded RECALL that is a source of ASSEMBLE."""
+    has_order = any(isinstance(stage, OrderBy) for stage in recall.stages)
+    has_choice = any(option.name in ("dedup", "diversity") for option in recall.options)
+    if has_order or has_choice or recall.grain_type is None:
+        return BY_ADDRESS
+    return _SOURCE_ORDERS.get(recall.grain_type, BY_ADDRESS)
 
 
 # --- rewriting -------------------------------------------------------------------------------------------

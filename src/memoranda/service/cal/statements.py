@@ -224,7 +224,7 @@ class Runner(msgspec.Struct):
                 items = _require_grains(result)
             else:
                 recall = _add_source_options(source.query, statement.options)
-                result = self.reader.recall(recall)
+                result = self.reader.recall(recall, is_source=True)
                 items = _require_grains(result)
                 if recall.format:
                     formatted = format_result(result, recall, self.reader.session.now)

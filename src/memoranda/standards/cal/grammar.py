@@ -63,7 +63,8 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         ' | "relation" "IS" category',
         "with": '"WITH" option ("," option)*',
         "option": '"superseded" | "score_breakdown" | "explanation" | "provenance" | "contradiction_detection"'
-        ' | "summarize" | "iso_timestamps" | "progressive_disclosure" ("(" ("summary" | "headlines" | "full") ")")?'
+        ' | "summarize" | "iso_timestamps"'
+        ' | "progressive_disclosure" ("(" ("summary" | "standard" | "headlines" | "full") ")")?'
         ' | "diversity" "(" ("mmr" ("," "lambda" "=" NUM)? | "threshold" "," NUM) ")"'
         ' | "consistency" "(" ("eventual" | "bounded" "(" NUM ")" | "linearizable") ")"'
         ' | "dedup" "(" sfield ")" | "locale" "(" STR ")" | "cache" "(" "ttl" "=" INT ")"'

@@ -55,6 +55,7 @@ _DEFAULT_FORMAT: Final = "sml"
 _LEVEL_BY_WORD: Final[Mapping[str | None, Level]] = {
     "summary": "summary",
     "headlines": "standard",
+    "standard": "standard",
     "full": "full",
 }
 # Section 14.3: with fewer tokens than this, summaries of more grains are worth more than details of fewer.
@@ -297,11 +298,13 @@ class _Assembler:
         )
 
     def _deduplicated_by_rank(self) -> list[Sequence[ResultItem]]:
-        """Return the grains of each source by rank, without duplicates if `WITH dedup` requests that."""
+        """Return the grains of each source by rank, without duplicates: equal grains, and those of `WITH dedup`."""
         by_rank: list[Sequence[ResultItem]] = []
         for index in self.order:
             source = self.sources[index]
             by_rank.append(source.items if source.error is None else ())
+        # A memory is printed once, also without `WITH dedup`: its tokens are worth more to other memories.
+        by_rank = remove_duplicates(by_rank)
         dedup = self.options.get("dedup")
         return (
             by_rank

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memoranda.encoding.json_text import canonical as canonical_json
 from memoranda.errors import InvalidInput
-from memoranda.standards.cal.item import ResultItem, value_of
+from memoranda.standards.cal.item import ResultItem, time_of, value_of
 from memoranda.standards.cal.language.syntax import (
     GroupBy,
     Limit,
@@ -275,9 +275,12 @@ def deduplicate(items: Sequence[ResultItem], field: str) -> list[ResultItem]:
 
 
 def remove_duplicates(
-    by_rank: Sequence[Sequence[ResultItem]], field: str
+    by_rank: Sequence[Sequence[ResultItem]], field: str | None = None
 ) -> list[Sequence[ResultItem]]:
-    """Remove duplicates between sources; the source with the highest priority keeps its own (cal.md, *duplicates*)."""
+    """Remove duplicates between sources; the source with the highest priority keeps its own (cal.md, *duplicates*).
+
+    Without a field, only the same grain is a duplicate.
+    """
     # Key of a grain → rank of the first source that returned it.
     owners: dict[Hashable, int] = {}
     unique: list[Sequence[ResultItem]] = []
@@ -289,11 +292,13 @@ def remove_duplicates(
     return unique
 
 
-def _duplicate_key(item: ResultItem, field: str) -> Hashable:
+def _duplicate_key(item: ResultItem, field: str | None) -> Hashable:
     """Return a key that is equal for duplicates: grains of one type with the same value of the field.
 
-    Grains without a value are duplicates only if they are the same grain.
+    Grains without a value, or without a field to compare, are duplicates only if they are the same grain.
     """
+    if field is None:
+        return item.address
     try:
         value = value_of(item, field)
     except (LookupError, TypeError, ValueError, OverflowError):
@@ -304,6 +309,8 @@ def _duplicate_key(item: ResultItem, field: str) -> Hashable:
     return item.grain_type, value if type(value) is str else (compact_json(value),)
 
 
+# The role of a user's message.
+USER_ROLE: Final = "user"
 Similarity: TypeAlias = Callable[[ResultItem, ResultItem], float]
 
 
@@ -354,6 +361,24 @@ def drop_similar(
         if all(similarity(item, other) < threshold for other in selected):
             selected.append(item)
     return selected
+
+
+def order_exchanges(items: Sequence[ResultItem]) -> list[ResultItem]:
+    """Return events by exchange: the newest exchange first, its messages in the order of time.
+
+    A message of a user, or an event without a role, begins an exchange, and so does the first event of a session.
+    The actions of a session are one exchange.
+    """
+    exchanges: list[list[ResultItem]] = []
+    session: object = None
+    for event in sorted(items, key=lambda item: (time_of(item.fields), item.address)):
+        is_message = event.grain_type == "event"
+        begins = is_message and event.fields.get("role", USER_ROLE) == USER_ROLE
+        if begins or not exchanges or event.fields.get("session_id") != session:
+            exchanges.append([])
+        exchanges[-1].append(event)
+        session = event.fields.get("session_id")
+    return [event for exchange in reversed(exchanges) for event in exchange]
 
 
 def find_contradictions(items: Sequence[ResultItem]) -> list[Contradiction]:

@@ -23,7 +23,8 @@ OPTION_NAMES: Final = (
     "locale",
     "cache",
 )
-_LEVELS: Final = ("summary", "headlines", "full")
+# "headlines" is the grammar's word for the level that the tables and SML 1.0 call "standard".
+_LEVELS: Final = ("summary", "standard", "headlines", "full")
 _CONSISTENCIES: Final = ("eventual", "bounded", "linearizable")
 _FRACTION: Final = fields.COMMON_FIELDS["score"]
 
@@ -89,7 +90,7 @@ class OptionParser(ConditionParser):
         return tuple(arguments)
 
     def parse_level(self) -> str | None:
-        """Parse the argument of progressive_disclosure: `[ '(' ( 'summary' | 'headlines' | 'full' ) ')' ]`."""
+        """Parse the argument of progressive_disclosure: `[ '(' level ')' ]`."""
         if self.tokens[self.position] != "(":
             return None
         self.position += 1

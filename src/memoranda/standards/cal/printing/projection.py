@@ -26,6 +26,8 @@ from memoranda.standards.sml.render import format_number
 
 # The word that replaces the identifier of a memory's owner.
 OWNER: Final = "user"
+# The relation between an entity and a fact, which is prose by itself: "account tier is Professional" (cal.md, *facts*).
+FACT_RELATION: Final = "mg:knows"
 
 Level: TypeAlias = Literal["summary", "standard", "full"]
 Scalar: TypeAlias = str | int | float
@@ -61,7 +63,8 @@ def project(
         value = reader(item, now, iso_times)
         if value is not None:
             attributes.append((name, value))
-    is_sentence = is_text(item.grain_type, item.fields)
+    is_fact = item.grain_type == "belief" and item.fields.get("relation") == FACT_RELATION
+    is_sentence = is_fact or is_text(item.grain_type, item.fields)
     return GrainProse(
         grain_type=item.grain_type,
         text=text_of(item),
@@ -224,7 +227,8 @@ def _number_steps(value: object) -> str:
 def _belief_text(fields: Fields) -> str:
     """Return relation and object of a belief; the subject is an attribute."""
     relation, text = humanize(fields.get("relation")), to_text(fields.get("object"))
-    return f"{relation} {text}" if relation and text and not is_text("belief", fields) else text
+    has_sentence = is_text("belief", fields) or fields.get("relation") == FACT_RELATION
+    return f"{relation} {text}" if relation and text and not has_sentence else text
 
 
 def _workflow_text(fields: Fields) -> str:
@@ -323,6 +327,14 @@ def _permission_attribute(item: ResultItem, _now: int, _iso_times: bool) -> str:
     return "withdrawn" if item.fields.get("is_withdrawal") else "granted"
 
 
+def _trigger_attribute(item: ResultItem, _now: int, _iso_times: bool) -> Scalar | None:
+    """Return the event that starts a workflow, or None for a view of another standard's memory."""
+    # A view has no such event; its trigger is the kind of the memory, because OMS requires the field.
+    if is_text("workflow", item.fields):
+        return None
+    return to_scalar(item.fields.get("trigger"))
+
+
 def _verification_attribute(item: ResultItem, _now: int, _iso_times: bool) -> str | None:
     """Return the verification status unless it is the usual one (cal.md)."""
     # Only what is worth saying (cal.md).
@@ -381,7 +393,7 @@ _STANDARD_EXTRA: Final[Mapping[str, _Attributes]] = {
     "observation": (("observer", _field_reader("observer_id")),),
     "reasoning": (("type", _field_reader("inference_method")),),
     "state": (("context", _context_attribute),),
-    "workflow": (("trigger", _field_reader("trigger")), ("state", _field_reader("goal_state"))),
+    "workflow": (("trigger", _trigger_attribute), ("state", _field_reader("goal_state"))),
     "consensus": (
         ("threshold", _field_reader("threshold")),
         ("count", _field_reader("agreement_count")),
