@@ -35,7 +35,7 @@ def house() -> Iterator[House]:
 def strangers(house: House) -> dict[str, Access]:
     return {
         "a token of the operator for all owners": house.token("read", "write", owner=""),
-        "a token of the operator for this owner": house.token("read", "write"),
+        "a limited token of this owner": house.token("read", "write", project=SPACE),
         "a token for a peer": house.token("read", "write", audience=PEER.did),
         "a key that may write": house.key(house.tenant, *WRITERS),
         "a key of another owner": house.key("did:example:other"),
@@ -48,6 +48,7 @@ def owners(house: House) -> dict[str, Access]:
         "the person at this machine": house.owner,
         "a key with the grant": house.key(house.tenant, "read", "write", "erase"),
         "a token by the owner for himself": house.token("read", "write", audience=OPERATOR.did),
+        "a token by the owner for nobody in particular": house.token("read", "write"),
     }
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
-from tests.service.world import World
+from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
+from memoranda.model.instant import format_instant
+from memoranda.standards.ump import signature, token
+from memoranda.standards.ump.record import strip_integrity
+from tests.service.world import OPERATOR, PEER, World
 from tests.standards.cal.published import README_ASSEMBLE
 
 PRIYA: Final = "customer:priya"
@@ -132,3 +136,89 @@ def test_a_workflow_of_another_standard_has_no_trigger() -> None:
         "  <workflow>always run pnpm gate before handoff</workflow>"
     )
     world.service.close()
+
+
+# --- UMP 0.1 ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """An empty store."""
+    world = World()
+    yield world
+    world.service.close()
+
+
+def owner_token(world: World, **claims: Any) -> str:
+    """A capability token that the owner of the store signed."""
+    until = format_instant(world.now + DAY)
+    stated = {"verbs": ("read", "write"), "scope": {"owner": OPERATOR.did}, "exp": until, "jti": "t", **claims}
+    return token.mint(token.Claims(v="ump-cap/0.1", iss=OPERATOR.did, **stated), OPERATOR)
+
+
+@pytest.mark.requirement("UMP-3.6-owner-token")
+def test_the_token_of_the_owner_erases_and_a_narrower_one_does_not(world: World) -> None:
+    authenticate = world.service.gate.authenticate
+    name = world.remember("x", scope={"project": "p"})
+    limited: tuple[dict[str, Any], ...] = (
+        {"scope": {"owner": OPERATOR.did, "project": "p"}},
+        {"verbs": ("read", "derive", "export")},
+        {"aud": PEER.did},
+        {"scope": {}},
+    )
+    for claims in limited:
+        # A peer is not shown the memory at all.
+        with pytest.raises((ForbiddenScope, NotFound)):
+            world.forget(name, access=authenticate(owner_token(world, **claims)), hard=True)
+    assert world.get(name)["body"]["text"] == "x"
+    assert world.forget(name, access=authenticate(owner_token(world)), hard=True) == "erased"
+    assert "token:owner" in world.service.capabilities()["hard_forget"]
+
+
+@pytest.mark.requirement("UMP-3.2-ranking-hints")
+def test_the_printed_recall_finds_the_memory_among_newer_ones(world: World) -> None:
+    scope = {"project": "github.com/example/project"}
+    world.remember("Use pnpm, never npm, in this repo.", scope=scope)
+    for number in range(30):
+        world.advance(DAY)
+        world.remember(f"The deploy number {number} went to Frankfurt on schedule.", scope=scope)
+    printed: dict[str, Any] = {
+        "scope": {"owner": OPERATOR.did, **scope, "agent": "claude-code"},
+        "filter": {"kind": ["semantic", "procedural"], "valid_at": format_instant(world.now)},
+        "limit": 8,
+        "ranking_hints": {"prefer": ["recency"]},
+    }
+    assert world.texts("package manager for this repo", **printed)[0] == "Use pnpm, never npm, in this repo."
+
+
+@pytest.mark.requirement("UMP-2.6-import-provider")
+def test_an_import_without_a_provider_is_refused(world: World) -> None:
+    origin = {"actor": OPERATOR.did, "actor_kind": "import", "method": "migration"}
+    with pytest.raises(InvalidInput, match=r"source\.provider is required"):
+        world.remember("x", provenance=origin)
+    with pytest.raises(InvalidInput, match=r"source\.provider is required"):
+        world.remember("x", provenance={**origin, "source": {"ref": "chat 7"}})
+    name = world.remember("x", provenance={**origin, "source": {"provider": "mem0"}})
+    assert world.get(name)["provenance"]["source"] == {"provider": "mem0"}
+
+
+@pytest.mark.requirement("UMP-8-later-minor")
+def test_unknown_fields_of_a_later_minor_version_are_stored_and_signed(world: World) -> None:
+    future: dict[str, Any] = {"ump": "0.2", "mood": {"valence": 0.5}}
+    name = world.remember("x", **future)
+    record = world.get(name)
+    assert (record["ump"], dict(record)["mood"]) == ("0.2", {"valence": 0.5})
+    assert signature.verify(record)
+    # The store of a peer takes the signed record as it came, and so does its copy of an older version.
+    foreign = signature.seal(cast("Any", {**strip_integrity(record), "id": "", "scope": {"owner": PEER.did}}), PEER)
+    other = World()
+    access = other.key(PEER.did)
+    assert other.service.remember(access, foreign).id == foreign["id"]
+    assert other.get(foreign["id"], access=access) == foreign
+    other.service.close()
+    unknown: dict[str, Any]
+    for unknown in ({"mood": 1}, {"ump": "0.1", "mood": 1}, {"ump": "2.0", "mood": 1}, {"ump": "0.2x", "mood": 1}):
+        with pytest.raises(InvalidInput):
+            world.remember("y", **unknown)
+    with pytest.raises(InvalidInput, match="scope"):
+        world.remember("y", ump="0.2", scope={"mood": "happy"})

@@ -20,7 +20,7 @@ from memoranda.service.ump.browse import Stats
 from memoranda.service.ump.review import BesidePage, Suspect, SuspectBeside, SuspectPage
 from memoranda.service.ump.revise import Revised
 from memoranda.service.verify import VerifyReport
-from memoranda.standards.ump.capability import MAX_RECALL
+from memoranda.standards.ump.capability import MAX_RECALL, exports_of
 from memoranda.standards.ump.rehydrate import RehydratedBlock, frame_records
 from memoranda.standards.ump.requests import (
     MAX_EXPORT_IDS,
@@ -194,8 +194,12 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
     def manifest(self, endpoint: str | None = None) -> dict[str, object]:
         """Return `/.well-known/ump.json`, with another endpoint or none."""
         answer = dict(self._document("manifest"))
-        answer.pop("endpoint", None)
-        return answer if endpoint is None else {**answer, "endpoint": endpoint}
+        # The server names the address of the request.
+        for name in ("endpoint", "exports"):
+            answer.pop(name, None)
+        if endpoint is None:
+            return answer
+        return {**answer, "endpoint": endpoint, "exports": exports_of(endpoint)}
 
     # --- in and out --------------------------------------------------------------------------------------------------
 

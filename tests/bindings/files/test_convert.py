@@ -274,3 +274,30 @@ def test_standard_input_is_converted(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "named.mg").read_bytes())))
     convert_file("-", str(tmp_path / "back.ndjson"), "ndjson", form="mg", owner=m.owner)
     assert (tmp_path / "back.ndjson").read_bytes() == (folder / "all.ndjson").read_bytes()
+
+
+@pytest.mark.requirement("UMP-6.3-partial")
+def test_convert_completes_the_printed_markdown_as_import_does(tmp_path: Path) -> None:
+    printed = """---
+ump: "0.1"
+kind: procedural
+scope: { owner: did:key:z6Mk, project: github.com/example/recall, visibility: private }
+time: { observed: 2026-06-04T09:58:00Z, valid_from: 2026-06-04T00:00:00Z }
+provenance: { actor_kind: user, method: user_correction }
+---
+Always run `pnpm gate` before handoff.
+"""
+    note, target = tmp_path / "note.ump.md", tmp_path / "note.ndjson"
+    note.write_text(printed)
+    result = convert_file(str(note), str(target), "ndjson", options=WriteOptions(exported_at=NOW))
+    assert (result.written, result.report.refused) == (1, 0)
+    converted = parse(target.read_text())
+    assert isinstance(converted, dict)
+    with opened(tmp_path / "home", None, "users") as m:
+        m.import_files(note, adopt=True)
+        imported: dict[str, Any] = dict(next(iter(m.export())))
+    # Owner, times of creation and the importer differ, and so do id and signature.
+    differing = {name for name in imported if imported[name] != converted.get(name)}
+    assert differing == {"id", "scope", "time", "provenance", "integrity"}
+    assert converted["time"]["valid_from"] == imported["time"]["valid_from"] == "2026-06-04T00:00:00Z"
+    assert converted["provenance"]["source"] == imported["provenance"]["source"] == {"provider": "file"}

@@ -112,7 +112,19 @@ def test_discovery_and_health_need_no_credential(server: Running, path: str) -> 
 @pytest.mark.requirement("UMP-4.3-well-known")
 def test_the_manifest_names_the_address_it_was_asked_at(server: Running) -> None:
     with server.client("") as stranger:
-        assert stranger.get("/.well-known/ump.json").json()["endpoint"] == server.url
+        manifest = stranger.get("/.well-known/ump.json").json()
+        assert manifest["endpoint"] == server.url
+
+
+@pytest.mark.requirement("UMP-4.3-exports")
+def test_the_manifest_points_at_an_export_that_can_be_read(server: Running, client: httpx.Client) -> None:
+    with server.client("") as stranger:
+        (export,) = stranger.get("/.well-known/ump.json").json()["exports"]
+    assert (export["url"], export["format"]) == (f"{server.url}/ump/export", "json")
+    page = client.get(export["url"]).json()
+    records, cursor = page[export["records"].removeprefix("/")], page[export["next_cursor"].removeprefix("/")]
+    assert records == []
+    assert cursor is None
 
 
 @pytest.mark.parametrize(

@@ -266,3 +266,22 @@ def test_a_client_that_asks_for_progress_hears_of_it_and_gets_its_answer(
 
     run(scenario)
     assert (0, "Remember: 0 s") in heard
+
+
+@EACH
+@pytest.mark.requirement("UMP-4.1-derivable")
+def test_capabilities_can_be_derived_from_the_default_list(transport: str, tmp_path: Path, peer: HttpPeer) -> None:
+    async def look() -> None:
+        async with connected(transport, tmp_path, peer, "did:example:derive") as client:
+            listed = await client.list_tools()
+            assert [tool.name for tool in listed.tools] == DEFAULT
+            meta = dict(listed.meta or {})
+            called = await client.call_tool("ump.capabilities", {})
+            assert meta["ump/capabilities"] == called.structured_content
+            assert set(meta["ump/operations"]) >= {
+                f"ump.{name}" for name in ("capabilities", "recall", "remember", "get", "revise", "forget", "feedback")
+            }
+            # A tool that is named there, but not listed, can be called.
+            assert (await client.call_tool("ump.get", {"id": "urn:ump:aaaa"})).is_error
+
+    run(look)

@@ -22,6 +22,7 @@ def test_the_handshake_has_every_field() -> None:
         "max_recall": 50,
         "writable": True,
         "audit": True,
+        "hard_forget": ["key:erase", "token:owner"],
     }
 
 

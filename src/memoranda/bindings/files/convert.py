@@ -130,7 +130,9 @@ def convert_file(
     """
     _refuse_same(source, target)
     options, observer = options or WriteOptions(), observer or ConversionObserver()
-    conversion = Conversion(stated_owner=owner, ump_version=options.ump_version)
+    conversion = Conversion(
+        stated_owner=owner, ump_version=options.ump_version, now=options.exported_at
+    )
     sources = list(exchange.find_sources([source], conversion.report, form, conversion.owner_hash))
     exchange.survey(sources, observer.on_survey, observer.on_count)
     work = _FileConversion(

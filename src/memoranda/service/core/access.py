@@ -12,8 +12,9 @@ answered "not found", so that a refusal reveals nothing. An action that the call
     any                   any other owner   public                                 yes
 
 Only the owner may erase for good (UMP §3.6): the person at the machine, an API key with the scope `erase`, or a token
-that the owner signed for himself (`aud` is the owner). The operator's token for all owners has one verb for legal
-requests, the erasure of a person (`erase_user`), which is recorded with its reason.
+with the verb `write` that the owner signed, for himself (`aud` is the owner) or for nobody else and without limits. The
+operator's token for all owners has one verb for legal requests, the erasure of a person (`erase_user`), which is
+recorded with its reason.
 
 A request goes through three checks. `Verb` (verbs.py) checks the verbs that the credential grants. The verb's function
 checks the tenant and the scope with the methods of `Access`. Reads are narrowed by `restrict_selection` (retrieve.py),
@@ -253,7 +254,12 @@ class Gate:
         )
         if is_stranger and not self._is_open:
             raise Unauthorized("owner: not known here; this server is closed to new owners")
-        is_own = claims.iss == claims.aud == tenant and "write" in claims.verbs
+        # UMP §3.6: erasing is the owner's. A token for himself may erase; so may one for no one else in particular, if
+        # it reaches everything that he owns.
+        is_for_owner = claims.aud == tenant or (
+            claims.aud is None and not claims.scope.keys() - {"owner"}
+        )
+        is_own = claims.iss == tenant and is_for_owner and "write" in claims.verbs
         return Access(
             credential=f"token:{claims.jti}",
             actor=claims.aud or claims.iss,

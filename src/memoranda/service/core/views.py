@@ -43,7 +43,12 @@ from memoranda.standards.port import Original, port_of
 from memoranda.standards.ump import mapping as ump
 from memoranda.standards.ump import rules, signature
 from memoranda.standards.ump.port import is_valid_record, load_record
-from memoranda.standards.ump.record import SCOPE_FIELDS, Record, sort_record_fields
+from memoranda.standards.ump.record import (
+    SCOPE_FIELDS,
+    Record,
+    is_later_minor,
+    sort_record_fields,
+)
 from memoranda.standards.ump.shapes import Version as UmpVersion
 from memoranda.storage.engine.contract import Snapshot
 
@@ -336,8 +341,9 @@ def _overlay_state(record: Record, state: State, version: UmpVersion, now: Insta
     if has_ended:
         # UMP §3.6: its retention period demands erasure; until then its content is not shown.
         overlaid = rules.erase(overlaid, reason=EXPIRY_REASON)
-    if overlaid.get("ump") != version:
-        # UMP 1.0 §8: a server MUST emit the version it advertises.
+    if overlaid.get("ump") != version and not is_later_minor(overlaid.get("ump"), version):
+        # UMP 1.0 §8: a server MUST emit the version it advertises. A later minor version may have fields of its own,
+        # which no version that is spoken here describes.
         overlaid = {**overlaid, "ump": version}
     return overlaid
 

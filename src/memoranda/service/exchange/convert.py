@@ -54,6 +54,7 @@ from memoranda.standards.oms.profile import EXTENDED
 from memoranda.standards.oms.registry import DEFAULT_NAMESPACE
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
+from memoranda.standards.ump import record as records
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.mapping import document_of
 from memoranda.standards.ump.record import (
@@ -63,6 +64,7 @@ from memoranda.standards.ump.record import (
     strip_integrity,
 )
 from memoranda.standards.ump.shapes import Version as UmpVersion
+from memoranda.standards.ump.signature import derive_id
 
 T = TypeVar("T")
 Target = Literal["ump", "oms", "oams"]
@@ -89,6 +91,8 @@ class Conversion(msgspec.Struct, kw_only=True):
     # The owner of memories whose form states none, if the caller chose one.
     stated_owner: str | None = None
     ump_version: UmpVersion = "0.1"
+    # Milliseconds since 1970: the creation of records that state none.
+    now: int = 0
     report: Report = msgspec.field(default_factory=Report)
     # The owner of the first memory.
     _first_owner: str = ""
@@ -120,7 +124,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         return self._read_record(item.value)
 
     def _read_record(self, value: object) -> SourceMemory:
-        record = check_complete(value, version=self.ump_version)
+        record = check_complete(self._complete_record(value), version=self.ump_version)
         tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
         inner = ump.unwrap(record)
         source = (
@@ -131,6 +135,16 @@ class Conversion(msgspec.Struct, kw_only=True):
         return source or SourceMemory(
             document=document_of(record), tenant=tenant, space=space, record=record
         )
+
+    def _complete_record(self, value: object) -> object:
+        """Return a part of a record, such as a note written by hand, completed as an import completes it."""
+        if not isinstance(value, dict) or "integrity" in value or not records.is_partial(value):
+            return value
+        origin = {"actor": self.owner, "actor_kind": "import", "method": "import"}
+        draft = records.complete_draft(value, owner=self.owner, origin=origin)
+        checked = records.check(draft, version=self.ump_version)
+        record = records.fill_defaults(checked, now=self.now, version=self.ump_version)
+        return {**record, "id": record["id"] or derive_id(record)}
 
     def _unwrap_record(
         self, record: Record, inner: Document, tenant: str, space: str

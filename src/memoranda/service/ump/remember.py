@@ -88,23 +88,18 @@ def with_defaults(
     """
     if not isinstance(draft, dict):
         return draft
-    filled: dict[str, Any] = dict(draft)
-    is_signed = "integrity" in filled
-    scope = filled.get("scope", {})
-    if isinstance(scope, dict):
-        defaults = {"owner": access.default_tenant}
-        if access.default_project is not None and not is_signed:
-            defaults["project"] = access.default_project
-        filled["scope"] = {**defaults, **scope}
-    provenance = filled.get("provenance", {})
-    if isinstance(provenance, dict) and "actor" not in provenance and not is_signed:
-        kind = actor_kind or access.actor_kind
-        origin: dict[str, Any] = {"actor": access.actor, "actor_kind": kind, "method": method}
-        if kind == "import":
-            # UMP §2.6: an import carries its provider. Of a record without provenance, only the file is known.
-            origin["source"] = {"provider": "file"}
-        filled["provenance"] = {**origin, **provenance}
-    return filled
+    if "integrity" in draft:
+        scope = draft.get("scope", {})
+        owner = {"owner": access.default_tenant}
+        return {**draft, "scope": {**owner, **scope}} if isinstance(scope, dict) else draft
+    origin = {
+        "actor": access.actor,
+        "actor_kind": actor_kind or access.actor_kind,
+        "method": method,
+    }
+    return records.complete_draft(
+        draft, owner=access.default_tenant, project=access.default_project, origin=origin
+    )
 
 
 def accept(

@@ -39,7 +39,10 @@ def capabilities(context: Context) -> dict[str, Any]:
 def manifest(context: Context, endpoint: str | None = None) -> dict[str, Any]:
     """Return `/.well-known/ump.json` (UMP §4.3)."""
     return capability.build_manifest(
-        version=context.ump_version, conformance="L3", endpoint=endpoint
+        version=context.ump_version,
+        conformance="L3",
+        endpoint=endpoint,
+        exports=() if endpoint is None else capability.exports_of(endpoint),
     )
 
 

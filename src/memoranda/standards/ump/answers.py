@@ -280,6 +280,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         max_recall=described(COUNT, "The most memories one recall returns."),
         writable=described(FLAG, "true: it accepts new memories."),
         audit=described(FLAG, "true: it keeps an audit log."),
+        hard_forget=described(array_of(NAME), "The credentials that may erase permanently (§3.6)."),
     ),
     "Manifest": open_object(
         "ump conformance bindings kinds", ump=NAME, conformance=NAME, endpoint=NAME

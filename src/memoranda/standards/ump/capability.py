@@ -10,6 +10,9 @@ from memoranda.standards.ump.shapes import Signal
 
 RETRIEVAL_SIGNALS: Final = get_args(Signal)
 BINDINGS: Final = ("mcp", "http", "file")
+# Section 3.6: hard is for the owner only. The credentials that count as the owner: an API key with the scope `erase`,
+# and a token with the verb `write` that the owner signed for himself, or for nobody in particular and without limits.
+HARD_FORGET: Final = ("key:erase", "token:owner")
 # Results of one recall.
 MAX_RECALL: Final = 50
 
@@ -35,7 +38,20 @@ def describe_server(
         "max_recall": max_recall,
         "writable": True,
         "audit": audit,
+        "hard_forget": list(HARD_FORGET),
     }
+
+
+def exports_of(endpoint: str) -> list[dict[str, str]]:
+    """Return the exports of a server (section 4.3): JSON pages, with pointers to the records and to the next cursor."""
+    return [
+        {
+            "url": f"{endpoint}/ump/export",
+            "format": "json",
+            "records": "/records",
+            "next_cursor": "/next_cursor",
+        }
+    ]
 
 
 def build_manifest(

@@ -64,8 +64,14 @@ MAX_SUPERSEDES: Final = 10_000
 MAX_ID_CHARS: Final = 256
 
 ID_PATTERN: Final = re.compile(r"urn:ump:[a-z2-7]+", re.ASCII)
+# Section 2: REQUIRED.
+_REQUIRED_FIELDS: Final = frozenset(("ump", "id", "kind", "body", "scope", "time"))
 # C0 controls and DEL would break lines, frames and C strings.
 CONTROL_PATTERN: Final = re.compile(r"[\x00-\x1f\x7f]")
+# A version as major and minor number; nobody needs more than three digits.
+_VERSION_PATTERN: Final = re.compile(
+    r"(?P<major>0|[1-9]\d{0,2})\.(?P<minor>0|[1-9]\d{0,2})", re.ASCII
+)
 
 KEY_ORDER: Final = (
     "ump",
@@ -99,7 +105,7 @@ def check_complete(value: object, *, version: Version, require_provenance: bool 
     """
     errors = find_problems(value, version=version, require_provenance=require_provenance)
     if isinstance(value, dict):
-        # Section 2: ump, id, kind, body, scope and time are REQUIRED.
+        # `find_problems` has checked the other required fields.
         errors += [f"{field} is required" for field in ("ump", "id", "time") if field not in value]
         time = value.get("time")
         if isinstance(time, dict) and "created" not in time:
@@ -133,8 +139,8 @@ def fill_defaults(draft: Draft, *, now: int, version: Version) -> Record:
     }
     record: Record = {
         **draft,
-        # Section 8 (1.0): a server MUST emit the version it advertises.
-        "ump": version,
+        # Section 8 (1.0): a server MUST emit the version it advertises. Fields of a later one keep their version.
+        "ump": draft["ump"] if draft.keys() - set(KEY_ORDER) else version,
         "id": draft.get("id", ""),
         "scope": scope,
         "time": {
@@ -173,7 +179,9 @@ def find_problems(value: object, *, version: Version, require_provenance: bool =
     if not isinstance(value, dict):
         return ["a record must be an object"]
     errors: list[str] = []
-    _check_version(value, version, errors)
+    is_later = is_later_minor(value.get("ump"), version)
+    if not is_later:
+        _check_version(value, version, errors)
     _check_body(value.get("body"), errors)
     if value.get("kind") not in KINDS:
         # Section 2.1: a consumer MUST accept all five kinds.
@@ -187,7 +195,9 @@ def find_problems(value: object, *, version: Version, require_provenance: bool =
     if require_provenance and "provenance" not in value:
         # Section 2.6: provenance is REQUIRED at L2+.
         errors.append("provenance is required at L2+")
-    _check_field_names(value, "", errors)
+    if "integrity" not in value:
+        _check_import_source(value.get("provenance"), errors)
+    _check_field_names(value, "", errors, is_open=is_later)
     if not errors:
         _check_size(value, errors)
     return errors
@@ -205,6 +215,61 @@ def find_patch_problems(patch: Mapping[str, object]) -> list[str]:
     if not errors:
         _check_size(patch, errors)
     return errors
+
+
+def accepted_versions(version: str) -> tuple[str, ...]:
+    """Return the versions of records that a server of this version accepts."""
+    # Section 8 (1.0): a 1.0 peer MAY import 0.1 records; a 0.1 peer accepts 0.1 only.
+    return VERSIONS if version == "1.0" else (version,)
+
+
+def is_partial(value: Mapping[str, object]) -> bool:
+    """Return True if a record lacks a field that a complete one needs, such as its id or the time of its creation."""
+    time = value.get("time")
+    return not value.keys() >= _REQUIRED_FIELDS or (
+        isinstance(time, dict) and "created" not in time
+    )
+
+
+def complete_draft(
+    draft: Mapping[str, object],
+    *,
+    owner: str,
+    project: str | None = None,
+    origin: Mapping[str, object],
+) -> dict[str, object]:
+    """Return a draft with the defaults of its writer: owner, project and provenance (`origin`).
+
+    An import without a provider gets the file as its provider (section 2.6).
+    """
+    completed = dict(draft)
+    scope, provenance = completed.get("scope", {}), completed.get("provenance", {})
+    if isinstance(scope, dict):
+        defaults = {"owner": owner} if project is None else {"owner": owner, "project": project}
+        completed["scope"] = {**defaults, **scope}
+    if isinstance(provenance, dict):
+        details = provenance if "actor" in provenance else {**origin, **provenance}
+        source = details.get("source", {})
+        is_from_file = origin.get("actor_kind") == "import"
+        is_import = "actor" not in provenance or details.get("actor_kind") == "import"
+        if is_from_file and is_import and isinstance(source, dict):
+            details = {**details, "source": {"provider": "file", **source}}
+        completed["provenance"] = details
+    return completed
+
+
+def is_later_minor(value: object, version: str) -> bool:
+    """Return True for a later minor version of a major version that this server speaks, such as 0.2 or 1.1.
+
+    It may have fields that are not known here. They are kept, because a signature covers them.
+    """
+    match = _VERSION_PATTERN.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return False
+    return any(
+        match["major"] == major and int(match["minor"]) > int(minor)
+        for major, minor in (name.split(".") for name in accepted_versions(version))
+    )
 
 
 def is_id(value: object) -> bool:
@@ -225,12 +290,17 @@ def is_name(value: object) -> bool:
     )
 
 
-def _check_field_names(value: Mapping[str, object], path: str, errors: list[str]) -> None:
-    """Report unknown fields. The schema closes every object except `body.structured`."""
+def _check_field_names(
+    value: Mapping[str, object], path: str, errors: list[str], *, is_open: bool = False
+) -> None:
+    """Report unknown fields. The schema closes every object except `body.structured`.
+
+    `is_open` permits other names at this level.
+    """
     permitted = CLOSED[path] if path else KEY_ORDER
     for name, inner in value.items():
         location = f"{path}.{name}" if path else name
-        if name not in permitted:
+        if name not in permitted and not is_open:
             errors.append(
                 f"{location[:60]!a} is not a field of a record; the fields are {', '.join(permitted)}"
             )
@@ -242,8 +312,7 @@ def _check_field_names(value: Mapping[str, object], path: str, errors: list[str]
 
 def _check_version(value: Mapping[str, object], version: str, errors: list[str]) -> None:
     """Report a version that this server does not accept."""
-    # Section 8 (1.0): a 1.0 peer MAY import 0.1 records; a 0.1 peer accepts 0.1 only.
-    accepted = VERSIONS if version == "1.0" else (version,)
+    accepted = accepted_versions(version)
     if "ump" in value and value["ump"] not in accepted:
         errors.append(f"ump version must be {' or '.join(accepted)}")
 
@@ -314,6 +383,16 @@ def _check_provenance(provenance: object, errors: list[str]) -> None:
         _check_names(provenance["source"], (), ("ref", "provider"), "provenance.source", errors)
     if "evidence" in provenance:
         _check_evidence(provenance["evidence"], errors)
+
+
+def _check_import_source(provenance: object, errors: list[str]) -> None:
+    """Report an import that does not name its provider."""
+    if not isinstance(provenance, dict) or provenance.get("actor_kind") != "import":
+        return
+    source = provenance.get("source")
+    if not isinstance(source, dict) or "provider" not in source:
+        # Section 2.6: "actor_kind=import carries a source.provider so cross-vendor imports stay attributable".
+        errors.append("provenance.source.provider is required when actor_kind is import")
 
 
 def _check_evidence(evidence: object, errors: list[str]) -> None:
