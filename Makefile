@@ -36,7 +36,6 @@ $(READY): requirements.lock pyproject.toml
 $(TOOLS): $(READY) requirements-dev.lock
 	@echo "Installing the development tools pinned in requirements-dev.lock"
 	@$(PIP) install --no-compile --require-hashes -r requirements-dev.lock
-	@$(BIN)/memoranda models add ms-marco-minilm-l12
 	@touch $(TOOLS)
 
 install: $(READY)  ## install Memoranda into .venv

@@ -8,7 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memoranda.embedding.catalogue import EMBEDDER, can_run, embedder_model, load_embedder
+from memoranda.embedding.catalogue import (
+    CATALOGUE,
+    EMBEDDER,
+    can_run,
+    embedder_model,
+    load_embedder,
+)
 from memoranda.embedding.embedder import Embedder
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import parse
@@ -127,9 +133,17 @@ def _service(
 
 
 def _meaning(settings: Settings, patience_seconds: float) -> SemanticSearch:
-    """Return the embedding provider: the installed model, an endpoint, or none."""
+    """Return the embedding provider: the installed model, a model of the catalogue, an endpoint, or none."""
     if settings.embedder == "off":
         return SemanticSearch()
+    model_info = CATALOGUE.get(settings.embedder)
+    if model_info is not None and model_info.kind == "embedder":
+        # If it is not installed, searches use keywords, and `doctor` reports the reason.
+        return SemanticSearch(
+            embedder_model(model_info),
+            lambda: load_embedder(model_info),
+            patience_seconds=patience_seconds,
+        )
     if settings.embedder != "auto":
         from memoranda.embedding.endpoint import Endpoint
 

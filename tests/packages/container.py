@@ -16,7 +16,10 @@ import pytest
 from tests.waiting import HANG_SECONDS, until
 
 from memoranda import __version__
+from memoranda.embedding.catalogue import DEFAULT_MODELS
 from memoranda.encoding.json_text import parse
+
+DEFAULT_NAMES = [known.name for known in DEFAULT_MODELS]
 
 ROOT = Path(__file__).parents[2]
 PODMAN = shlex.split(os.environ.get("PODMAN", "podman"))
@@ -76,7 +79,7 @@ def test_it_runs_without_root_and_writes_only_to_the_volume(server: str) -> None
 def test_memories_are_found_by_meaning_with_the_models_inside(server: str) -> None:
     podman("exec", server, "memoranda", "remember", "use pnpm, never npm")
     here = parse(podman("exec", server, "memoranda", "--json", "models"))
-    assert [each["here"] for each in here["models"] if each["kind"] != "reranker"] == [True, True]
+    assert [each["here"] for each in here["models"] if each["name"] in DEFAULT_NAMES] == [True, True]
     assert "pnpm" in podman("exec", server, "memoranda", "recall", "package manager?")
     assert parse(podman("exec", server, "memoranda", "--json", "doctor"))["ok"]
 

