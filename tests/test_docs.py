@@ -16,6 +16,10 @@ from memoranda.storage.postgres.server import OLDEST_VERSION
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 
+# The first page of the site introduces itself by its picture, and a decision by its context.
+GUIDED = [
+    page for page in PAGES if "docs" in page.parts and page.parent.name != "adr" and page != ROOT / "docs" / "index.md"
+]
 WITH_PYTHON = [
     ROOT / "README.md",
     *(
@@ -130,6 +134,12 @@ def test_every_page_is_in_the_menu_of_the_site() -> None:
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
     assert [page for page in pages if not re.search(rf"[-:] {page}\n", menu)] == []
+
+
+@pytest.mark.parametrize("page", GUIDED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_page_begins_with_its_readers(page: Path) -> None:
+    text = re.sub(r"<!--.*?-->\s*", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert re.match(r"# .+\n\nFor [a-z]", text)
 
 
 def test_every_module_that_a_page_names_exists() -> None:

@@ -311,6 +311,7 @@ def adapters() -> str:
     lines = [
         "# Adapters",
         "",
+        "For programs that use an agent framework in Python: the classes of each adapter.",
         "[How to use them](../howto/frameworks.md). Each needs its extra, such as `memoranda[langgraph]`.",
     ]
     for path in sorted((ROOT / "src" / "memoranda" / "adapters").glob("[a-z]*.py")):
@@ -330,6 +331,7 @@ def http_operations() -> str:
     lines = [
         "# Every HTTP operation",
         "",
+        "For authors of HTTP clients: every request and answer with its fields.",
         "Generated from `/openapi.json`, which has all schemas. [The HTTP interface](http.md) explains the routes.",
     ]
     for path, item in described["paths"].items():
@@ -401,6 +403,8 @@ def mcp_tools() -> str:
     lines = [
         "# Every MCP tool",
         "",
+        "For authors of MCP programs.",
+        "",
         "The tools with their descriptions for agents. A [setting](settings.md) selects the listed tools.",
     ]
     for operation in OPERATIONS.values():
@@ -417,6 +421,8 @@ def error_codes() -> str:
     lines = [
         "# Errors",
         "",
+        "For programs that handle errors.",
+        "",
         "The errors form a class tree, so that a program can catch a group. The second column is the code in answers.",
         "",
     ]
@@ -429,6 +435,7 @@ def typescript() -> str:
     lines = [
         "# The TypeScript client",
         "",
+        "For programs in TypeScript or JavaScript that call a server.",
         '`npm install memoranda-client`, then `import { Memoranda } from "memoranda-client"`; `require()` works, too.',
         "Methods return promises, except those that yield (`*`). The package has the types of requests and answers.",
     ]

@@ -16,6 +16,8 @@ _HEAD = """\
 
 <!-- Written by `python -m memoranda.cli.reference`; edit the commands instead. -->
 
+For people at a terminal, and for scripts.
+
 Each command calls the library once. These options can stand before or after the command:
 
 {options}

@@ -17,6 +17,8 @@ _HEAD = """\
 
 <!-- Written by `python -m memoranda.bindings.files.importers.reference`; edit the importers instead. -->
 
+For people who import from another system and miss a field.
+
 Every imported memory becomes an OAMS memory and is visible through every standard. It keeps its original document,
 which also holds all fields missing in these tables: `metadata.imported_from` has `system`, `id` and `document`.
 Memories without a user are yours, in a scope named after the system. A name that cannot be a key or a part of a
