@@ -38,7 +38,8 @@ def test_a_markdown_file_holds_one_memory_unless_a_book_is_asked_for(
     assert list(tmp_path.glob("*.md")) == []
     assert run("revise", notes[0], "use bun").code == 0
     assert run("forget", notes[1]).code == 0
-    assert run("export", tmp_path / "a.ump.md").out == f"1 record exported to {tmp_path}/a.ump.md\n"
+    exported = run("export", tmp_path / "a.ump.md").out
+    assert exported == f"1 record exported without 1 earlier version to {tmp_path}/a.ump.md\n"
     assert run("export", tmp_path / "a.ndjson", "--book").code == 1
 
 

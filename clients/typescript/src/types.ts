@@ -191,6 +191,8 @@ export type Capabilities = {
   writable?: boolean;
   /** true: it keeps an audit log. */
   audit?: boolean;
+  /** The credentials that may erase permanently (§3.6). */
+  hard_forget?: string[];
   [name: string]: unknown;
 };
 
@@ -719,6 +721,8 @@ export type OamsExport = {
   report: Report;
   /** The cursor of the next page; null on the last page. */
   next_cursor: string | null;
+  /** The cursor for the first page of another namespace, as of the same moment. */
+  start_cursor: string;
 };
 
 export type OamsMemories = OamsMemory[];
@@ -1189,6 +1193,7 @@ export type Report = {
   warned: number;
   kept: number;
   redacted: number;
+  earlier_versions: number;
   refusals: {
     where: string;
     number: number;

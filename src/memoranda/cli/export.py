@@ -256,7 +256,10 @@ class _Summary:
 
     def give(self, count: int, report: Report) -> int:
         """Print the answer and return the exit code: 1 if anything was left out."""
-        self._answer(count, report, f"{self._counted(count)} exported")
+        text = f"{self._counted(count)} exported"
+        if report.earlier_versions:
+            text += f" without {counted(report.earlier_versions, 'earlier version')}"
+        self._answer(count, report, text)
         return 1 if report.left_behind else 0
 
     def refuse(self, report: Report) -> int:
@@ -282,6 +285,7 @@ class _Summary:
             "refusals": [refusal.document() for refusal in report.refusals],
             "kept": report.kept,
             "redacted": report.redacted,
+            "earlier_versions": report.earlier_versions,
             "warnings": report.warnings,
         }
         self.run.answer(document, lambda: line(f"{text} to {self.target}" if is_written else text))

@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from memoranda.bindings.operations.oms import OPERATIONS
 from memoranda.encoding.bases import base64_decode
 from memoranda.errors import InvalidInput, NotFound, Unsupported
-from memoranda.library.remote_ump import cursor_position, read_pages
+from memoranda.library.remote_ump import read_pages
 from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.model.selection import Selection
 from memoranda.service.exchange.report import Report
@@ -175,17 +175,17 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         owner: str | None = None,
         namespace: str | None = None,
         history: bool = True,
-        after: int = 0,
-    ) -> tuple[list[tuple[bytes, IndexState]], int | None, Report]:
-        """Return a page of an export, the version after which the next begins, and the report of the page."""
+        after: str | None = None,
+    ) -> tuple[list[tuple[bytes, IndexState]], str | None, Report]:
+        """Return a page of an export, the position of the next one, and the report of the page."""
         answer = self._document(
-            "export_page", owner=owner, namespace=namespace, history=history, after=after or None
+            "export_page", owner=owner, namespace=namespace, history=history, after=after
         )
         page = [
             (base64_decode(grain["grain"]), IndexState(**grain["index"]))
             for grain in answer["grains"]
         ]
-        return page, cursor_position(answer["next_cursor"]), Report.of(answer["report"])
+        return page, answer["next_cursor"], Report.of(answer["report"])
 
     def set_hold(self, address: str, *, held: bool, reason: str = "") -> bool:
         """Put a legal hold on a grain, or lift it."""

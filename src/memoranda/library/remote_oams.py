@@ -14,11 +14,10 @@ from memoranda.bindings.operations.oams import OPERATIONS
 from memoranda.consolidation.strategies.dream import Options
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import MemoryNotFound, NotFound, Unsupported
-from memoranda.library.remote_ump import cursor_position, read_pages
 from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.service.consolidation.dreams import DreamRun, Output
 from memoranda.service.consolidation.runs import Undone
-from memoranda.service.exchange.report import Report
+from memoranda.service.exchange.report import OamsExportPage, Report
 from memoranda.service.oams.memories import StoreResult
 from memoranda.service.oams.recall import MemoryListPage
 from memoranda.service.oams.views import TaggedMemory
@@ -98,22 +97,30 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
             if namespaces is None
             else namespaces
         )
+        start: str | None = None
         for namespace in chosen:
-            yield from self._export(namespace, report)
+            position = start
+            while True:
+                page = self.export_page(namespace, after=position)
+                if report is not None:
+                    report.add(page.report)
+                yield from page.lines
+                position = page.following
+                if position is None:
+                    break
+            # The other namespaces are exported as of the moment of the first.
+            start = page.start
 
-    def _export(
-        self, namespace: Namespace, report: Report | None
-    ) -> Iterator[tuple[bytes, oams.Memory]]:
-        return read_pages(lambda after: self.export_page(namespace, after=after), report)
-
-    def export_page(
-        self, namespace: Namespace, *, after: int = 0
-    ) -> tuple[list[tuple[bytes, oams.Memory]], int | None, Report]:
-        """Return a page of an export, the position after it, and the report of the page."""
-        answer = self._document("export_page", namespace=str(namespace), after=after or None)
+    def export_page(self, namespace: Namespace, *, after: str | None = None) -> OamsExportPage:
+        """Return a page of an export."""
+        answer = self._document("export_page", namespace=str(namespace), after=after)
         raws = [line.encode("utf-8") for line in answer["lines"]]
-        lines = [(raw, cast("oams.Memory", parse(raw))) for raw in raws]
-        return lines, cursor_position(answer["next_cursor"]), Report.of(answer["report"])
+        return OamsExportPage(
+            lines=[(raw, cast("oams.Memory", parse(raw))) for raw in raws],
+            following=answer["next_cursor"],
+            start=answer["start_cursor"],
+            report=Report.of(answer["report"]),
+        )
 
     def consolidate(
         self,

@@ -221,16 +221,16 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         return read_pages(lambda _: self._export(names=names, **which), report)
 
     def export_page(
-        self, *, after: int = 0, **which: object
-    ) -> tuple[list[Record], int | None, Report]:
-        """Return a page of an export, the version after which the next begins, and the report of the page."""
-        return self._export(after=after or None, **which)
+        self, *, after: str | None = None, **which: object
+    ) -> tuple[list[Record], str | None, Report]:
+        """Return a page of an export, the position of the next one, and the report of the page."""
+        return self._export(after=after, **which)
 
-    def _export(self, **which: object) -> tuple[list[Record], int | None, Report]:
+    def _export(self, **which: object) -> tuple[list[Record], str | None, Report]:
         answer = self._document("export_page", **which)
         return (
             answer["records"],
-            cursor_position(answer["next_cursor"]),
+            answer["next_cursor"],
             Report.of(answer["report"]),
         )
 
@@ -298,17 +298,18 @@ def _iterate_pages(page_after: Callable[[int], tuple[Sequence[T], int | None]]) 
 
 
 def read_pages(
-    page_after: Callable[[int], tuple[Sequence[T], int | None, Report]], report: Report | None
+    page_after: Callable[[str | None], tuple[Sequence[T], str | None, Report]],
+    report: Report | None,
 ) -> Iterator[T]:
     """Yield the items of all pages of an export, and add up their reports."""
-
-    def items_after(after: int) -> tuple[Sequence[T], int | None]:
-        items, following, part = page_after(after)
+    after: str | None = None
+    while True:
+        items, after, part = page_after(after)
         if report is not None:
             report.add(part)
-        return items, following
-
-    return _iterate_pages(items_after)
+        yield from items
+        if after is None:
+            return
 
 
 def _iterate_suspects(

@@ -110,6 +110,9 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     # With a status filter: only versions whose valid time has begun and not ended.
     in_force: bool = False
     known_at: Instant | None = None
+    # The number of a version: what was selected when it was the last one. Versions written later are not selected, and
+    # those that they replaced count as current; `Snapshot.rewind` returns these in their former state.
+    as_of: int | None = None
     statuses: tuple[Status, ...] | None = None
     kinds: tuple[Kind, ...] | None = None
     visibilities: tuple[Visibility, ...] | None = None

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import UNSET
 
 from memoranda.bindings.http import wire
-from memoranda.bindings.http.call import HttpAnswer, HttpCall, Serve, format_cursor
+from memoranda.bindings.http.call import HttpAnswer, HttpCall, Serve
 from memoranda.bindings.http.operation import Refusal, Standard
 from memoranda.bindings.operations import oams as rows
 from memoranda.bindings.operations.oams import CONSENT, EXAMPLE_KEY, EXAMPLE_NAMESPACE
@@ -179,11 +179,13 @@ def namespaces(service: Service, call: HttpCall, _request: NamespacesRequest) ->
 
 def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, object]:
     """Return a page of lines as an export file has them."""
-    lines, following, report = service.oams.export_page(
-        call.access, request.namespace, after=int(request.cursor or 0)
-    )
-    texts = [raw.decode("utf-8") for raw, _ in lines]
-    return {"lines": texts, "report": report.document(), "next_cursor": format_cursor(following)}
+    page = service.oams.export_page(call.access, request.namespace, after=request.cursor)
+    return {
+        "lines": [raw.decode("utf-8") for raw, _ in page.lines],
+        "report": page.report.document(),
+        "next_cursor": page.following,
+        "start_cursor": page.start,
+    }
 
 
 def consents_in_header(call: HttpCall) -> list[str]:

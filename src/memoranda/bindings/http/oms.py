@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from msgspec.structs import asdict
 
 from memoranda.bindings.http import ump, wire
-from memoranda.bindings.http.call import HttpAnswer, HttpCall, format_cursor
+from memoranda.bindings.http.call import HttpAnswer, HttpCall
 from memoranda.bindings.http.operation import Refusal, Standard
 from memoranda.bindings.operations import oms as rows
 from memoranda.bindings.operations.oms import EXAMPLE_ADDRESS
@@ -164,13 +164,13 @@ def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str
         owner=request.owner,
         namespace=request.namespace,
         history=request.history,
-        after=int(request.cursor or 0),
+        after=request.cursor,
     )
     grains = [
         {"grain": base64_encode(delivery), "index": index.portable_fields()}
         for delivery, index in page
     ]
-    return {"grains": grains, "report": report.document(), "next_cursor": format_cursor(following)}
+    return {"grains": grains, "report": report.document(), "next_cursor": following}
 
 
 def supersede(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, object]:

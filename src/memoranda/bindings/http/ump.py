@@ -243,13 +243,9 @@ def export_records(service: Service, call: HttpCall, request: ExportRequest) -> 
         project=project,
         history=request.history,
         carry=request.carry,
-        after=request.after,
+        after=request.cursor,
     )
-    return {
-        "records": records,
-        "report": report.document(),
-        "next_cursor": format_cursor(following),
-    }
+    return {"records": records, "report": report.document(), "next_cursor": following}
 
 
 def import_records(service: Service, call: HttpCall, request: ImportRequest) -> dict[str, object]:

@@ -51,8 +51,13 @@ class BatchLookup(msgspec.Struct, frozen=True):
 
     def stays_superseded(self, item: PreparedItem) -> bool:
         """Return True if every stored memory that an item supersedes is closed already."""
-        predecessors = map(self.predecessors.get, item.predecessors)
-        return not any(version is not None and version.state.is_head for version in predecessors)
+        # An adopted document supersedes the one of its name in the file, which may be that document itself.
+        return not any(
+            version is not None
+            and version.state.is_head
+            and (version.document.standard, version.document.name) != (item.standard, item.name)
+            for version in map(self.predecessors.get, item.predecessors)
+        )
 
     def went_with_predecessor(self, item: PreparedItem) -> bool:
         """Return True if the predecessor of an item was forgotten here when the item existed already."""

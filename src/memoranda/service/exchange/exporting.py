@@ -12,14 +12,15 @@ under reserved keys in its structured body (`_collect_extra_state`), and imports
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from memoranda.encoding.json_text import dump
-from memoranda.errors import MemorandaError, StoreCorrupt, Unsupported
+from memoranda.errors import InvalidInput, MemorandaError, StoreCorrupt, Unsupported
 from memoranda.model.bounds import encode, is_binding
 from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import NATIVE_KEY, STATE_KEY, Document, Version, is_over, wrap_document
@@ -40,7 +41,7 @@ from memoranda.service.core.views import (
     scope_of,
     view_record,
 )
-from memoranda.service.exchange.report import Report
+from memoranda.service.exchange.report import OamsExportPage, Report
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains
@@ -62,6 +63,27 @@ from memoranda.storage.engine.contract import Snapshot
 PAGE_LIMIT: Final = 1_000
 # Versions in one answer over a network.
 SENT_LIMIT: Final = 50
+_POSITION_PATTERN: Final = re.compile(r"[0-9]{1,18}\.[0-9]{1,18}")
+
+
+class _Position(NamedTuple):
+    """A position in an export of several pages: the last version before it, and the last one when the export began."""
+
+    after: int
+    last_version: int
+
+    @classmethod
+    def parse(cls, text: str) -> _Position:
+        """Parse a position. Raises InvalidInput."""
+        if _POSITION_PATTERN.fullmatch(text) is None:
+            raise InvalidInput(
+                "cursor is not the next_cursor of an export; export again from the start"
+            )
+        after, _, last_version = text.partition(".")
+        return cls(int(after), int(last_version))
+
+    def __str__(self) -> str:
+        return f"{self.after}.{self.last_version}"
 
 
 class _Export(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +97,9 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
     history: bool
     # True if the owner himself exports, and no preset is in force.
     is_owner: bool
+    # The last version when the export began. What is written later is not exported, and what that replaced counts as
+    # current: an export shows one moment, however many pages it takes.
+    last_version: int
     # Versions of the current page that need no further checks, which each of them would undergo twice.
     unrestricted: set[int] = msgspec.field(default_factory=set)
     # Names of the earlier versions of those on the current page, if the history is not exported.
@@ -87,17 +112,25 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
             export, after = self.load_page(space, after, PAGE_LIMIT)
             yield export
 
+    def load_sent_page(self, space: str | None, after: int) -> tuple[list[Version], str | None]:
+        """Return a page as it is sent over a network, and the position of the next one; None at the end."""
+        versions, following = self.load_page(space, after, SENT_LIMIT)
+        return versions, None if following is None else str(_Position(following, self.last_version))
+
     def load_page(
         self, space: str | None, after: int, limit: int
     ) -> tuple[list[Version], int | None]:
         """Return the versions of a page that may be exported, and the number after which the next page begins; None at
         the end.
         """
-        everything = Selection(status_filter="all", space=space)
+        everything = Selection(status_filter="all", space=space, as_of=self.last_version)
         self.unrestricted.clear()
         self.earlier.clear()
         with self.context.engine.open_snapshot(self.tenant) as snapshot:
-            page = read_page(snapshot, everything, after=after, limit=limit, now=self.now)
+            page = snapshot.rewind(
+                read_page(snapshot, everything, after=after, limit=limit, now=self.now),
+                self.last_version,
+            )
             exported = [
                 with_remote_successor(snapshot, candidate)
                 for candidate in (bind_to_line(self.context, snapshot, version) for version in page)
@@ -169,6 +202,7 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
         if is_over(state, self.now):
             return False
         if not self.history and (state.superseded_by or state.closed is not None):
+            self.report.earlier_versions += 1
             return False
         if not is_intact(version):
             self.report.refuse(
@@ -268,11 +302,21 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _begin_export(
-    context: Context, access: Access, owner: str | None, report: Report | None, history: bool
+    context: Context,
+    access: Access,
+    owner: str | None,
+    report: Report | None,
+    history: bool,
+    last_version: int | None = None,
 ) -> _Export:
-    """Return a new export. Raises ForbiddenScope if the caller may not read the tenant."""
+    """Return a new export, or a part of one that began earlier. Raises ForbiddenScope if the caller may not read the
+    tenant.
+    """
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
+    if last_version is None:
+        with context.engine.open_snapshot(tenant) as snapshot:
+            last_version = snapshot.find_last_version()
     return _Export(
         context=context,
         access=access,
@@ -281,6 +325,7 @@ def _begin_export(
         report=report if report is not None else Report(),
         history=history,
         is_owner=not context.presets_of(tenant) and sees_everything(access, tenant),
+        last_version=last_version,
     )
 
 
@@ -345,16 +390,27 @@ def export_page(
     project: str | None = None,
     history: bool = True,
     carry: bool = True,
-    after: int = 0,
-) -> tuple[list[Record], int | None, Report]:
-    """Return a page of records, the number where the next page begins, and the report of what was not exported."""
-    export = _begin_export(context, access, owner, None, history)
+    after: str | None = None,
+) -> tuple[list[Record], str | None, Report]:
+    """Return a page of records, the position of the next page, and the report of what was not exported."""
+    export, position = _continue_export(context, access, owner, history, after)
     scope = _require_scope(export, project)
-    versions, following = export.load_page(project, after, SENT_LIMIT)
+    versions, following = export.load_sent_page(project, position)
     export.report.exported = len(versions)
     records = [_create_exported_record(export, version, carry=carry) for version in versions]
     export.audit("export", "records", scope)
     return records, following, export.report
+
+
+def _continue_export(
+    context: Context, access: Access, owner: str | None, history: bool, after: str | None
+) -> tuple[_Export, int]:
+    """Return an export from a position on, and the number of the last version before that. Raises InvalidInput."""
+    if after is None:
+        return _begin_export(context, access, owner, None, history), 0
+    position = _Position.parse(after)
+    export = _begin_export(context, access, owner, None, history, position.last_version)
+    return export, position.after
 
 
 def _load_named(
@@ -476,14 +532,14 @@ def export_grains_page(
     owner: str | None = None,
     namespace: str | None = None,
     history: bool = True,
-    after: int = 0,
-) -> tuple[list[tuple[bytes, IndexState]], int | None, Report]:
-    """Return a page of grains, the number where the next page begins, and the report of what was not exported."""
-    export = _begin_export(context, access, owner, None, history)
+    after: str | None = None,
+) -> tuple[list[tuple[bytes, IndexState]], str | None, Report]:
+    """Return a page of grains, the position of the next page, and the report of what was not exported."""
+    export, position = _continue_export(context, access, owner, history, after)
     space = None if namespace is None else grains.space_of(namespace)
     scope = {"owner": export.tenant, **({"project": space} if space else {})}
     access.require_scope({**access.limits, **scope})
-    versions, following = export.load_page(space, after, SENT_LIMIT)
+    versions, following = export.load_sent_page(space, position)
     complete = _select_for_grains(export, versions)
     export.report.exported = len(complete)
     export.audit("oms.export", "grains", scope)
@@ -505,16 +561,21 @@ def _select_for_grains(export: _Export, versions: Sequence[Version]) -> list[Ver
 
 
 def export_memories_page(
-    context: Context, access: Access, namespace: Namespace, *, after: int = 0
-) -> tuple[list[tuple[bytes, Memory]], int | None, Report]:
-    """Return a page of a namespace as OAMS, the number after which the next page begins, and the report."""
-    export = _begin_export(context, access, None, None, history=False)
+    context: Context, access: Access, namespace: Namespace, *, after: str | None = None
+) -> OamsExportPage:
+    """Return a page of a namespace as OAMS."""
+    export, position = _continue_export(context, access, None, False, after)
     location = memories.locate_namespace(access, namespace)
-    versions, following = export.load_page(location.space, after, SENT_LIMIT)
+    versions, following = export.load_sent_page(location.space, position)
     lines = _create_lines(export, location, _select_for_oams(export, location, versions))
     export.report.exported = len(lines)
     export.audit("oams.export", "memories", {"owner": export.tenant})
-    return lines, following, export.report
+    return OamsExportPage(
+        lines=lines,
+        following=following,
+        start=str(_Position(0, export.last_version)),
+        report=export.report,
+    )
 
 
 def _select_for_oams(

@@ -46,7 +46,7 @@ from memoranda.standards.oms import manifest
 from memoranda.standards.oms import mapping as oms
 from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.port import port_of
-from memoranda.storage.engine.contract import Unit
+from memoranda.storage.engine.contract import Snapshot, Unit
 from memoranda.storage.engine.database import PendingWrite
 from memoranda.storage.index.word_index import load_builder
 
@@ -325,10 +325,9 @@ class _Import:
                     if before.may_affect(ready)
                     else ready
                 )
-                if settled_item.settled is not None and item.form == oms.STANDARD:
+                if settled_item.settled is not None and not _is_named(snapshot, item, ready):
                     # A view may add a name to the document.
-                    is_named = snapshot.find_by_name(oms.STANDARD, ready.name_in_form) is not None
-                    settled_item = settled_item if is_named else replace(settled_item, settled=None)
+                    settled_item = replace(settled_item, settled=None)
                 prepared.append((item, settled_item))
             return prepared, before
 
@@ -695,6 +694,16 @@ class _Import:
             ancestry.close_version(unit, prior, None, now, waiting)
             note_remote_successor(unit, prior, waiting.names)
         return refused, missing
+
+
+def _is_named(snapshot: Snapshot, item: Item, ready: PreparedItem) -> bool:
+    """Return True if the names that an item gives to its document are stored."""
+    if ready.name_in_file is not None:
+        return ancestry.find_version(snapshot, ready.name_in_file) is not None
+    return (
+        item.form != oms.STANDARD
+        or snapshot.find_by_name(oms.STANDARD, ready.name_in_form) is not None
+    )
 
 
 def _add_view_names(unit: Unit, version: Version, ready: PreparedItem) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from memoranda.errors import MemorandaError
+from memoranda.standards.oams.memory import Memory
 
 # The forms of files; openwop entries travel inside the others.
 Form = Literal["ump", "oams", "oms"]
@@ -28,6 +29,7 @@ _COUNTS: Final = (
         "kept",
     ),
     "redacted",
+    "earlier_versions",
 )
 
 
@@ -67,6 +69,8 @@ class Report(msgspec.Struct, kw_only=True):
     kept: int = 0
     # Memories that were exported without the fields that their consent strips.
     redacted: int = 0
+    # Earlier versions of exported memories that an export without history does not hold.
+    earlier_versions: int = 0
     refusals: list[Refusal] = msgspec.field(default_factory=list)
     warnings: list[str] = msgspec.field(default_factory=list)
     # The forms of the imported items.
@@ -151,3 +155,14 @@ class Report(msgspec.Struct, kw_only=True):
         self.warned += 1
         if len(self.warnings) < LISTED_LIMIT:
             self.warnings.append(warning)
+
+
+class OamsExportPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of an export in OAMS form: each line as bytes, and parsed."""
+
+    lines: list[tuple[bytes, Memory]]
+    # The position of the next page; None at the end.
+    following: str | None
+    # The position at which another namespace begins, if both are to be exported as of one moment.
+    start: str
+    report: Report

@@ -277,7 +277,7 @@ def _put_original(
     return grains.GrainResult(address=address, result=result)
 
 
-def find_written_version(unit: Unit, ready: PreparedItem) -> Version | None:
+def find_written_version(unit: Snapshot, ready: PreparedItem) -> Version | None:
     """Return the version as which an item was written, or was stored before."""
     version = unit.find_by_name(ready.standard, ready.name)
     if version is None or ready.native is None or version.document.native == ready.native:
@@ -437,16 +437,16 @@ def precompute(
     """Return an item with what can be computed before the writer's turn; valid while the stored memory is unchanged."""
     if ready.accepted_record is not None:
         return _precompute_record(context, snapshot, ready, ready.accepted_record, now)
-    if ready.accepted_memory is None and ready.native is None:
-        stored = snapshot.find_by_name(ready.standard, ready.name)
+    if ready.accepted_memory is None:
+        version = find_written_version(snapshot, ready)
         return (
             ready
-            if stored is None or stored.state.is_forgotten
-            else replace(ready, settled=(stored.memory_id, "known"))
+            if version is None or version.state.is_forgotten
+            else replace(ready, settled=(version.memory_id, "known"))
         )
     accepted = ready.accepted_memory
-    prior = None if accepted is None else heads.head_of(accepted)
-    if accepted is None or prior is None or is_stale(prior, accepted):
+    prior = heads.head_of(accepted)
+    if prior is None or is_stale(prior, accepted):
         return ready
     try:
         accepted = memories.prepare_next(context, snapshot, accepted, prior, now)

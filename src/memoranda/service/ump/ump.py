@@ -84,9 +84,9 @@ def export_page(
     project: str | None = None,
     history: bool = True,
     carry: bool = True,
-    after: int = 0,
-) -> tuple[list[Record], int | None, Report]:
-    """Return a page of an export, the version after which the next page starts, and a report of what is left out."""
+    after: str | None = None,
+) -> tuple[list[Record], str | None, Report]:
+    """Return a page of an export, the position of the next page, and a report of what is left out."""
     from memoranda.service.exchange import exporting
 
     return exporting.export_page(

@@ -110,13 +110,16 @@ ANSWERS: Final[dict[str, Schema]] = {
         namespaces=described(array_of(TEXT), "The namespaces with memories, by name."),
     ),
     "OamsExport": closed_object(
-        "lines report next_cursor",
+        "lines report next_cursor start_cursor",
         lines=described(array_of(TEXT), "Memories in file form, one JSON text each."),
         report=described(
             ref("Report"), "The memories of this page that were not exported, with reasons."
         ),
         next_cursor=described(
             nullable(TEXT), "The cursor of the next page; null on the last page."
+        ),
+        start_cursor=described(
+            TEXT, "The cursor for the first page of another namespace, as of the same moment."
         ),
     ),
     "OamsDreams": closed_object(

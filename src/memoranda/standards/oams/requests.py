@@ -430,7 +430,10 @@ class ExportRequest(Shape):
     cursor: (
         Annotated[
             str,
-            Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the previous page."),
+            Meta(
+                pattern=r"^[0-9]{1,18}\.[0-9]{1,18}$",
+                description="`next_cursor` of the previous page.",
+            ),
         ]
         | None
     ) = None

@@ -25,7 +25,8 @@ from memoranda.standards.ump.shapes import Draft, Record
 
 # The counters of an import or export report.
 _COUNTED: Final = (
-    "created merged updated unchanged forgotten exported verified refused warned kept redacted"
+    "created merged updated unchanged forgotten exported verified refused warned kept redacted "
+    "earlier_versions"
 )
 _ID: Final = described(NAME, "The memory's id.")
 _NEXT_CURSOR: Final = described(

@@ -429,15 +429,13 @@ class ExportRequest(Shape):
     cursor: (
         Annotated[
             str,
-            Meta(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the previous page."),
+            Meta(
+                pattern=r"^[0-9]{1,18}\.[0-9]{1,18}$",
+                description="`next_cursor` of the previous page.",
+            ),
         ]
         | None
     ) = None
-
-    @property
-    def after(self) -> int:
-        """The sequence number of the last version on the previous page."""
-        return int(self.cursor or 0)
 
     @property
     def record_ids(self) -> tuple[str, ...] | None:

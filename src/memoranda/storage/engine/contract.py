@@ -356,6 +356,12 @@ class Snapshot(Protocol):
         """Return the seq of the newest entry of the change feed, or 0."""
         ...
 
+    def rewind(self, versions: Sequence[Version], as_of: int) -> list[Version]:
+        """Return versions in the state that they had when a version was the last one: what later versions superseded or
+        replaced is open.
+        """
+        ...
+
     def find_last_version(self) -> int:
         """Return the id of the version that was written last, or 0."""
         ...

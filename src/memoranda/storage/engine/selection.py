@@ -98,6 +98,8 @@ _STATUS_CLAUSES: Final[dict[StatusFilter, str]] = {
     "unerased": "s.erased = 0",
     "all": "s.retired_ms IS NULL",
 }
+_IS_OPEN: Final = "s.superseded_by IS NULL"
+_IS_UNRETIRED: Final = "s.retired_ms IS NULL"
 _INCLUDES_EXPIRED: Final = ("unerased", "all")
 # Status filters that select no version that was superseded.
 _HEADS_ONLY: Final = ("live", "current")
@@ -377,20 +379,41 @@ class SelectionSql:
         selection = self.selection
         if selection.at is not None:
             return self._validity_clauses(selection.at, now)
-        clauses = [_STATUS_CLAUSES[selection.status_filter]]
+        clauses = self._clauses_as_of(_STATUS_CLAUSES[selection.status_filter])
         if selection.status_filter not in _INCLUDES_EXPIRED:
             clauses.append(self._unexpired_clause(now))
         if selection.in_force:
             clauses.append(self._in_force_clause(now))
         return clauses
 
+    def _clauses_as_of(self, clause: str) -> list[str]:
+        """Return a clause about the status of versions as it was when the last version of the selection was written."""
+        if self.selection.as_of is None:
+            return [clause]
+        last = self._bind(self.selection.as_of)
+        following = (
+            "SELECT min(n.version_id) FROM state n WHERE n.tenant_id = s.tenant_id AND n.memory_id = s.memory_id "
+            "AND n.version_id > s.version_id AND n.version_id <> n.memory_id"
+        )
+        was_replaced = (
+            f"(s.superseded_by > {last} OR (s.retired_ms IS NOT NULL AND ({following}) > {last}))"
+        )
+        if clause == _STATUS_CLAUSES["live"]:
+            clause = (
+                f"({clause} OR ({_IS_HEAD} AND s.verification <> 'retracted' AND {was_replaced}))"
+            )
+        clause = clause.replace(_IS_OPEN, f"({_IS_OPEN} OR s.superseded_by > {last})")
+        clause = clause.replace(_IS_UNRETIRED, f"({_IS_UNRETIRED} OR ({following}) > {last})")
+        return [clause, f"s.version_id <= {last}"]
+
     def _line_clauses(self, now: Instant) -> list[str]:
         """Return the clause by which the head of a memory restricts what is selected of its earlier versions."""
         selection = self.selection
-        if selection.at is None and selection.status_filter in _HEADS_ONLY:
+        selects_heads = selection.at is None and selection.status_filter in _HEADS_ONLY
+        if selects_heads and selection.as_of is None:
             return []
         conditions = []
-        if selection.at is not None or selection.status_filter == "unforgotten":
+        if selection.at is not None or selects_heads or selection.status_filter == "unforgotten":
             conditions.append("h.status <> 'tombstoned'")
         if selection.at is not None or selection.status_filter not in _INCLUDES_EXPIRED:
             conditions.append(self._unexpired_clause(now, "h"))
@@ -442,7 +465,15 @@ class SelectionSql:
             self._bind(at),
             self._bind(_NOW_KNOWN_MS if known_at is None else known_at),
         )
-        ends = f"CASE WHEN s.closed_ms > {known_until} THEN s.declared_to_ms ELSE s.valid_to_ms END"
+        closed_later = f"s.closed_ms > {known_until}"
+        if self.selection.as_of is not None:
+            closed_later = (
+                f"({closed_later} OR s.superseded_by > {self._bind(self.selection.as_of)})"
+            )
+        ends = f"CASE WHEN {closed_later} THEN s.declared_to_ms ELSE s.valid_to_ms END"
+        unretired = f"coalesce(s.retired_ms, {FOREVER_MS}) > {known_until}"
+        if self.selection.as_of is not None:
+            unretired = f"({_IS_UNRETIRED} OR s.retired_ms > {known_until})"
         # A retracted version never was true. The time of its retraction is not stored, so it counts as known only now.
         not_retracted = [] if known_at is not None else ["s.verification <> 'retracted'"]
         return [
@@ -451,7 +482,7 @@ class SelectionSql:
             f"s.valid_from_ms <= {moment}",
             f"coalesce({ends}, {FOREVER_MS}) > {moment}",
             f"s.recorded_ms <= {known_until}",
-            f"coalesce(s.retired_ms, {FOREVER_MS}) > {known_until}",
+            *self._clauses_as_of(unretired),
             self._unexpired_clause(now if known_at is None else max(now, known_at)),
         ]
 

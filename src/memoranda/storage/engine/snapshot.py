@@ -522,6 +522,25 @@ class SqlSnapshot(BackgroundReads):
     def find_last_change(self) -> int:
         return self._change_seq
 
+    def rewind(self, versions: Sequence[Version], as_of: int) -> list[Version]:
+        version_ids = [
+            version.version_id
+            for version in versions
+            if version.state.superseded_by or version.state.retired is not None
+        ]
+        if not version_ids or self.find_last_version() <= as_of:
+            return list(versions)
+        rows = self._rows("version_successors", version_ids=as_json(version_ids))
+        successors = {
+            version_id: (successor, following) for version_id, successor, following in rows
+        }
+        return [
+            replace(version, state=_rewind(version.state, successors[version.version_id], as_of))
+            if version.version_id in successors
+            else version
+            for version in versions
+        ]
+
     def find_last_version(self) -> int:
         ((version_id,),) = self._rows("last_version")
         return int(version_id)
@@ -566,6 +585,24 @@ def _state(row: VersionRow, is_readable: bool) -> State:
         row.contradicted,
         row.predecessor or "",
     )
+
+
+def _rewind(state: State, successors: tuple[int | None, int | None], as_of: int) -> State:
+    """Return a state without what versions after `as_of` did to it.
+
+    `successors` are the version that superseded it, and the next one of its memory.
+    """
+    successor, following = successors
+    if state.superseded_by and successor is not None and successor > as_of:
+        state = state._replace(
+            superseded_by="",
+            successor_names=_NO_NAMES,
+            closed=None,
+            valid_to=state.declared_valid_to,
+        )
+    if state.retired is not None and following is not None and following > as_of:
+        state = state._replace(retired=None)
+    return state
 
 
 def _with_head(version: Version, head: HeadRow) -> Version:

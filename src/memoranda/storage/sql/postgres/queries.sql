@@ -22,6 +22,7 @@ tenant_id, change_seq, audit_seq, audit_hash, version_count, term_count, live_co
 -- fragment: tenant_shown
 set_config('memoranda.tenant_id', tenant_id::text, true) IS NOT NULL
 
+-- A record that was merged keeps its name, which then stands for a later version: a successor has the name of its document.
 -- fragment: version_columns
 v.version_id, s.memory_id, v.standard, v.media_type, v.name,
 CASE s.erased WHEN 0 THEN v.native ELSE (
@@ -32,8 +33,10 @@ s.tombstoned_ms, s.expires_ms, s.erased,
 (SELECT n.name FROM version n WHERE n.version_id = s.superseded_by AND n.tenant_id = s.tenant_id),
 s.followed, s.overridden, s.ignored, s.contradicted, s.observed_ms,
 s.held, s.review, s.verification, CASE s.erased WHEN 0 THEN v.key_id END,
-CASE WHEN s.superseded_by IS NOT NULL THEN (SELECT json_object_agg(n.standard, n.name)::text FROM alias n
-  WHERE n.tenant_id = s.tenant_id AND n.version_id = s.superseded_by) END,
+CASE WHEN s.superseded_by IS NOT NULL THEN (SELECT json_object_agg(n.standard, n.name)::text FROM (
+  SELECT a.standard, a.name FROM alias a WHERE a.tenant_id = s.tenant_id AND a.version_id = s.superseded_by
+  UNION SELECT o.standard, o.name FROM version o
+  WHERE o.tenant_id = s.tenant_id AND o.version_id = s.superseded_by AND o.standard = 'ump') n) END,
 v.seal, s.space, s.updated_ms,
 CASE WHEN s.version_id <> s.memory_id THEN (
   SELECT n.name FROM alias n WHERE n.tenant_id = s.tenant_id AND n.standard = 'ump'
@@ -516,6 +519,14 @@ FROM (
   {{state_listed}} OFFSET 0) p
 JOIN state h ON h.tenant_id = :tenant_id AND h.version_id = p.head_id
 WHERE p.head_id <> p.value
+
+-- The version that superseded each, and the next one of its memory.
+-- name: version_successors
+SELECT j.value, s.superseded_by, (
+  SELECT min(n.version_id) FROM state n
+  WHERE n.tenant_id = :tenant_id AND n.memory_id = s.memory_id AND n.version_id > s.version_id AND n.version_id <> n.memory_id)
+FROM listed_numbers(:version_ids) j
+{{state_listed}}
 
 -- name: version_same
 SELECT {{version_columns}}

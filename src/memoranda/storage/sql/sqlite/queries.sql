@@ -1,6 +1,7 @@
 -- Named queries. `-- name: x` starts a query, `-- fragment: x` a fragment that other queries include as `{{x}}`.
 -- CROSS JOIN fixes the order of the loops: SQLite has no statistics here and would start from the larger side.
 
+-- A record that was merged keeps its name, which then stands for a later version: a successor has the name of its document.
 -- fragment: version_columns
 v.version_id, s.memory_id, v.standard, v.media_type, v.name,
 CASE s.erased WHEN 0 THEN v.native ELSE (
@@ -11,8 +12,10 @@ s.tombstoned_ms, s.expires_ms, s.erased,
 (SELECT n.name FROM version n WHERE n.version_id = s.superseded_by AND n.tenant_id = s.tenant_id),
 s.followed, s.overridden, s.ignored, s.contradicted, s.observed_ms,
 s.held, s.review, s.verification, CASE s.erased WHEN 0 THEN v.key_id END,
-CASE WHEN s.superseded_by IS NOT NULL THEN (SELECT json_group_object(n.standard, n.name) FROM alias n
-  WHERE n.tenant_id = s.tenant_id AND n.version_id = s.superseded_by) END,
+CASE WHEN s.superseded_by IS NOT NULL THEN (SELECT json_group_object(n.standard, n.name) FROM (
+  SELECT a.standard, a.name FROM alias a WHERE a.tenant_id = s.tenant_id AND a.version_id = s.superseded_by
+  UNION SELECT o.standard, o.name FROM version o
+  WHERE o.tenant_id = s.tenant_id AND o.version_id = s.superseded_by AND o.standard = 'ump') n) END,
 v.seal, s.space, s.updated_ms,
 CASE WHEN s.version_id <> s.memory_id THEN (
   SELECT n.name FROM alias n INDEXED BY alias_version WHERE n.tenant_id = s.tenant_id AND n.standard = 'ump'
@@ -486,6 +489,14 @@ CROSS JOIN state h ON h.tenant_id = :tenant_id AND h.version_id = coalesce((
   SELECT max(n.version_id) FROM state n INDEXED BY state_memory
   WHERE n.tenant_id = :tenant_id AND n.memory_id = s.memory_id AND n.version_id <> n.memory_id), s.memory_id)
 WHERE h.version_id <> s.version_id
+
+-- The version that superseded each, and the next one of its memory.
+-- name: version_successors
+SELECT s.version_id, s.superseded_by, (
+  SELECT min(n.version_id) FROM state n INDEXED BY state_memory
+  WHERE n.tenant_id = :tenant_id AND n.memory_id = s.memory_id AND n.version_id > s.version_id AND n.version_id <> n.memory_id)
+FROM json_each(:version_ids) j
+CROSS JOIN state s ON s.tenant_id = :tenant_id AND s.version_id = j.value
 
 -- name: version_same
 SELECT {{version_columns}}
