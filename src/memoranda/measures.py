@@ -309,6 +309,17 @@ EMBEDDING_ASIDE: Final = Family(
     "memoranda_embedding_aside",
     "Versions that could not be embedded, found only by keyword search until they are tried again.",
 )
+KEYS_EXPIRING: Final = Family(
+    "gauge",
+    "memoranda_keys_expiring",
+    "API keys that expire within two weeks, or expired in the last two, and were not replaced.",
+)
+KEY_EXPIRY: Final = Family(
+    "gauge",
+    "memoranda_key_expiry_timestamp_seconds",
+    "Time at which such an API key expires, in seconds since 1970.",
+    "key",
+)
 STORE_BYTES: Final = Family("gauge", "memoranda_store_bytes", "Size of the database in bytes.")
 BUILD: Final = Family(
     "gauge", "memoranda_build_info", "Always 1, with the running version as a label.", "version"

@@ -291,6 +291,14 @@ def owner_credential(
     return path
 
 
+def replace_credential(settings: Settings, key: str) -> Path:
+    """Store a key in the owner's file, and return the file."""
+    path = settings.home / OWNER_CREDENTIAL_FILE
+    with locked_folder(settings.home):
+        replace_private(path, key + "\n")
+    return path
+
+
 def credential_problem(service: Service, path: Path) -> str:
     """Return why the key in the owner's file is not valid; empty if it is, or if there is no file yet."""
     if not path.exists():

@@ -178,3 +178,39 @@ def test_the_doctor_recognises_a_file_that_is_no_database(run: Command, home: Pa
     ran = run("doctor")
     assert ran.code == 1
     assert "WRONG  store" in ran.out
+
+
+def test_keys_expire_are_limited_changed_and_replaced(run: Command, home: Path) -> None:
+    assert run("key", "add", "ci", "--expires", "3d", "--writes-per-day", "3", "--requests-per-minute", "60").code == 0
+    (ci,) = run("key", "list", "--json").json["keys"]
+    assert ci["limits"] == {"requests_per_minute": 60, "writes_per_day": 3}
+    assert (ci["used"], ci["revoked"], ci["expires"] > ci["created"]) == (None, None, True)
+    assert "60 requests/min, 3 writes/day" in run("key", "list").out
+    doctor = run("doctor")
+    assert doctor.code == 1
+    assert f"WRONG  API key: ci ({ci['id']}) expires in 2 days" in doctor.out
+    assert f"memoranda key rotate {ci['id']}" in doctor.out
+    changed = run("key", "change", "ci", "--expires", "2999-01-01", "--writes-per-day", "0", "--json").json
+    assert changed["expires"] == "2999-01-01T00:00:00.000Z"
+    assert changed["limits"] == {"requests_per_minute": 60, "writes_per_day": 0}
+    assert run("doctor").code == 0
+    rotated = run("key", "rotate", "ci", "--overlap", "1d", "--expires", "90d", "--json").json
+    assert rotated["replaces"] == ci["id"]
+    new = run("key", "list", "--json").json["keys"][1]
+    assert (new["replaces"], new["limits"]) == (ci["id"], changed["limits"])
+    assert new["expires"] < changed["expires"]
+    assert run("key", "change", "ci", "--expires", "never", "--json").json["id"] == new["id"]
+    for wrong in ("2000-01-01", "soon", "2026-13-01", "0s"):
+        assert run("key", "add", "x", "--expires", wrong).code == 1
+    assert run("key", "add", "x", "--writes-per-day", "-1").code == 2
+    assert run("key", "rotate", "ci", "--overlap", "99w").code == 1
+    assert run("key", "rotate", "nobody").code == 1
+
+
+def test_the_owners_key_is_replaced_in_its_file(run: Command, home: Path) -> None:
+    run("console")
+    before = (home / "owner.credential").read_text()
+    ran = run("key", "rotate", "owner")
+    assert ran.code == 0
+    assert (home / "owner.credential").read_text() == ran.out != before
+    assert run("doctor").code == 0

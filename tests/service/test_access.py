@@ -9,13 +9,21 @@ from typing import Any
 import pytest
 
 from memoranda.encoding.didkey import SigningKey
-from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, Unauthorized
-from memoranda.model.instant import Instant
+from memoranda.errors import (
+    Conflict,
+    ForbiddenScope,
+    InvalidInput,
+    NotFound,
+    QuotaExceeded,
+    RateLimited,
+    Unauthorized,
+)
+from memoranda.model.instant import DAY_MS, Instant
 from memoranda.service.core.access import ALL_VERBS, GRANT_PREFIX, Access, Gate
 from memoranda.service.core.sign_in import Sessions
 from memoranda.standards.ump import signature, token
 from memoranda.standards.ump.requests import RehydrateRequest
-from memoranda.storage.engine.contract import ProgramGrant
+from memoranda.storage.engine.contract import KeyLimits, ProgramGrant
 from tests.service.world import OPERATOR, PEER, World
 
 ADA = SigningKey(b"a" * 32)
@@ -94,6 +102,121 @@ def test_a_key_that_another_process_revokes_is_good_for_50_ms_at_most(tmp_path: 
     finally:
         for world in (here, elsewhere):
             world.service.close()
+
+
+def test_a_key_expires_everywhere(world: World) -> None:
+    gate, sessions = world.service.gate, world.service.sessions
+    expires = Instant(world.now + 60_000)
+    secret = gate.add_key("laptop", tenant="ada", scopes=("read",), expires=expires)
+    session = sessions.sign_in(secret)
+    grant = ProgramGrant(grant_id="p", key_id=secret.split("_")[1], verbs=("read",), expires=Instant(expires + 60_000))
+    world.engine.system.add_grant(grant, now=world.now, limit=9)
+    program = gate.mint_token(verbs=("read",), scope={}, ttl_ms=120_000, jti=f"{GRANT_PREFIX}p")
+    doors: tuple[Callable[[], object], ...] = (
+        lambda: gate.authenticate(secret),
+        lambda: gate.authenticate(program),
+        lambda: sessions.authenticate(session),
+    )
+    world.now = Instant(expires - 1)
+    for enter in doors:
+        enter()
+    world.now = expires
+    for enter in doors:
+        with pytest.raises(Unauthorized, match=r"expired|not let in"):
+            enter()
+    with pytest.raises(NotFound):
+        gate.find_key("laptop")
+    with pytest.raises(InvalidInput, match="in the future"):
+        gate.add_key("late", tenant="ada", scopes=("read",), expires=expires)
+
+
+def test_a_key_is_replaced_while_both_are_valid(world: World) -> None:
+    gate = world.service.gate
+    limits = KeyLimits(writes_per_day=5)
+    first = gate.add_key("ci", tenant="ada", scopes=("read",), expires=Instant(world.now + 90 * DAY_MS), limits=limits)
+    session = world.service.sessions.sign_in(first)
+    world.now = Instant(world.now + 80 * DAY_MS)
+    assert [expiring.key.name for expiring in gate.expiring_keys("ada")] == ["ci"]
+    session = world.service.sessions.sign_in(first)
+    earlier, second = gate.rotate_key("ci", overlap_ms=7 * DAY_MS)
+    assert earlier.expires == world.now + 7 * DAY_MS
+    assert gate.expiring_keys() == gate.expiring_keys("ada") == []
+    for secret in (first, second):
+        assert gate.authenticate(secret).tenant == "ada"
+    successor = gate.find_key("ci")
+    assert (successor.replaces, successor.limits, successor.scopes) == (earlier.key_id, limits, ("read",))
+    # As long as the first one was meant to last.
+    assert successor.expires == world.now + 90 * DAY_MS
+    world.now = Instant(world.now + 10 * 60_000)
+    world.service.sessions.authenticate(session)
+    world.now = earlier.expires
+    with pytest.raises(Unauthorized, match="expired"):
+        gate.authenticate(first)
+    assert gate.authenticate(second).tenant == "ada"
+    with pytest.raises(InvalidInput, match="at most 90 days"):
+        gate.rotate_key("ci", overlap_ms=91 * DAY_MS)
+
+
+def test_expiring_keys_are_reported_until_they_are_replaced_or_revoked(world: World) -> None:
+    gate = world.service.gate
+    for name, days in (("soon", 3), ("later", 30), ("first", 1)):
+        gate.add_key(name, tenant="ada", scopes=("read",), expires=Instant(world.now + days * DAY_MS))
+    gate.add_key("ever", tenant="ada", scopes=("read",))
+    assert [expiring.key.name for expiring in gate.expiring_keys()] == ["first", "soon"]
+    world.now = Instant(world.now + 2 * DAY_MS)
+    first, soon = gate.expiring_keys("ada")
+    assert first.describe(world.now) == f"first ({first.key.key_id}) expired 1 day ago"
+    assert soon.describe(world.now) == f"soon ({soon.key.key_id}) expires in 1 day"
+    gate.change_key("soon", expires=None, limits=KeyLimits())
+    assert [expiring.key.name for expiring in gate.expiring_keys()] == ["first"]
+    world.now = Instant(world.now + 20 * DAY_MS)
+    assert [expiring.key.name for expiring in gate.expiring_keys()] == ["later"]
+    gate.revoke_key("later")
+    assert gate.expiring_keys() == []
+
+
+def test_a_key_has_limits_of_its_own(world: World) -> None:
+    seconds = 0.0
+    gate = Gate(world.engine.system, OPERATOR, world.context.clock, "0.1", seconds=lambda: seconds)
+    secret = gate.add_key("ci", tenant="ada", scopes=("read", "write"), limits=KeyLimits(requests_per_minute=60))
+    for _ in range(10):
+        gate.authenticate(secret, is_request=True)
+    with pytest.raises(RateLimited) as refused:
+        gate.authenticate(secret, is_request=True)
+    assert 0 < refused.value.retry_after_seconds <= 1
+    # Streams that check their credential again are no requests.
+    gate.authenticate(secret)
+    seconds = 1.0
+    gate.authenticate(secret, is_request=True)
+    other = gate.add_key("other", tenant="ada", scopes=("read", "write"), limits=KeyLimits(writes_per_day=2))
+    writer = gate.authenticate(other)
+    world.remember("one", access=writer)
+    world.remember("two", access=writer)
+    with pytest.raises(QuotaExceeded, match="2 memories a day"):
+        world.remember("three", access=writer)
+    world.remember("three", access=gate.authenticate(secret))
+    world.now = Instant(world.now + DAY_MS + 1)
+    world.remember("four", access=writer)
+    for wrong in (KeyLimits(writes_per_day=-1), KeyLimits(requests_per_minute=1_000_000)):
+        with pytest.raises(InvalidInput, match="whole number"):
+            gate.add_key("wrong", tenant="ada", scopes=("read",), limits=wrong)
+
+
+def test_the_last_use_of_a_key_is_stored_now_and_then(tmp_path: Path) -> None:
+    world = World(path=tmp_path / "store.db")
+    gate = world.service.gate
+    secret = gate.add_key("ci", tenant="ada", scopes=("read",))
+    gate.authenticate(secret)
+    assert gate.key_uses.last_use(gate.find_key("ci")) is None
+    gate.authenticate(secret, is_request=True)
+    used = world.now
+    gate.key_uses.record()
+    assert gate.find_key("ci").last_use is None
+    assert gate.key_uses.last_use(gate.find_key("ci")) == used
+    world.service.close()
+    world = World(path=tmp_path / "store.db")
+    assert world.service.gate.find_key("ci").last_use == used
+    world.service.close()
 
 
 def test_a_key_is_not_kept_in_the_clear(world: World) -> None:

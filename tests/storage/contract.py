@@ -10,11 +10,20 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import AuditEntry, Document, FieldIndex, LinkReason, Projection, Relation, Scope, Version
 from memoranda.model.selection import UPDATED, WRITTEN, KeywordQuery, Matches, PageCursor, Selected, Selection
-from memoranda.storage.engine.contract import ApiKey, Engine, Snapshot, Unit, VersionIndex
+from memoranda.storage.engine.contract import (
+    ApiKey,
+    Engine,
+    KeyLimits,
+    ProgramGrant,
+    Snapshot,
+    Unit,
+    VersionIndex,
+)
 
 Triple = tuple[str, str, str]
 
@@ -354,6 +363,36 @@ class EngineContract:
         engine.system.revoke_token("iss", "jti", NOW)
         assert engine.system.is_token_revoked("iss", "jti")
         assert not engine.system.is_token_revoked("other", "jti")
+
+    def test_a_key_has_an_end_a_last_use_limits_and_a_successor(self, engine: Engine) -> None:
+        system = engine.system
+        limits = KeyLimits(requests_per_minute=60, writes_per_day=3)
+        old = ApiKey(
+            key_id="k", key_hash=b"h" * 32, name="n", tenant="ada", scopes=("read",), created=NOW, limits=limits
+        )
+        system.add_key(old)
+        grant = ProgramGrant(grant_id="g", key_id="k", verbs=("read",), expires=LATER)
+        system.add_grant(grant, now=NOW, limit=9)
+        new = replace(old, key_id="l", replaces="k", expires=LATER)
+        soon = Instant(NOW + 5)
+        system.replace_key(new, ends=soon)
+        assert system.load_key("l") == new
+        ended = system.load_key("k")
+        assert ended is not None
+        assert (ended.expires, ended.limits) == (soon, limits)
+        assert [found.key_id for found in system.list_grants(NOW)] == ["l"]
+        # A key that ends sooner keeps its end, and an earlier use is no later one.
+        system.replace_key(replace(old, key_id="m", replaces="k"), ends=LATER)
+        system.record_key_uses({"k": soon, "nobody": soon})
+        system.record_key_uses({"k": NOW})
+        again = system.load_key("k")
+        assert again is not None
+        assert (again.expires, again.last_use) == (soon, soon)
+        assert system.has_key("ada", LATER)
+        assert system.change_key("m", NOW, KeyLimits())
+        assert system.load_key("m") == replace(old, key_id="m", replaces="k", expires=NOW, limits=KeyLimits())
+        assert not system.change_key("nobody", None, KeyLimits())
+        assert not system.has_key("ada", Instant(LATER + 1))
 
     def test_the_change_token_moves_with_every_commit(self, engine: Engine) -> None:
         before = engine.read_change_token()

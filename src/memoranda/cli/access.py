@@ -2,17 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from memoranda.cli.options import read_duration_ms, split_names, without_none
+import msgspec
+
+from memoranda.cli.options import complete_date, read_duration_ms, split_names, without_none
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import line, table
+from memoranda.cli.show import line, note, table, when
 from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict, InvalidInput
-from memoranda.model.instant import format_instant
+from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.owner import check_did, check_owner
-from memoranda.opening import credential_id, open_service
+from memoranda.opening import credential_id, open_service, replace_credential
+from memoranda.service.core.access import KEY_LIMIT
+from memoranda.storage.engine.contract import NO_KEY_LIMITS, ApiKey, KeyLimits
+
+if TYPE_CHECKING:
+    from memoranda.service.core.access import Gate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyTerms:
+    """The expiry and the limits of a key."""
+
+    expires: Annotated[
+        str | None, Parameter(help="When the key expires: 90d, a date, RFC 3339, or never.")
+    ] = None
+    requests_per_minute: Annotated[
+        int | None,
+        Parameter(
+            help="Requests that it may send to a server process; 0: no limit.",
+            minimum=0,
+            maximum=KEY_LIMIT,
+        ),
+    ] = None
+    writes_per_day: Annotated[
+        int | None,
+        Parameter(
+            help="Memories that it may write within 24 hours; 0: no limit.",
+            minimum=0,
+            maximum=KEY_LIMIT,
+        ),
+    ] = None
+
+    def limits(self, current: KeyLimits) -> KeyLimits:
+        """Return the limits, with the current ones where none are given."""
+        names = ("requests_per_minute", "writes_per_day")
+        return msgspec.structs.replace(
+            current, **{name: value for name in names if (value := getattr(self, name)) is not None}
+        )
+
+
+DEFAULT_TERMS: Final = KeyTerms()
 
 
 def show(
@@ -48,16 +92,101 @@ def add(
             "(default: read,write,derive)."
         ),
     ] = "read,write,derive",
+    terms: KeyTerms = DEFAULT_TERMS,
     run: GivenRun,
 ) -> None:
     """Make an API key and print it. Only its hash is stored, so it cannot be shown again."""
     if tenant is not None:
         check_owner(tenant, "--tenant")
     with run.open() as memoranda:
+        clock = memoranda.service.context.clock
         secret = memoranda.service.gate.add_key(
-            name, tenant=tenant or memoranda.owner, scopes=split_names(scopes)
+            name,
+            tenant=tenant or memoranda.owner,
+            scopes=split_names(scopes),
+            expires=_read_expiry(terms.expires, clock(), None),
+            limits=terms.limits(NO_KEY_LIMITS),
         )
     run.answer({"key": secret}, lambda: print(secret))
+
+
+def rotate(
+    name: Annotated[str, Parameter(name="ID", help="The key's id, or its name.")],
+    /,
+    *,
+    overlap: Annotated[
+        str,
+        Parameter(
+            help="How long the earlier key remains valid, so that programs can change over: 0s, 12h, 7d (default: 7d)."
+        ),
+    ] = "7d",
+    expires: Annotated[
+        str | None,
+        Parameter(
+            help="When the new key expires: 90d, a date, or RFC 3339 (default: after as long as the earlier key)."
+        ),
+    ] = None,
+    run: GivenRun,
+) -> None:
+    """Make a key in place of another, and print it. It has the same owner, permissions and limits.
+
+    Programs and browsers that were let in with the earlier key stay signed in. If a key was stolen, revoke it instead,
+    and make a new one. The key in owner.credential is replaced in that file.
+    """
+    settings = run.settings()
+    with run.open() as memoranda:
+        gate, now = memoranda.service.gate, memoranda.service.context.clock()
+        predecessor, secret = gate.rotate_key(
+            name,
+            overlap_ms=read_duration_ms(overlap, "--overlap"),
+            expires=_read_expiry(expires, now, None),
+        )
+    if credential_id(settings) == predecessor.key_id:
+        note(f"the new key is in {replace_credential(settings, secret)}")
+    assert predecessor.expires is not None
+    end = format_instant(predecessor.expires)
+    run.answer(
+        {"key": secret, "replaces": predecessor.key_id, "earlier_expires": end},
+        lambda: print(secret),
+    )
+    if not run.json:
+        note(f"the earlier key {predecessor.key_id} expires at {end}")
+
+
+def change(
+    name: Annotated[str, Parameter(name="ID", help="The key's id, or its name.")],
+    /,
+    *,
+    terms: KeyTerms = DEFAULT_TERMS,
+    run: GivenRun,
+) -> None:
+    """Change when an API key expires, or its limits. Options that are not given keep their values."""
+    with run.open() as memoranda:
+        gate, now = memoranda.service.gate, memoranda.service.context.clock()
+        key = gate.find_key(name)
+        changed_key = gate.change_key(
+            key.key_id,
+            expires=_read_expiry(terms.expires, now, key.expires),
+            limits=terms.limits(key.limits),
+        )
+        document = _key_document(gate, changed_key)
+    run.answer(document, lambda: line(f"{changed_key.key_id} {changed_key.name} changed"))
+
+
+def _read_expiry(text: str | None, now: Instant, default: Instant | None) -> Instant | None:
+    """Return the instant that `--expires` means: a duration from now, a date, RFC 3339, or never."""
+    if text is None:
+        return default
+    if text == "never":
+        return None
+    if text[:1].isdigit() and "-" in text:
+        instant = complete_date(text)
+        assert instant is not None
+        try:
+            return parse_instant(instant)
+        except ValueError:
+            raise InvalidInput(f"--expires: {text!r} is no date") from None
+    return Instant(now + read_duration_ms(text, "--expires"))
 
 
 def list_keys(*, run: GivenRun) -> None:
@@ -65,28 +194,62 @@ def list_keys(*, run: GivenRun) -> None:
     with run.open() as memoranda:
         gate = memoranda.service.gate
         keys = gate.keys()
-    columns = ("id", "name", "scopes", "created", "revoked", "tenant")
-    cells = [
-        (
-            api_key.key_id,
-            api_key.name,
-            ",".join(api_key.scopes),
-            format_instant(api_key.created),
-            "" if api_key.revoked is None else format_instant(api_key.revoked),
-            api_key.tenant,
+        documents = [_key_document(gate, api_key) for api_key in keys]
+    columns = ("id", "name", "scopes", "created", "revoked", "tenant", "expires", "used", "limits")
+
+    def show() -> None:
+        rows = [_key_cells(document) for document in documents]
+        table(columns, rows, when_empty="no keys yet", clipped=("scopes", "tenant", "name"))
+
+    run.answer({"keys": documents}, show)
+
+
+def _key_document(gate: Gate, key: ApiKey) -> dict[str, object]:
+    """Return a key as JSON, without its secret."""
+
+    def moment(instant: Instant | None) -> str | None:
+        return None if instant is None else format_instant(instant)
+
+    return {
+        "id": key.key_id,
+        "name": key.name,
+        "scopes": list(key.scopes),
+        "created": moment(key.created),
+        "revoked": moment(key.revoked),
+        "tenant": key.tenant,
+        "owner_fingerprint": gate.fingerprint_owner(key.tenant),
+        "expires": moment(key.expires),
+        "used": moment(gate.key_uses.last_use(key)),
+        "replaces": key.replaces,
+        "limits": {
+            "requests_per_minute": key.limits.requests_per_minute,
+            "writes_per_day": key.limits.writes_per_day,
+        },
+    }
+
+
+def _key_cells(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the row of a key; a terminal gets times such as "3 days ago"."""
+    limits = document["limits"]
+    texts = [
+        f"{limits[name]} {unit}"
+        for name, unit in (
+            ("requests_per_minute", "requests/min"),
+            ("writes_per_day", "writes/day"),
         )
-        for api_key in keys
+        if limits[name]
     ]
-    documents = [
-        {
-            **dict(zip(columns, row, strict=True)),
-            "scopes": list(api_key.scopes),
-            "owner_fingerprint": gate.fingerprint_owner(api_key.tenant),
-            "revoked": row[4] or None,
-        }
-        for api_key, row in zip(keys, cells, strict=True)
-    ]
-    run.answer({"keys": documents}, lambda: table(columns, cells, when_empty="no keys yet"))
+    return (
+        document["id"],
+        document["name"],
+        ",".join(document["scopes"]),
+        when(document["created"]),
+        when(document["revoked"]) if document["revoked"] else "",
+        document["tenant"],
+        when(document["expires"]) if document["expires"] else "never",
+        when(document["used"]) if document["used"] else "never",
+        ", ".join(texts),
+    )
 
 
 def revoke(

@@ -215,7 +215,11 @@ _ADMINISTRATION = Section(
             name="key",
             target="",
             summary="API keys, and the operator's own key.",
-            sections=(_below("Commands", "access", "show add list=list_keys revoke program"),),
+            sections=(
+                _below(
+                    "Commands", "access", "show add list=list_keys rotate change revoke program"
+                ),
+            ),
         ),
         CommandEntry(
             name="token",

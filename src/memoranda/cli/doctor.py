@@ -195,6 +195,33 @@ def _check_credential(service: Service, settings: Settings) -> Diagnosis:
     return Diagnosis(subject="owner's key", ok=True, seen=seen)
 
 
+def _check_keys(service: Service) -> Iterator[Diagnosis]:
+    """Report the API keys that expire soon or have just expired, and were not replaced."""
+    gate, now = service.gate, service.context.clock()
+    expiring_keys = gate.expiring_keys()
+    for expiring in expiring_keys[:_PROBLEMS_SHOWN]:
+        key_id = expiring.key.key_id
+        mend = f"replace it with 'memoranda key rotate {key_id}', or extend it with 'memoranda key change {key_id}'"
+        if expiring.expires <= now:
+            mend = f"make a new one with 'memoranda key add', or revoke it with 'memoranda key revoke {key_id}'"
+        yield Diagnosis(subject="API key", ok=False, seen=expiring.describe(now), mend=mend)
+    if (excess := len(expiring_keys) - _PROBLEMS_SHOWN) > 0:
+        yield Diagnosis(
+            subject="API keys",
+            ok=False,
+            seen=f"{excess} more expire soon, or have just expired",
+            mend="see 'memoranda key list'",
+        )
+    if not expiring_keys:
+        keys = gate.keys()
+        count = sum(key.is_open(now) for key in keys)
+        yield Diagnosis(
+            subject="API keys",
+            ok=True,
+            seen=f"{counted(count, 'key')}, none of which expires within two weeks",
+        )
+
+
 def _losses_remedy(settings: Settings) -> str:
     assert settings.database_path is not None
     return (
@@ -217,6 +244,7 @@ def _check_store(settings: Settings) -> Iterator[Diagnosis]:
         return
     try:
         credential = _check_credential(service, settings)
+        keys = list(_check_keys(service))
         report = service.verify_store()
         due = service.count_due()
         vectors = [_check_embeddings(service), *_check_clear_vectors(service)]
@@ -227,6 +255,7 @@ def _check_store(settings: Settings) -> Iterator[Diagnosis]:
         service.close()
     yield Diagnosis(subject="operator", ok=True, seen=service.operator_did)
     yield credential
+    yield from keys
     damage = "; ".join(report.database[:_PROBLEMS_SHOWN])
     yield Diagnosis(
         subject="database", ok=not damage, seen=damage or "intact", mend=_RESTORE if damage else ""

@@ -17,7 +17,11 @@ def check_owner_exists(service: Service, owner: str) -> None:
     """Raise NotFound if a store has owners, this one is none of them, and no person confirms to create it."""
     system = service.context.engine.system
     owners = system.list_tenants()
-    if not owners or owner in (service.operator_did, *owners) or system.has_key(owner):
+    if (
+        not owners
+        or owner in (service.operator_did, *owners)
+        or system.has_key(owner, service.context.clock())
+    ):
         return
     similar = get_close_matches(owner, owners, n=1)
     hint = f", but there is {similar[0]}" if similar else ""

@@ -9,9 +9,11 @@ they are first used, so that a command loads only the standard that it needs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from memoranda.errors import MemorandaError
 from memoranda.service.core.access import Gate
 from memoranda.service.core.context import Context
 from memoranda.service.core.embedding_queue import EmbeddingQueue
@@ -43,7 +45,7 @@ class Service(Ump[None]):
             allowed_owners=context.allowed_owners,
         )
         self.notifier = ChangeNotifier(context.engine)
-        self.upkeep = Upkeep(context)
+        self.upkeep = Upkeep(context, self.gate)
         self.embedding = EmbeddingQueue(context)
 
     # A standard is imported on first use: a recall need not wait for all of them.
@@ -141,4 +143,7 @@ class Service(Ump[None]):
         self.upkeep.close()
         self.embedding.close()
         self.notifier.close()
+        # A store that cannot be written has other problems than a use that is not recorded.
+        with suppress(MemorandaError):
+            self.gate.key_uses.record(is_closing=True)
         self._context.engine.close()

@@ -108,6 +108,28 @@ def test_a_session_ends_when_somebody_says_so_and_with_its_key(server: Running) 
         assert browser.get(f"{ROOT}/", follow_redirects=False).status_code == 303
 
 
+def test_keys_show_their_end_use_and_limits_and_are_replaced(server: Running) -> None:
+    owner = "did:key:zEnds"
+    key = server.key(owner, *ALL, "activate", "erase")
+    with signed_in(server, key) as browser:
+        form = {"name": "robot", "scope": "read", "days": "3", "requests_per_minute": "60", "writes_per_day": "9"}
+        page = send(browser, "/keys", **form).text
+        secret = re.search(r"mk_[a-z0-9]+_[a-z0-9]+", page)
+        assert secret is not None
+        assert "The key robot expires soon." in page
+        assert "60 requests per minute" in page
+        assert "9 writes per day" in page
+        with server.client(secret[0]) as program:
+            assert program.post("/ump/recall", json={"query": "tea"}).status_code == 200
+        page = send(browser, f"/keys/{key_parts(secret[0])[0]}/rotate").text
+        successor = server.service.gate.find_key("robot")
+        assert successor.replaces == key_parts(secret[0])[0]
+        assert f"mk_{successor.key_id}_" in page
+        assert send(browser, "/keys", name="robot", scope="read", days="99999").status_code == 400
+    with signed_in(server, server.key("did:key:zOther", *ALL, "activate", "erase")) as other:
+        assert send(other, f"/keys/{successor.key_id}/rotate").status_code == 404
+
+
 def test_signing_out_ends_the_session(server: Running, key: str) -> None:
     with signed_in(server, key) as browser:
         kept = browser.cookies[COOKIE]

@@ -97,6 +97,7 @@ FILLED: Mapping[str, Filled] = {
     "/import/undo": _none,
     "/rules": lambda owner: ("", {"memories": "100000", "bytes": "0", "writes_per_minute": "0", "preset": ""}),
     "/keys": lambda owner: ("", {"name": "laptop", "scope": "read"}),
+    "/keys/{id}/rotate": lambda owner: (owner.key(), {}),
     "/keys/{id}/revoke": lambda owner: (owner.key(), {}),
     "/tokens": lambda owner: ("", {"days": "1", "audience": "did:web:a.example", "verb": "read", "project": "p"}),
     "/tokens/revoke": lambda owner: ("", {"token_text": owner.server.token}),

@@ -17,10 +17,11 @@ from memoranda.bindings.http.metrics import _store_numbers
 from memoranda.cli.doctor import _check_embeddings
 from memoranda.embedding.embedder import of_callable
 from memoranda.measures import BUCKETS, EMBEDDING_ASIDE, EMBEDDING_BACKLOG, EMBEDDING_FAILING, FAMILIES
-from memoranda.model.instant import parse_instant
+from memoranda.model.instant import DAY_MS, Instant, parse_instant
 from memoranda.opening import open_service
 from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.settings import load_settings
+from memoranda.storage.engine.contract import KeyLimits
 
 LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="[^"\\\n]*",?)*)\})? (\S+)')
 OWNER = "did:example:somebody-special"
@@ -103,6 +104,25 @@ def test_the_store_and_the_process_are_measured_when_asked(server: Running) -> N
     assert of(found, "process_resident_memory_bytes") > 10_000_000
     assert of(found, "process_cpu_seconds_total") > 0
     assert of(found, "process_open_fds") > 3
+
+
+def test_keys_that_end_soon_are_counted_and_a_limited_key_waits(server: Running) -> None:
+    gate, now = server.service.gate, server.service.context.clock()
+    limits = KeyLimits(requests_per_minute=6)
+    key = gate.add_key("ci", tenant="ada", scopes=("read",), expires=Instant(now + 3 * DAY_MS), limits=limits)
+    with server.client() as client:
+        found = scraped(client)
+    key_id = key.split("_")[1]
+    assert of(found, "memoranda_keys_expiring") == 1
+    assert of(found, "memoranda_key_expiry_timestamp_seconds", key=key_id) == pytest.approx(now / 1000 + 3 * 86_400)
+    with server.client(key) as client:
+        assert client.post("/ump/recall", json={"query": "tea"}).status_code == 200
+        refused = client.post("/ump/recall", json={"query": "tea"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limited")
+    assert 1 <= int(refused.headers["retry-after"]) <= 10
+    gate.revoke_key(key_id)
+    with server.client() as client:
+        assert of(scraped(client), "memoranda_keys_expiring") == 0
 
 
 def test_whoever_listens_is_counted_and_timed(server: Running) -> None:

@@ -138,6 +138,7 @@ FORMS: Final[Mapping[str, PageHandler]] = {
     "/rules": govern.set_rules,
     "/keys": govern.add_key,
     "/keys/{id}/revoke": govern.revoke_key,
+    "/keys/{id}/rotate": govern.rotate_key,
     "/tokens": govern.mint_token,
     "/tokens/revoke": govern.revoke_token,
     "/sessions/{id}/end": govern.end_session,

@@ -9,17 +9,22 @@ from jinja2.filters import do_filesizeformat as filesize
 
 from memoranda.bindings.console.visit import ROOT, Answer, Redirect, TemplatePage, Visit
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
+from memoranda.model.instant import Instant
 from memoranda.model.owner import check_did
 from memoranda.service.core.access import ALL_VERBS, SCOPES, TOKEN_VERBS, Access
 from memoranda.service.core.limits import PRESETS, OwnRules, Quotas, tighten_quotas
 from memoranda.standards.oams.namespace import parse_namespace, space_of
 from memoranda.standards.ump.requests import AuditRequest
+from memoranda.storage.engine.contract import KeyLimits
 
 # Entries of the audit log on its page.
 _EVENTS = 100
 _DAY_MS = 86_400_000
 # The word that confirms revoking a key whose owner may be locked out without it.
 REVOKE_WORD: Final = "revoke"
+# Days that a key may be valid if it expires, and days that it stays valid after it was replaced here.
+KEY_DAYS_LIMIT: Final = 3_650
+OVERLAP_DAYS: Final = 7
 # Days that a token may be valid. For longer access there are keys, which are listed.
 _TOKEN_DAYS = 90
 
@@ -58,8 +63,13 @@ def _keys_page(visit: Visit, new_key: str = "", new_token: str = "") -> Answer:
             "lock_outs": {
                 key.key_id: gate.lock_out_reason(key, caller_key_id=own_key)
                 for key in keys
-                if key.revoked is None
+                if key.is_open(service.context.clock())
             },
+            "last_uses": {key.key_id: gate.key_uses.last_use(key) for key in keys},
+            "ending": {
+                expiring.key.key_id for expiring in gate.expiring_keys(access.default_tenant)
+            },
+            "overlap_days": OVERLAP_DAYS,
             "revoke_word": REVOKE_WORD,
             "sessions": sessions,
             "scopes": SCOPES,
@@ -76,9 +86,30 @@ def add_key(visit: Visit) -> Answer:
     _require_owner(visit)
     scopes = tuple(scope for scope in visit.form_values("scope") if scope in SCOPES)
     name = visit.require_value("name", "wrong.missing_name")
-    return _keys_page(
-        visit, visit.service.gate.add_key(name, tenant=visit.access.default_tenant, scopes=scopes)
+    days, gate = visit.parse_number(visit.form_value("days")), visit.service.gate
+    if days > KEY_DAYS_LIMIT:
+        raise InvalidInput(visit.text("wrong.key_too_long", most=KEY_DAYS_LIMIT))
+    limits = {
+        limit: visit.parse_number(visit.form_value(limit))
+        for limit in ("requests_per_minute", "writes_per_day")
+    }
+    key = gate.add_key(
+        name,
+        tenant=visit.access.default_tenant,
+        scopes=scopes,
+        expires=Instant(visit.service.context.clock() + days * _DAY_MS) if days else None,
+        limits=KeyLimits(**limits),
     )
+    return _keys_page(visit, key)
+
+
+def rotate_key(visit: Visit) -> Answer:
+    """Replace a key by a new one, which is shown once. The earlier key stays valid for some days."""
+    _require_owner(visit)
+    gate, name = visit.service.gate, visit.names["id"]
+    if name not in (key.key_id for key in gate.keys_of(visit.access.default_tenant)):
+        raise NotFound(visit.text("wrong.no_key"))
+    return _keys_page(visit, gate.rotate_key(name, overlap_ms=OVERLAP_DAYS * _DAY_MS)[1])
 
 
 def revoke_key(visit: Visit) -> Answer:

@@ -129,7 +129,7 @@ class Caller:
     def authenticate(self) -> Access:
         """Return the access of the credential, read from the store once. Call it in a thread. Raises Unauthorized."""
         if self.access is None:
-            access = self._gate.authenticate(self.bearer)
+            access = self._gate.authenticate(self.bearer, is_request=True)
             if access.is_stranger:
                 self._admit_stranger(self.address)
             self.access = access

@@ -20,6 +20,8 @@ from memoranda.measures import (
     EMBEDDING_ASIDE,
     EMBEDDING_BACKLOG,
     EMBEDDING_FAILING,
+    KEY_EXPIRY,
+    KEYS_EXPIRING,
     OPEN_FILES,
     RESIDENT_BYTES,
     STORE_BYTES,
@@ -33,6 +35,8 @@ from memoranda.service.service import Service
 # Readers of the metrics: the operator with a credential, everybody who reaches the port, or nobody.
 Readers = Literal["operator", "open", "off"]
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+# Expiring keys with a number of their own, so that many keys do not make many series.
+_KEYS_LIMIT: Final = 100
 _PROCESSES: Final = Path("/proc")
 
 Number = tuple[Family, Labels, float]
@@ -91,6 +95,11 @@ def _store_numbers(service: Service) -> Iterator[Number]:
             (EMBEDDING_ASIDE, queue.count_set_aside),
         ]
         counts.append((EMBEDDING_FAILING, lambda: (queue.failing_since() or 0) / 1_000))
+    with suppress(MemorandaError):
+        expiring_keys = service.gate.expiring_keys()
+        yield KEYS_EXPIRING, (), float(len(expiring_keys))
+        for expiring in expiring_keys[:_KEYS_LIMIT]:
+            yield KEY_EXPIRY, (expiring.key.key_id,), expiring.expires / 1_000
     for family, count in counts:
         with suppress(MemorandaError):
             yield family, (), float(count())

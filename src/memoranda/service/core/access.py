@@ -36,10 +36,11 @@ import msgspec
 from memoranda.encoding.bases import base32_encode
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, Unauthorized
-from memoranda.model.instant import Instant, format_instant, parse_instant
+from memoranda.model.instant import DAY_MS, Instant, format_instant, parse_instant
 from memoranda.model.memory import VISIBILITIES, Visibility
+from memoranda.service.core.key_use import ExpiringKey, KeyUses, find_expiring
 from memoranda.standards.ump import token as ump_token
-from memoranda.storage.engine.contract import ApiKey, System
+from memoranda.storage.engine.contract import NO_KEY_LIMITS, ApiKey, KeyLimits, System
 
 # The scopes of API keys. The first four are the verbs of UMP.
 SCOPES: Mapping[str, str] = {
@@ -62,6 +63,10 @@ NAME_CHARS_LIMIT = 200
 # Keys in that cache; a full one is emptied.
 KEY_CACHE_SECONDS = 0.05
 KEY_CACHE_LIMIT = 1_024
+# Largest limit of a key, in requests per minute or writes per day: each write of a day has a row.
+KEY_LIMIT = 100_000
+# Milliseconds for which a key may remain valid after it was replaced.
+OVERLAP_LIMIT_MS = 90 * DAY_MS
 # Reason why revoking a key may lock a person out: it is the key in use, or the last one with all scopes.
 LockOut = Literal["in use", "last"]
 
@@ -84,6 +89,9 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     default_tenant: str
     # The only path where it is valid; None means every path.
     audience: str | None = None
+    # The API key behind it, and the memories that this key may write per day; 0 means no limit.
+    key_id: str = ""
+    writes_per_day: int = 0
     # Project of new memories whose draft names none; an agent is started for one project.
     default_project: str | None = None
 
@@ -207,6 +215,7 @@ class Gate:
             partial(_fingerprint, operator.derive(b"access log"))
         )
         self._seconds = seconds
+        self.key_uses = KeyUses(system, seconds)
         # Valid keys by id, each with the monotonic second until which it is not read again.
         self._key_cache: dict[str, tuple[ApiKey, float]] = {}
 
@@ -225,21 +234,24 @@ class Gate:
         """Return 16 characters that stand for an owner in logs; only this installation can tell whom they mean."""
         return self._owner_fingerprint(owner)
 
-    def authenticate(self, bearer: str) -> Access:
-        """Return the access that a bearer credential gives. Raises Unauthorized."""
+    def authenticate(self, bearer: str, *, is_request: bool = False) -> Access:
+        """Return the access that a bearer credential gives. Raises Unauthorized.
+
+        `is_request` counts a request with an API key. Raises RateLimited if there are more than the key allows.
+        """
         if bearer.startswith("umpcap."):
-            return self._from_token(bearer)
+            return self._from_token(bearer, is_request=is_request)
         if bearer.startswith(KEY_PREFIX):
-            return self._from_key(bearer)
+            return self._from_key(bearer, is_request=is_request)
         raise Unauthorized("the credential is neither an API key nor a capability token")
 
-    def _from_token(self, text: str) -> Access:
+    def _from_token(self, text: str, *, is_request: bool = False) -> Access:
         claims = self._claims(text)
         ump_token.check_time(claims, now=self._clock())
         if self._system.is_token_revoked(claims.iss, claims.jti):
             raise Unauthorized("revoked: this token was revoked")
         if claims.iss == self._operator.did and claims.jti.startswith(GRANT_PREFIX):
-            return self._from_grant(claims)
+            return self._from_grant(claims, is_request=is_request)
         owner = claims.scope.get("owner")
         # UMP §5.2: tokens are signed by the owner. The operator, who runs the store, may sign for anyone.
         by_operator = claims.iss == self._operator.did
@@ -250,7 +262,9 @@ class Gate:
         tenant = owner if by_operator else claims.iss
         # A fresh signing key belongs to no tenant: it needs the operator's permission, or open registration.
         is_stranger = not (
-            by_operator or claims.iss in self._allowed_owners or self._system.has_key(claims.iss)
+            by_operator
+            or claims.iss in self._allowed_owners
+            or self._system.has_key(claims.iss, self._clock())
         )
         if is_stranger and not self._is_open:
             raise Unauthorized("owner: not known here; this server is closed to new owners")
@@ -272,9 +286,11 @@ class Gate:
             default_tenant=tenant or self._operator.did,
         )
 
-    def _from_grant(self, claims: ump_token.Claims) -> Access:
+    def _from_grant(self, claims: ump_token.Claims, *, is_request: bool) -> Access:
         """Return the access of an OAuth program: never more than the API key with which it was let in has now."""
         key = self._find_key_of_grant(claims.jti)
+        if is_request:
+            self.key_uses.admit(key, self._clock())
         return Access(
             credential=f"token:{claims.jti}",
             actor=f"key:{key.name}",
@@ -284,12 +300,14 @@ class Gate:
             limits={"owner": key.tenant},
             audience=GRANT_AUDIENCE,
             default_tenant=key.tenant,
+            key_id=key.key_id,
+            writes_per_day=key.limits.writes_per_day,
         )
 
     def _find_key_of_grant(self, jti: str) -> ApiKey:
         grant = self._system.load_grant(jti.removeprefix(GRANT_PREFIX), self._clock())
         key = None if grant is None else self._find_key_by_id(grant.key_id)
-        if key is None or key.revoked is not None:
+        if key is None or not key.is_open(self._clock()):
             raise Unauthorized("revoked: this program is not let in any more")
         return key
 
@@ -297,7 +315,7 @@ class Gate:
         """Return the tenant whose memory a program was let into. Raises Unauthorized."""
         return self._find_key_of_grant(jti).tenant
 
-    def _from_key(self, text: str) -> Access:
+    def _from_key(self, text: str, *, is_request: bool) -> Access:
         key_id, secret = key_parts(text)
         key = self._find_key_by_id(key_id) if key_id.isalnum() and len(key_id) <= 32 else None
         # Compare even if the key is unknown, so that both cases take the same time.
@@ -307,13 +325,19 @@ class Gate:
             raise Unauthorized("unknown API key")
         if key.revoked is not None:
             raise Unauthorized("this API key was revoked")
+        now = self._clock()
+        if not key.is_open(now):
+            raise Unauthorized("this API key has expired; ask the operator for a new one")
+        if is_request:
+            self.key_uses.admit(key, now)
         return _access_of(key, f"key:{key.key_id}", "agent")
 
     def for_person(self, key_id: str, credential: str) -> Access:
         """Return the access of a person signed in with a key: what the key may do now. Raises Unauthorized."""
         key = self._find_key_by_id(key_id)
-        if key is None or key.revoked is not None:
-            raise Unauthorized("the key that this session was opened with was revoked")
+        if key is None or not key.is_open(self._clock()):
+            raise Unauthorized("the key that this session was opened with was revoked or expired")
+        self.key_uses.note(key, self._clock())
         return _access_of(key, credential, "user")
 
     def _find_key_by_id(self, key_id: str) -> ApiKey | None:
@@ -332,7 +356,15 @@ class Gate:
             self._key_cache[key_id] = key, now + KEY_CACHE_SECONDS
         return key
 
-    def add_key(self, name: str, *, tenant: str, scopes: tuple[str, ...]) -> str:
+    def add_key(
+        self,
+        name: str,
+        *,
+        tenant: str,
+        scopes: tuple[str, ...],
+        expires: Instant | None = None,
+        limits: KeyLimits = NO_KEY_LIMITS,
+    ) -> str:
         """Create an API key and return its text, which is never shown again. Raises InvalidInput."""
         unknown = sorted(set(scopes) - ALL_VERBS)
         if unknown:
@@ -345,10 +377,8 @@ class Gate:
             )
         if not tenant:
             raise InvalidInput("a key needs a tenant")
-        key_id, secret = (
-            base32_encode(secrets.token_bytes(8)),
-            base32_encode(secrets.token_bytes(32)),
-        )
+        self._check_terms(expires, limits)
+        key_id, secret = _new_key_parts()
         self._system.add_key(
             ApiKey(
                 key_id=key_id,
@@ -357,9 +387,67 @@ class Gate:
                 tenant=tenant,
                 scopes=tuple(dict.fromkeys(scopes)),
                 created=self._clock(),
+                expires=expires,
+                limits=limits,
             )
         )
         return f"{KEY_PREFIX}{key_id}_{secret}"
+
+    def _check_terms(self, expires: Instant | None, limits: KeyLimits) -> None:
+        """Raise InvalidInput for an expiry in the past, or a limit out of range."""
+        if expires is not None and expires <= self._clock():
+            raise InvalidInput("expires: a key must expire in the future")
+        for name in ("requests_per_minute", "writes_per_day"):
+            if not 0 <= getattr(limits, name) <= KEY_LIMIT:
+                raise InvalidInput(f"{name} must be a whole number from 0 to {KEY_LIMIT}")
+
+    def rotate_key(
+        self, id_or_name: str, *, overlap_ms: int, expires: Instant | None = None
+    ) -> tuple[ApiKey, str]:
+        """Create a key in place of another, and return the earlier key and the new key's text.
+
+        The new one has its name, owner, scopes and limits, and is valid for as long as the earlier one was meant to be,
+        unless `expires` is given. The earlier one remains valid for `overlap_ms`, in which programs get the new one.
+        Raises InvalidInput.
+        """
+        predecessor, now = self.find_key(id_or_name), self._clock()
+        if not 0 <= overlap_ms <= OVERLAP_LIMIT_MS:
+            raise InvalidInput(f"an overlap has at most {OVERLAP_LIMIT_MS // DAY_MS} days")
+        if expires is None and predecessor.expires is not None:
+            expires = Instant(now + predecessor.expires - predecessor.created)
+        self._check_terms(expires, predecessor.limits)
+        key_id, secret = _new_key_parts()
+        ends = Instant(min(now + overlap_ms, predecessor.expires or now + overlap_ms))
+        self._system.replace_key(
+            msgspec.structs.replace(
+                predecessor,
+                key_id=key_id,
+                key_hash=_hash(secret),
+                created=now,
+                expires=expires,
+                last_use=None,
+                replaces=predecessor.key_id,
+            ),
+            ends=ends,
+        )
+        self._key_cache.clear()
+        ended_key = msgspec.structs.replace(predecessor, expires=ends)
+        return ended_key, f"{KEY_PREFIX}{key_id}_{secret}"
+
+    def change_key(self, id_or_name: str, *, expires: Instant | None, limits: KeyLimits) -> ApiKey:
+        """Set the expiry and the limits of an open key, and return it. Raises NotFound and InvalidInput."""
+        key = self.find_key(id_or_name)
+        if expires != key.expires:
+            self._check_terms(expires, limits)
+        self._check_terms(None, limits)
+        self._system.change_key(key.key_id, expires, limits)
+        self._key_cache.clear()
+        return msgspec.structs.replace(key, expires=expires, limits=limits)
+
+    def expiring_keys(self, tenant: str | None = None) -> list[ExpiringKey]:
+        """Return the keys of an owner, or of all, that expire soon or expired recently, and have no successor."""
+        keys = self.keys() if tenant is None else self.keys_of(tenant)
+        return find_expiring(keys, self._clock())
 
     def keys(self) -> list[ApiKey]:
         """Return all keys, revoked ones included."""
@@ -374,8 +462,12 @@ class Gate:
         keys = [
             key
             for key in self._system.list_keys()
-            if key.revoked is None and id_or_name in (key.key_id, key.name)
+            if key.is_open(self._clock()) and id_or_name in (key.key_id, key.name)
         ]
+        # While a key is being replaced, its name means the new one.
+        replaced = {key.replaces for key in keys}
+        if id_or_name not in (key.key_id for key in keys):
+            keys = [key for key in keys if key.key_id not in replaced]
         if not keys:
             raise NotFound(f"no open API key has the id or name {id_or_name!r}")
         if len(keys) > 1:
@@ -389,7 +481,7 @@ class Gate:
         full = [
             other.key_id
             for other in self.keys_of(key.tenant)
-            if other.revoked is None and _is_full(other)
+            if other.is_open(self._clock()) and _is_full(other)
         ]
         return "last" if full == [key.key_id] else None
 
@@ -471,6 +563,11 @@ _LOCK_OUT_MESSAGES: Mapping[LockOut, str] = {
 }
 
 
+def _new_key_parts() -> tuple[str, str]:
+    """Return a random id and a random secret."""
+    return base32_encode(secrets.token_bytes(8)), base32_encode(secrets.token_bytes(32))
+
+
 def key_parts(text: str) -> tuple[str, str]:
     """Return the id and the secret of an API key as it was printed."""
     key_id, _, secret = text.removeprefix(KEY_PREFIX).partition("_")
@@ -491,6 +588,8 @@ def _access_of(key: ApiKey, credential: str, actor_kind: str) -> Access:
         tenant=key.tenant,
         verbs=frozenset(key.scopes),
         default_tenant=key.tenant,
+        key_id=key.key_id,
+        writes_per_day=key.limits.writes_per_day,
     )
 
 

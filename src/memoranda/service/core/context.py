@@ -19,7 +19,7 @@ from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import AuditEntry
 from memoranda.service.cal.session import CalSettings
 from memoranda.service.core.access import Access
-from memoranda.service.core.limits import Quotas, parse_rules, tighten_quotas
+from memoranda.service.core.limits import KeyQuotas, Quotas, parse_rules, tighten_quotas
 from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.service.openwop.secrets import Vault
 from memoranda.standards.ump.shapes import Version as UmpVersion
@@ -86,6 +86,17 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def has_semantic_search(self) -> bool:
         """True if a model finds memories by meaning, and not only by their words."""
         return self.semantic_search.is_enabled
+
+    def for_caller(self, access: Access) -> Context:
+        """Return the context with the limits of the caller's API key, if it has any."""
+        if not access.writes_per_day:
+            return self
+        quotas = KeyQuotas(
+            **msgspec.structs.asdict(self.quotas),
+            key_id=access.key_id,
+            writes_per_day=access.writes_per_day,
+        )
+        return msgspec.structs.replace(self, quotas=quotas)
 
     def presets_in(self, snapshot: Snapshot) -> frozenset[str]:
         """Return the presets in force for a tenant: the server's and its owner's."""

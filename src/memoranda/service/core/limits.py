@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import msgspec
 
 from memoranda.errors import InvalidInput, QuotaExceeded
-from memoranda.model.instant import Instant
+from memoranda.model.instant import DAY_MS, Instant
 
 if TYPE_CHECKING:
     from memoranda.service.core.access import Access
@@ -78,6 +78,24 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
             raise QuotaExceeded(
                 f"{self.bytes} bytes is the most, and {used} would be used",
                 retry_after_seconds=_FULL_RETRY_SECONDS,
+            )
+
+
+class KeyQuotas(Quotas, frozen=True, kw_only=True):
+    """The limits of a tenant, with those of the API key that the caller uses."""
+
+    key_id: str
+    writes_per_day: int
+
+    def count_write(self, unit: Unit, now: Instant) -> None:
+        """Count a write of the tenant and of the key. Raises QuotaExceeded."""
+        super().count_write(unit, now)
+        action, limit = f"key {self.key_id}", self.writes_per_day
+        if not unit.consume_rate(action, now=now, window_ms=DAY_MS, limit=limit):
+            opens = unit.find_rate_reset(action, now=now, window_ms=DAY_MS, limit=limit)
+            raise QuotaExceeded(
+                f"this API key may write {limit} memories a day",
+                retry_after_seconds=(opens - now) / 1000,
             )
 
 

@@ -23,7 +23,7 @@ from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.service.core import audit, cascade, lineage
-from memoranda.service.core.access import Access
+from memoranda.service.core.access import Access, Gate
 from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
 from memoranda.service.core.lifecycle import (
     Tombstones,
@@ -47,8 +47,9 @@ _log = logging.getLogger(__name__)
 class Upkeep:
     """The thread that does what falls due."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, gate: Gate) -> None:
         self._context = context
+        self._gate = gate
         self._stop = threading.Event()
         self._last_day: int | None = None
         self._thread = threading.Thread(target=self._run, name="memoranda-upkeep", daemon=True)
@@ -75,6 +76,7 @@ class Upkeep:
                 self._context.engine.reload_keys()
                 # Work left by writes of this process.
                 self._context.engine.merge_large_segments()
+                self._gate.key_uses.record()
                 wait = IDLE_SECONDS
                 if self._context.engine.is_elected(_JOB):
                     self._do_what_is_due()
@@ -92,6 +94,7 @@ class Upkeep:
 
         purge(self._context)
         if self._is_new_day():
+            self._warn_of_expiring_keys()
             audit.apply_retention(self._context)
             runs.keep_retention(self._context)
             # Indexes written by an older version of Memoranda.
@@ -107,6 +110,15 @@ class Upkeep:
         end = time.monotonic() + UPGRADE_SECONDS
         while self._context.engine.continue_upgrade() and time.monotonic() < end:
             pass
+
+    def _warn_of_expiring_keys(self) -> None:
+        now = self._context.clock()
+        for expiring in self._gate.expiring_keys():
+            _log.warning(
+                "API key %s: replace it with `memoranda key rotate %s`",
+                expiring.describe(now),
+                expiring.key.key_id,
+            )
 
     def _is_new_day(self) -> bool:
         """Return True once a day, and at the first call."""

@@ -109,7 +109,7 @@ class Verb(Generic[P, R]):
             try:
                 with span(self._span, may_begin=True):
                     self.authorise(access)
-                    return self.function(context, access, *args, **kwargs)
+                    return self.function(context.for_caller(access), access, *args, **kwargs)
             except MemorandaError as error:
                 VERB_FAILURES.add(*self._labels, error.code)
                 raise

@@ -15,7 +15,7 @@ The contract knows no standard and no interface. `sql_engine.py` implements it o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -673,6 +673,16 @@ class Engine(StoreHealth, Protocol):
         ...
 
 
+class KeyLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The limits of one API key, besides those of its owner; 0 means no limit."""
+
+    requests_per_minute: int = 0
+    writes_per_day: int = 0
+
+
+NO_KEY_LIMITS: Final = KeyLimits()
+
+
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     """An API key as stored, without its secret."""
 
@@ -683,6 +693,17 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
     created: Instant
     revoked: Instant | None = None
+    # None: it never expires.
+    expires: Instant | None = None
+    # The last use, up to a minute late; None: it was never used.
+    last_use: Instant | None = None
+    # The id of the key that this one replaces.
+    replaces: str | None = None
+    limits: KeyLimits = NO_KEY_LIMITS
+
+    def is_open(self, now: Instant) -> bool:
+        """Return True if the key is neither revoked nor expired."""
+        return self.revoked is None and (self.expires is None or self.expires > now)
 
 
 class ProgramGrant(msgspec.Struct, frozen=True, kw_only=True):
@@ -718,8 +739,8 @@ class System(Protocol):
         """Return what each tenant stores, oldest tenant first."""
         ...
 
-    def has_key(self, tenant: str) -> bool:
-        """Return True if an owner has an API key that is not revoked."""
+    def has_key(self, tenant: str, now: Instant) -> bool:
+        """Return True if an owner has an API key that is neither revoked nor expired."""
         ...
 
     def find_tenants_with_name(self, standard: str, name: str) -> list[str]:
@@ -764,6 +785,21 @@ class System(Protocol):
 
     def revoke_key(self, key_id: str, now: Instant) -> bool:
         """Revoke an API key; return True if it was not revoked before."""
+        ...
+
+    def change_key(self, key_id: str, expires: Instant | None, limits: KeyLimits) -> bool:
+        """Set the expiry and the limits of an API key; return True unless it is unknown or revoked."""
+        ...
+
+    def replace_key(self, key: ApiKey, *, ends: Instant) -> None:
+        """Store a key in place of the one that it replaces, which expires at `ends` unless it does so earlier.
+
+        Programs and sessions of the earlier key continue with the new one.
+        """
+        ...
+
+    def record_key_uses(self, uses: Mapping[str, Instant]) -> None:
+        """Record when API keys were last used, by id. An earlier use than the recorded one changes nothing."""
         ...
 
     def revoke_token(self, issuer: str, jti: str, now: Instant) -> None:

@@ -6,11 +6,19 @@ database that lost its last changes is noticed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+import msgspec
+
 from memoranda.model.instant import Instant
-from memoranda.storage.engine.contract import ApiKey, ProgramGrant, TenantUsage
+from memoranda.storage.engine.contract import (
+    NO_KEY_LIMITS,
+    ApiKey,
+    KeyLimits,
+    ProgramGrant,
+    TenantUsage,
+)
 from memoranda.storage.engine.database import (
     SYSTEM_SLOT,
     ChainEnd,
@@ -58,8 +66,8 @@ class SqlSystem:
             for name, live, versions, size in self._rows("tenant_usage")
         ]
 
-    def has_key(self, tenant: str) -> bool:
-        return bool(self._rows("tenant_has_key", name=tenant))
+    def has_key(self, tenant: str, now: Instant) -> bool:
+        return bool(self._rows("tenant_has_key", name=tenant, now_ms=now))
 
     def find_tenants_with_name(self, standard: str, name: str) -> list[str]:
         return [tenant for (tenant,) in self._rows("tenants_naming", standard=standard, name=name)]
@@ -90,15 +98,7 @@ class SqlSystem:
         return None if expires is None else Instant(expires)
 
     def add_key(self, key: ApiKey) -> None:
-        params = {
-            "key_id": key.key_id,
-            "key_hash": key.key_hash,
-            "name": key.name,
-            "tenant": without_nul(key.tenant),
-            "scopes": ",".join(key.scopes),
-            "created_ms": key.created,
-        }
-        self._write(lambda connection: connection.execute("api_key_add", params))
+        self._write(lambda connection: connection.execute("api_key_add", _key_params(key)))
 
     def load_key(self, key_id: str) -> ApiKey | None:
         rows = self._rows("api_key_get", key_id=key_id)
@@ -113,6 +113,29 @@ class SqlSystem:
             self._write(lambda connection: connection.query_one("api_key_revoke", params))
             is not None
         )
+
+    def change_key(self, key_id: str, expires: Instant | None, limits: KeyLimits) -> bool:
+        params = {"key_id": key_id, "expires_ms": expires, "limits": _encode_limits(limits)}
+        return (
+            self._write(lambda connection: connection.query_one("api_key_change", params))
+            is not None
+        )
+
+    def replace_key(self, key: ApiKey, *, ends: Instant) -> None:
+        def replace(connection: Connection) -> None:
+            connection.execute("api_key_add", _key_params(key))
+            connection.execute("api_key_end", {"key_id": key.replaces, "expires_ms": ends})
+            connection.execute("grants_move", {"key_id": key.replaces, "new_key_id": key.key_id})
+
+        self._write(replace)
+
+    def record_key_uses(self, uses: Mapping[str, Instant]) -> None:
+        def record(connection: Connection) -> None:
+            for key_id, instant in uses.items():
+                connection.execute("api_key_used", {"key_id": key_id, "used_ms": instant})
+
+        # Not counted as a change of credentials: a use that is lost harms nobody.
+        self._database.write(record)
 
     def revoke_token(self, issuer: str, jti: str, now: Instant) -> None:
         params = {"issuer": issuer, "jti": jti, "revoked_ms": now}
@@ -180,8 +203,33 @@ def last_recorded(database: Database) -> Instant:
     return Instant(recorded)
 
 
+def _key_params(key: ApiKey) -> dict[str, object]:
+    return {
+        "key_id": key.key_id,
+        "key_hash": key.key_hash,
+        "name": key.name,
+        "tenant": without_nul(key.tenant),
+        "scopes": ",".join(key.scopes),
+        "created_ms": key.created,
+        "expires_ms": key.expires,
+        "replaces": key.replaces,
+        "limits": _encode_limits(key.limits),
+    }
+
+
+def _encode_limits(limits: KeyLimits) -> bytes | None:
+    """Return limits as stored; None for no limits."""
+    return None if limits == NO_KEY_LIMITS else msgspec.json.encode(limits)
+
+
+def _instant(value: int | None) -> Instant | None:
+    return None if value is None else Instant(value)
+
+
 def _api_key(row: Row) -> ApiKey:
-    key_id, key_hash, name, tenant, scopes, created, revoked = row
+    key_id, key_hash, name, tenant, scopes, created, revoked, expires, used_ms, replaces, limits = (
+        row
+    )
     return ApiKey(
         key_id=key_id,
         key_hash=key_hash,
@@ -189,5 +237,9 @@ def _api_key(row: Row) -> ApiKey:
         tenant=tenant,
         scopes=tuple(filter(None, scopes.split(","))),
         created=Instant(created),
-        revoked=None if revoked is None else Instant(revoked),
+        revoked=_instant(revoked),
+        expires=_instant(expires),
+        last_use=_instant(used_ms),
+        replaces=replaces,
+        limits=msgspec.json.decode(limits, type=KeyLimits) if limits else NO_KEY_LIMITS,
     )

@@ -82,7 +82,8 @@ SELECT name, live_count, append_seq, byte_count FROM tenant ORDER BY tenant_id
 SELECT ifnull((SELECT recorded_ms FROM version ORDER BY version_id DESC LIMIT 1), 0)
 
 -- name: tenant_has_key
-SELECT 1 FROM api_key WHERE tenant = :name AND revoked_ms IS NULL LIMIT 1
+SELECT 1 FROM api_key
+WHERE tenant = :name AND revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > :now_ms) LIMIT 1
 
 -- name: tenants_naming
 SELECT t.name FROM tenant t
@@ -740,18 +741,33 @@ ORDER BY s.expires_ms LIMIT :limit
 -- name: next_expiry
 SELECT min(s.expires_ms) FROM state s WHERE s.expires_ms IS NOT NULL AND {{to_be_erased}}
 
+-- fragment: api_key
+key_id, key_hash, name, tenant, scopes, created_ms, revoked_ms, expires_ms, used_ms, replaces, limits
+
 -- name: api_key_add
-INSERT INTO api_key (key_id, key_hash, name, tenant, scopes, created_ms)
-VALUES (:key_id, :key_hash, :name, :tenant, :scopes, :created_ms)
+INSERT INTO api_key (key_id, key_hash, name, tenant, scopes, created_ms, expires_ms, replaces, limits)
+VALUES (:key_id, :key_hash, :name, :tenant, :scopes, :created_ms, :expires_ms, :replaces, :limits)
 
 -- name: api_key_get
-SELECT key_id, key_hash, name, tenant, scopes, created_ms, revoked_ms FROM api_key WHERE key_id = :key_id
+SELECT {{api_key}} FROM api_key WHERE key_id = :key_id
 
 -- name: api_key_list
-SELECT key_id, key_hash, name, tenant, scopes, created_ms, revoked_ms FROM api_key ORDER BY created_ms, key_id
+SELECT {{api_key}} FROM api_key ORDER BY created_ms, key_id
 
 -- name: api_key_revoke
 UPDATE api_key SET revoked_ms = :revoked_ms WHERE key_id = :key_id AND revoked_ms IS NULL RETURNING key_id
+
+-- name: api_key_change
+UPDATE api_key SET expires_ms = :expires_ms, limits = :limits
+WHERE key_id = :key_id AND revoked_ms IS NULL RETURNING key_id
+
+-- A key that expires sooner keeps its end.
+-- name: api_key_end
+UPDATE api_key SET expires_ms = :expires_ms
+WHERE key_id = :key_id AND revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > :expires_ms)
+
+-- name: api_key_used
+UPDATE api_key SET used_ms = :used_ms WHERE key_id = :key_id AND (used_ms IS NULL OR used_ms < :used_ms)
 
 -- name: grant_add
 INSERT INTO program_grant (grant_id, key_id, verbs, turn, expires_ms)
@@ -775,6 +791,9 @@ UPDATE program_grant SET expires_ms = :expires_ms WHERE grant_id = :grant_id
 
 -- name: grant_list
 SELECT grant_id, key_id, verbs, expires_ms FROM program_grant WHERE expires_ms > :now_ms ORDER BY expires_ms DESC, grant_id
+
+-- name: grants_move
+UPDATE program_grant SET key_id = :new_key_id WHERE key_id = :key_id
 
 -- name: grant_drop
 DELETE FROM program_grant WHERE grant_id = :grant_id

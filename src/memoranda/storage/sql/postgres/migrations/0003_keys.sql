@@ -1,0 +1,7 @@
+-- When an API key expires and was last used, which key it replaces, and its own limits (JSON). Expand only: a server of
+-- the version before reads and writes the same rows.
+ALTER TABLE api_key ADD COLUMN expires_ms BIGINT;
+-- Written from time to time, so it may be some seconds old.
+ALTER TABLE api_key ADD COLUMN used_ms BIGINT;
+ALTER TABLE api_key ADD COLUMN replaces TEXT COLLATE "C";
+ALTER TABLE api_key ADD COLUMN limits BYTEA;
