@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from pathlib import Path
 
 import apsw
@@ -214,3 +215,38 @@ def test_the_owners_key_is_replaced_in_its_file(run: Command, home: Path) -> Non
     assert ran.code == 0
     assert (home / "owner.credential").read_text() == ran.out != before
     assert run("doctor").code == 0
+
+
+def test_an_owner_is_limited_exported_and_deleted(run: Command, home: Path, tmp_path: Path) -> None:
+    run("remember", "mine")
+    for text in ("tea", "coffee"):
+        run("--owner", "bob", "--new-owner", "remember", text)
+    run("key", "add", "laptop", "--tenant", "bob")
+    mine, bob = run("tenant", "list", "--json").json["tenants"]
+    assert (mine["memories"], bob["owner"], bob["memories"], bob["keys"]) == (1, "bob", 2, 1)
+    assert run("tenant", "quota", "bob", "--memories", "2", "--json").json["quota"] == {"memories": 2}
+    refused = run("--owner", "bob", "remember", "water")
+    assert "2 is the most" in refused.err
+    # Rules that the owner sets keep what the operator granted.
+    assert run("--owner", "bob", "rules", "--max-bytes", "999999", "--json").json["server"]["memories"] == 2
+    assert run("--owner", "bob", "remember", "water").code == 1
+    assert run("tenant", "quota", "bob", "--reset", "--json").json["quota"] == {}
+    assert run("--owner", "bob", "remember", "water").code == 0
+    file = tmp_path / "bob.zip"
+    counts = run("tenant", "export", "bob", file, "--json").json["counts"]
+    assert (counts["documents"], counts["memories"]) == (3, 3)
+    with zipfile.ZipFile(file) as archive:
+        assert len(archive.read("audit.ndjson").splitlines()) == counts["audit"] > 3
+        (tmp_path / "bob.ndjson").write_bytes(archive.read("memories.ndjson"))
+    assert file.stat().st_mode & 0o77 == 0
+    assert run("tenant", "delete", "bob").code == 2
+    assert "to confirm, add --yes" in run("tenant", "delete", "bob", "--reason", "left").err
+    assert run("tenant", "delete", "bob", "--reason", "left", "--yes", "--json").json["memories"] == 3
+    assert [tenant["owner"] for tenant in run("tenant", "list", "--json").json["tenants"]] == [mine["owner"]]
+    assert run("key", "list", "--json").json["keys"] == []
+    assert (run("verify").code, run("doctor").code) == (0, 0)
+    (entry,) = run("audit", "--op", "delete_tenant", "--json").json["events"]
+    assert "bob" not in str(entry)
+    assert run("tenant", "delete", "bob", "--reason", "left", "--yes").code == 1
+    assert run("--owner", "bob", "--new-owner", "import", tmp_path / "bob.ndjson").code == 0
+    assert run("--owner", "bob", "stats", "--json").json["memories"] == 3

@@ -19,10 +19,15 @@ from typing import Any
 import apsw
 import pytest
 
+from memoranda.errors import StoreUnavailable, Unauthorized
+from memoranda.service.core.tenants import delete_tenant
 from memoranda.service.service import Service
 from memoranda.standards.ump.requests import FeedbackRequest, ForgetRequest, RecallRequest, ReviseRequest
+from memoranda.storage.engine.deletion import TenantDeletion
 from memoranda.storage.engine.sql_engine import SCRUB_SECONDS
 from memoranda.storage.sqlite.file import BUSY_SECONDS
+from memoranda.storage.sqlite.keys import SqliteKeyRing
+from memoranda.stores import KEY_RING_FILE
 from tests.proofs.store import DATABASE_FILE, Store, draft, opened, processes
 from tests.proofs.writers import erase_and_hang, hold_a_snapshot
 from tests.waiting import HANG_SECONDS, until
@@ -282,3 +287,60 @@ def test_a_kill_right_after_the_answer_brings_nothing_back(tmp_path: Path) -> No
     with opened(tmp_path) as store:
         check_intact(store, memories[4:])
     assert found_in_files(tmp_path, words_of(memories[:4])) == set()
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+def test_nothing_remains_of_a_tenant_that_is_deleted(tmp_path: Path, is_encrypted: bool) -> None:
+    if is_encrypted:
+        SqliteKeyRing(tmp_path / KEY_RING_FILE).close()
+    with opened(tmp_path) as store:
+        library, service = Library(store, 7), store.service
+        memories = [library.write(tenant) for tenant in TENANTS * 4]
+        gone, kept = TENANTS[0], TENANTS[1]
+        words = [word for memory in memories if memory.tenant == gone for word in memory.words]
+        operator = service.gate.local()
+        key = service.gate.add_key("zebrafinchkey", tenant=gone, scopes=("read",))
+        delete_tenant(service.context, operator, service.gate, gone, reason="left")
+        with pytest.raises(Unauthorized):
+            service.gate.authenticate(key)
+        assert found_in_files(tmp_path, [*words, "zebrafinchkey"]) == set()
+        assert gone.encode() not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+        others = [word for memory in memories if memory.tenant == kept for word in memory.words]
+        if not is_encrypted:
+            assert found_in_files(tmp_path, others)
+        assert service.verify_store().ok
+        # The name is free again, and begins empty.
+        assert service.stats(service.gate.local(gone)).memories == 0
+        library.write(gone)
+        assert service.stats(service.gate.local(gone)).memories == 1
+    # No loss is reported, and the other owners are complete.
+    with opened(tmp_path) as store:
+        report = store.service.verify_store()
+        assert (report.ok, report.losses) == (True, ())
+        assert {usage.tenant for usage in store.engine.system.measure_tenants()} >= {gone, kept}
+
+
+def test_a_deletion_that_is_interrupted_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path) as store:
+        library, service = Library(store, 8), store.service
+        memories = [library.write(tenant) for tenant in TENANTS]
+        whole = TenantDeletion._delete_chunk
+
+        def fail(self: TenantDeletion, table: str, tenant_id: int) -> bool:
+            if table == "item":
+                raise StoreUnavailable("the machine stopped")
+            return whole(self, table, tenant_id)
+
+        monkeypatch.setattr(TenantDeletion, "_delete_chunk", fail)
+        with pytest.raises(StoreUnavailable):
+            delete_tenant(service.context, service.gate.local(), service.gate, TENANTS[0], reason="left")
+        # Nobody reaches it any more.
+        assert service.stats(service.gate.local(TENANTS[0])).memories == 0
+        assert TENANTS[0] not in store.engine.system.list_tenants()
+        monkeypatch.undo()
+    with opened(tmp_path) as store:
+        store.engine.finish_deletions()
+        store.engine.scrub()
+        words = [word for memory in memories if memory.tenant == TENANTS[0] for word in memory.words]
+        assert found_in_files(tmp_path, words) == set()
+        assert store.service.verify_store().ok

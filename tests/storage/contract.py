@@ -394,6 +394,32 @@ class EngineContract:
         assert not system.change_key("nobody", None, KeyLimits())
         assert not system.has_key("ada", Instant(LATER + 1))
 
+    def test_a_deleted_tenant_is_gone_and_its_name_free(self, engine: Engine) -> None:
+        for tenant in ("ada", "bob"):
+            self.add(engine, "x", tenant=tenant)
+            engine.write(tenant, lambda unit: unit.put_item("template", "a", b"1"))
+            engine.write(tenant, lambda unit: unit.put_run("r", b"{}", started=NOW))
+            engine.system.add_key(
+                ApiKey(key_id=f"k{tenant}", key_hash=b"h" * 32, name="n", tenant=tenant, scopes=("read",), created=NOW)
+            )
+        assert engine.system.count_holds("ada") == 0
+        assert engine.delete_tenant("ada")
+        assert not engine.delete_tenant("ada")
+        engine.scrub()
+        assert engine.system.list_tenants() == ["bob"]
+        (usage,) = engine.system.measure_tenants()
+        assert (usage.tenant, usage.memories, usage.versions) == ("bob", 1, 1)
+        assert [key.tenant for key in engine.system.list_keys()] == ["bob"]
+        with engine.open_snapshot("ada") as snapshot:
+            assert snapshot.load_page(Selection(), limit=9, now=NOW) == []
+            assert snapshot.list_items(offset=0, limit=9) == []
+        with engine.open_snapshot("bob") as snapshot:
+            assert len(snapshot.load_page(Selection(), limit=9, now=NOW)) == 1
+            assert snapshot.list_items(offset=0, limit=9) == [("template", "a", b"1")]
+        self.add(engine, "y", tenant="ada")
+        assert engine.system.list_tenants() == ["bob", "ada"]
+        assert engine.list_losses() == []
+
     def test_the_change_token_moves_with_every_commit(self, engine: Engine) -> None:
         before = engine.read_change_token()
         self.add(engine, "x")

@@ -62,6 +62,7 @@ import type {
   PruneRequest,
   PutAnswer,
   PutRequest,
+  QuotaRequest,
   ReasonRequest,
   RecallAnswer,
   RecallRequest,
@@ -82,6 +83,8 @@ import type {
   SupersedeRequest,
   SuspectsAnswer,
   SuspectsBesideAnswer,
+  TenantDeletionRequest,
+  TenantPartRequest,
   UndoAnswer,
   UndoImportAnswer,
   UndoImportRequest,
@@ -602,6 +605,26 @@ export interface Operations {
     };
     answer: OamsUndone;
   };
+  /** Return all owners with the amounts that they store and their quotas; for the operator */
+  list_tenants: {
+    fields: { [name: string]: never };
+    answer: { [name: string]: unknown };
+  };
+  /** Set the limits of one owner in place of the server's; for the operator */
+  set_quota: {
+    fields: QuotaRequest;
+    answer: { [name: string]: unknown };
+  };
+  /** Return a page of all that the store holds of an owner, as it holds it; for the operator */
+  export_tenant: {
+    fields: TenantPartRequest;
+    answer: { [name: string]: unknown };
+  };
+  /** Delete an owner for good, with keys, audit log and data keys; for the operator */
+  delete_tenant: {
+    fields: TenantDeletionRequest;
+    answer: { [name: string]: unknown };
+  };
 }
 
 export type Place = "body" | "query" | "path";
@@ -683,4 +706,8 @@ export const ROUTES: { [Name in keyof Operations]: Route } = {
   oams_consolidate: ["POST", "/v1/oams/dreams", "body", false],
   oams_dreams: ["GET", "/v1/oams/dreams", "query", true],
   oams_undo_dream: ["DELETE", "/v1/oams/dreams/{run_id}", "query", false],
+  list_tenants: ["GET", "/admin/tenants", "query", true],
+  set_quota: ["POST", "/admin/tenants/quota", "body", false],
+  export_tenant: ["POST", "/admin/tenants/export", "body", false],
+  delete_tenant: ["POST", "/admin/tenants/delete", "body", false],
 };

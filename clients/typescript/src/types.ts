@@ -902,6 +902,22 @@ export type PutRequest = Grain | {
   grain: Grain;
 };
 
+/** The limits of one owner, in place of the server's. A limit that is left out is the server's. */
+export type QuotaRequest = {
+  /** The owner's name. */
+  owner: string;
+  /** 0: no limit. */
+  memories?: number | null;
+  /** 0: no limit. */
+  bytes?: number | null;
+  /** 0: no limit. */
+  writes_per_minute?: number | null;
+  /** 0: no limit. */
+  runs_per_minute?: number | null;
+  /** 0: no limit. */
+  schedules?: number | null;
+};
+
 /** The reason of an operation. */
 export type ReasonRequest = {
   /** The reason, in a line or two; kept in the audit log. */
@@ -1342,6 +1358,24 @@ export type SuspectsBesideAnswer = {
   }[];
   /** The cursor of the next page; null on the last page. */
   next_cursor: string | null;
+};
+
+/** The owner to delete for good, and the reason. */
+export type TenantDeletionRequest = {
+  /** The owner's name. */
+  owner: string;
+  /** The reason, in one line; kept in the operator's audit log. */
+  reason: string;
+};
+
+/** A page of one part of all that the store holds of an owner. */
+export type TenantPartRequest = {
+  /** The owner's name. */
+  owner: string;
+  /** The part. */
+  part: "audit" | "commitments" | "documents" | "items" | "run_events" | "runs";
+  /** `next` of the page before; 0 for the first. */
+  after?: number;
 };
 
 export type UndoAnswer = {

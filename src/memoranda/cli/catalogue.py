@@ -228,6 +228,12 @@ _ADMINISTRATION = Section(
             sections=(_below("Commands", "access", "mint inspect revoke=revoke_token"),),
         ),
         CommandEntry(
+            name="tenant",
+            target="",
+            summary="The owners of the store: list them, limit, export or delete one.",
+            sections=(_below("Commands", "tenants", "list=list_tenants quota export delete"),),
+        ),
+        CommandEntry(
             name="config",
             target="memoranda.cli.config:show",
             summary="Show the settings in force and their origin, or change one.",

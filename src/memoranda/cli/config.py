@@ -12,6 +12,7 @@ from memoranda.cli.options import without_none
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, note, table
 from memoranda.errors import NotFound
+from memoranda.service.core.limits import server_quotas
 from memoranda.settings import (
     SECRET_SETTINGS,
     Settings,
@@ -117,7 +118,8 @@ def rules(
         if changes:
             own = msgspec.structs.replace(own, **changes)
             memoranda.ump.set_rules(own)
-        server = {**msgspec.structs.asdict(context.quotas), "presets": sorted(context.presets)}
+        quotas = server_quotas(context, memoranda.owner)
+        server = {**msgspec.structs.asdict(quotas), "presets": sorted(context.presets)}
     mine = msgspec.to_builtins(own)
     rows = [(name, _format_rule(mine[name]), _format_rule(server[name])) for name in _RULES]
     document = {"own": mine, "server": {name: server[name] for name in mine}}

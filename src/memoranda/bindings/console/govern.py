@@ -12,7 +12,13 @@ from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
 from memoranda.model.instant import Instant
 from memoranda.model.owner import check_did
 from memoranda.service.core.access import ALL_VERBS, SCOPES, TOKEN_VERBS, Access
-from memoranda.service.core.limits import PRESETS, OwnRules, Quotas, tighten_quotas
+from memoranda.service.core.limits import (
+    PRESETS,
+    OwnRules,
+    Quotas,
+    server_quotas,
+    tighten_quotas,
+)
 from memoranda.standards.oams.namespace import parse_namespace, space_of
 from memoranda.standards.ump.requests import AuditRequest
 from memoranda.storage.engine.contract import KeyLimits
@@ -207,16 +213,17 @@ def show_rules(visit: Visit) -> Answer:
     """Show the quotas, the compliance presets, and the namespaces."""
     service, access = visit.service, visit.access
     context, own = service.context, service.rules(access)
+    quotas = server_quotas(context, access.default_tenant)
     stats = service.stats(access)
     return TemplatePage(
         template="rules.html",
         context={
             "usage": _usage(
-                tighten_quotas(context.quotas, msgspec.json.encode(own)),
+                tighten_quotas(quotas, msgspec.json.encode(own)),
                 stats.memories,
                 stats.bytes,
             ),
-            "server": {**msgspec.structs.asdict(context.quotas), "presets": context.presets},
+            "server": {**msgspec.structs.asdict(quotas), "presets": context.presets},
             "own": msgspec.structs.asdict(own),
             "presets": PRESETS,
             "namespaces": _namespaces(visit),

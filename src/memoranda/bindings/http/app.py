@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memoranda.bindings.http import (
+    admin,
     cal,
     metrics,
     oams,
@@ -71,6 +72,7 @@ def all_operations(seams: Seams | None = None) -> tuple[Operation, ...]:
         ),
         *openwop_runs.OPERATIONS,
         metrics.OPERATION,
+        *admin.OPERATIONS,
         _document_operation(ump.UMP, "/openapi.json", "openapi"),
         _document_operation(openwop.OPENWOP, "/v1/openapi.json", "openwop_openapi"),
         *seams.operations,

@@ -449,6 +449,10 @@ class Gate:
         keys = self.keys() if tenant is None else self.keys_of(tenant)
         return find_expiring(keys, self._clock())
 
+    def forget_cached_keys(self) -> None:
+        """Read every key again: some were deleted."""
+        self._key_cache.clear()
+
     def keys(self) -> list[ApiKey]:
         """Return all keys, revoked ones included."""
         return self._system.list_keys()

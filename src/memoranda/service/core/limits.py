@@ -20,6 +20,7 @@ from memoranda.errors import InvalidInput, QuotaExceeded
 from memoranda.model.instant import DAY_MS, Instant
 
 if TYPE_CHECKING:
+    from memoranda.model.memory import AuditEntry
     from memoranda.service.core.access import Access
     from memoranda.service.core.context import Context
     from memoranda.storage.engine.contract import Unit
@@ -136,6 +137,44 @@ class OwnRules(msgspec.Struct, frozen=True, kw_only=True):
 NO_RULES: Final = OwnRules()
 
 
+class QuotaGrant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits that the operator gave one tenant in place of the server's. None: the server's; 0: no limit."""
+
+    memories: int | None = None
+    bytes: int | None = None
+    writes_per_minute: int | None = None
+    runs_per_minute: int | None = None
+    schedules: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if not 0 <= (getattr(self, name) or 0) <= MAX_LIMIT:
+                raise InvalidInput(f"{name} must be a whole number from 0 to {MAX_LIMIT}")
+
+
+NO_GRANT: Final = QuotaGrant()
+
+
+class _StoredGrant(msgspec.Struct, frozen=True):
+    """The part of the stored rules that the operator sets. The owner's part is decoded as `OwnRules`."""
+
+    granted: QuotaGrant = NO_GRANT
+
+
+@lru_cache(maxsize=1_024)
+def parse_grant(encoded: bytes) -> QuotaGrant:
+    """Return the grant in the rules as stored."""
+    return msgspec.json.decode(encoded, type=_StoredGrant).granted if encoded else NO_GRANT
+
+
+def _encode_rules(rules: OwnRules, grant: QuotaGrant) -> bytes:
+    """Return the rules of an owner and the operator's grant as stored; empty if there are none."""
+    if rules == NO_RULES and grant == NO_GRANT:
+        return b""
+    granted = {} if grant == NO_GRANT else {"granted": msgspec.to_builtins(grant)}
+    return msgspec.json.encode({**msgspec.to_builtins(rules), **granted})
+
+
 @lru_cache(maxsize=1_024)
 def parse_rules(stored: bytes) -> OwnRules:
     """Return the rules as stored; empty bytes mean no rules."""
@@ -144,14 +183,22 @@ def parse_rules(stored: bytes) -> OwnRules:
 
 @lru_cache(maxsize=1_024)
 def tighten_quotas(quotas: Quotas, stored_rules: bytes) -> Quotas:
-    """Return the server's quotas, with the owner's limits where they are smaller."""
-    own = parse_rules(stored_rules)
+    """Return the quotas of a tenant: the server's or granted ones, with the owner's limits where they are smaller."""
+    own, quotas = parse_rules(stored_rules), apply_grant(quotas, parse_grant(stored_rules))
     return msgspec.structs.replace(
         quotas,
         memories=_smaller_limit(quotas.memories, own.memories),
         bytes=_smaller_limit(quotas.bytes, own.bytes),
         writes_per_minute=_smaller_limit(quotas.writes_per_minute, own.writes_per_minute),
     )
+
+
+def apply_grant(quotas: Quotas, grant: QuotaGrant) -> Quotas:
+    """Return quotas with the limits of a grant in place of those that it names."""
+    granted = {
+        name: value for name, value in msgspec.structs.asdict(grant).items() if value is not None
+    }
+    return msgspec.structs.replace(quotas, **granted) if granted else quotas
 
 
 def _smaller_limit(one: int, other: int) -> int:
@@ -175,11 +222,28 @@ def set_rules(context: Context, access: Access, rules: OwnRules) -> None:
     entry = audit_entry(access, "rules", now=now, scope={"owner": tenant}, result="ok", meta=fields)
 
     def work(unit: Unit) -> None:
-        unit.set_rules(b"" if rules == NO_RULES else msgspec.json.encode(rules))
+        unit.set_rules(_encode_rules(rules, parse_grant(unit.rules)))
         unit.record_audit(entry)
 
     context.engine.write(tenant, work)
     context.drop_cached_rules(tenant)
+
+
+def set_grant(context: Context, tenant: str, grant: QuotaGrant, entry: AuditEntry) -> None:
+    """Store the limits that the operator gives a tenant, with an entry of its audit log."""
+
+    def work(unit: Unit) -> None:
+        unit.set_rules(_encode_rules(parse_rules(unit.rules), grant))
+        unit.record_audit(entry)
+
+    context.engine.write(tenant, work)
+    context.drop_cached_rules(tenant)
+
+
+def server_quotas(context: Context, tenant: str) -> Quotas:
+    """Return the limits that the server sets for a tenant: its quotas, with those that the operator granted."""
+    with context.engine.open_snapshot(tenant) as snapshot:
+        return apply_grant(context.quotas, parse_grant(snapshot.rules))
 
 
 T = TypeVar("T", bound=Hashable)

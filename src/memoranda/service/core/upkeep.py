@@ -95,6 +95,8 @@ class Upkeep:
         purge(self._context)
         if self._is_new_day():
             self._warn_of_expiring_keys()
+            # Deletions that a crash interrupted.
+            self._context.engine.finish_deletions()
             audit.apply_retention(self._context)
             runs.keep_retention(self._context)
             # Indexes written by an older version of Memoranda.

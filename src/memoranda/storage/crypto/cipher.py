@@ -26,7 +26,7 @@ import os
 import secrets
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from memoranda.errors import StoreCorrupt, StoreUnavailable
@@ -115,6 +115,10 @@ class Cipher(Sealer, Protocol):
         """Destroy the key of a user; return True if there was one."""
         ...
 
+    def destroy_keys(self, key_ids: Sequence[str], /) -> None:
+        """Destroy keys by their ids; unknown ones and destroyed ones stay as they are."""
+        ...
+
     def rotate(self) -> int:
         """Wrap all data keys under a new master key; return the number of keys."""
         ...
@@ -154,6 +158,9 @@ class NoCipher:
 
     def destroy(self, _tenant: str, _user: str, /) -> bool:
         return False
+
+    def destroy_keys(self, _key_ids: Sequence[str], /) -> None:
+        pass
 
     def rotate(self) -> int:
         return 0
@@ -258,6 +265,16 @@ class RingCipher:
             self._ids.clear()
             self.changes += 1
             return self._ring.destroy(_hash_holder(tenant, user))
+
+    def destroy_keys(self, key_ids: Sequence[str], /) -> None:
+        with self._lock:
+            self._keys.clear()
+            self._ids.clear()
+            self.changes += 1
+            for key_id in key_ids:
+                key = self._ring.get(key_id)
+                if key is not None and key.wrapped:
+                    self._ring.destroy(key.holder)
 
     def rotate(self) -> int:
         with self._lock:

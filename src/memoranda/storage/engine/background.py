@@ -26,6 +26,10 @@ class BackgroundReads:
     def load_items(self, kind: str) -> dict[str, bytes]:
         return dict(self._rows("items_get", kind=kind))
 
+    def list_items(self, *, offset: int, limit: int) -> list[tuple[str, str, bytes]]:
+        rows = self._rows("items_page", offset=offset, limit=limit)
+        return [(kind, name, bytes(value)) for kind, name, value in rows]
+
     def load_item(self, kind: str, name: str) -> bytes | None:
         return _only_value(self._rows("item_get", kind=kind, name=name))
 

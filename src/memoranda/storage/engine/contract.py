@@ -286,6 +286,10 @@ class Snapshot(Protocol):
         """Return all items of a kind by their names."""
         ...
 
+    def list_items(self, *, offset: int, limit: int) -> list[tuple[str, str, bytes]]:
+        """Return items of all kinds: kind, name, and value, in this order."""
+        ...
+
     def load_item(self, kind: str, name: str) -> bytes | None:
         """Return the item of a kind with this name, or None."""
         ...
@@ -589,6 +593,17 @@ class Engine(StoreHealth, Protocol):
         """
         ...
 
+    def delete_tenant(self, tenant: str) -> bool:
+        """Delete a tenant with its rows, credentials and data keys; return False if there is no such tenant.
+
+        Call `scrub` afterwards. Nobody can reach the tenant from the beginning, even if the deletion is interrupted.
+        """
+        ...
+
+    def finish_deletions(self) -> None:
+        """Continue the deletions of tenants that were interrupted."""
+        ...
+
     def rotate_master_key(self) -> int:
         """Wrap all data keys under a new master key; return the number of keys."""
         ...
@@ -737,6 +752,10 @@ class System(Protocol):
 
     def measure_tenants(self) -> list[TenantUsage]:
         """Return what each tenant stores, oldest tenant first."""
+        ...
+
+    def count_holds(self, tenant: str) -> int:
+        """Return the number of versions of a tenant that are on legal hold."""
         ...
 
     def has_key(self, tenant: str, now: Instant) -> bool:

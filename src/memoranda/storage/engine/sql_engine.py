@@ -30,6 +30,7 @@ from memoranda.storage.engine.database import (
     PendingWrite,
     without_nul,
 )
+from memoranda.storage.engine.deletion import TenantDeletion
 from memoranda.storage.engine.rows import NO_TENANT, UnindexedRow
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
 from memoranda.storage.engine.system import SqlSystem
@@ -104,6 +105,7 @@ class SqlEngine:
             raise
         self._memory = SearchCache(database.clear_vectors)
         self._system = SqlSystem(database)
+        self._deletion = TenantDeletion(database, self._cipher)
         self.vectors = VectorQueue(database, self._cipher, self._memory.segments)
         self.scrub()
 
@@ -186,6 +188,14 @@ class SqlEngine:
 
     def destroy_user_key(self, tenant: str, user: str) -> bool:
         return self._cipher.destroy(tenant, user)
+
+    def delete_tenant(self, tenant: str) -> bool:
+        self._database.flush()
+        return self._deletion.delete(tenant)
+
+    def finish_deletions(self) -> None:
+        if not self.is_read_only:
+            self._deletion.finish()
 
     def rotate_master_key(self) -> int:
         return self._cipher.rotate()

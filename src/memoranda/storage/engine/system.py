@@ -66,6 +66,10 @@ class SqlSystem:
             for name, live, versions, size in self._rows("tenant_usage")
         ]
 
+    def count_holds(self, tenant: str) -> int:
+        ((count,),) = self._rows("tenant_holds", name=tenant)
+        return int(count)
+
     def has_key(self, tenant: str, now: Instant) -> bool:
         return bool(self._rows("tenant_has_key", name=tenant, now_ms=now))
 

@@ -92,10 +92,113 @@ UPDATE tenant SET change_seq = :change_seq, audit_seq = :audit_seq, audit_hash =
 WHERE tenant_id = :tenant_id
 
 -- name: tenant_list
-SELECT name FROM tenant ORDER BY tenant_id
+SELECT name FROM tenant WHERE substr(name, 1, 1) <> chr(31) ORDER BY tenant_id
 
 -- name: tenant_usage
-SELECT name, live_count, append_seq, byte_count FROM tenant ORDER BY tenant_id
+SELECT name, live_count, append_seq, byte_count FROM tenant WHERE substr(name, 1, 1) <> chr(31) ORDER BY tenant_id
+
+-- Deletion of a tenant. The names of tenants that are being deleted, or were, begin with a control character.
+-- name: tenant_hide
+UPDATE tenant SET name = :hidden, rules = ''::bytea, erasure_seq = erasure_seq + 1 WHERE name = :name RETURNING tenant_id
+
+-- name: tenant_holds
+SELECT count(*) FROM state WHERE tenant_id = (SELECT tenant_id FROM tenant WHERE name = :name) AND held = 1
+
+-- name: tenant_hidden
+SELECT tenant_id, unit_seq, append_seq FROM tenant WHERE name LIKE :prefix ORDER BY tenant_id LIMIT 1
+
+-- name: tenant_clear
+UPDATE tenant SET name = :name, change_seq = 0, audit_seq = 0, audit_hash = NULL, version_count = 0, term_count = 0,
+  live_count = 0, byte_count = 0, erasure_seq = erasure_seq + 1, unit_seq = :unit_seq
+WHERE tenant_id = :tenant_id
+
+-- name: tenant_drop_keys
+DELETE FROM api_key WHERE tenant = :name RETURNING key_id
+
+-- name: tenant_drop_grants
+DELETE FROM program_grant WHERE key_id IN (SELECT key_id FROM api_key WHERE tenant = :name)
+
+-- name: tenant_drop_revocations
+DELETE FROM revoked_token WHERE issuer = :name
+
+-- name: tenant_data_keys
+SELECT DISTINCT key_id FROM version WHERE tenant_id = :tenant_id AND key_id IS NOT NULL
+
+-- name: tenant_drop_alias
+DELETE FROM alias WHERE tenant_id = :tenant_id AND name IN
+  (SELECT name FROM alias WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_state
+DELETE FROM state WHERE tenant_id = :tenant_id AND version_id IN
+  (SELECT version_id FROM state WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_facet
+DELETE FROM facet WHERE tenant_id = :tenant_id AND version_id IN
+  (SELECT version_id FROM facet WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_measure
+DELETE FROM measure WHERE tenant_id = :tenant_id AND version_id IN
+  (SELECT version_id FROM measure WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_item
+DELETE FROM item WHERE tenant_id = :tenant_id AND name IN
+  (SELECT name FROM item WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_run_event
+DELETE FROM run_event WHERE tenant_id = :tenant_id AND run_id IN
+  (SELECT run_id FROM run_event WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_run_write
+DELETE FROM run_write WHERE tenant_id = :tenant_id AND run_id IN
+  (SELECT run_id FROM run_write WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_run
+DELETE FROM run WHERE tenant_id = :tenant_id AND run_id IN
+  (SELECT run_id FROM run WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_commitment
+DELETE FROM commitment WHERE tenant_id = :tenant_id AND commitment_id IN
+  (SELECT commitment_id FROM commitment WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_use
+DELETE FROM use WHERE tenant_id = :tenant_id AND name_key IN
+  (SELECT name_key FROM use WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_feedback
+DELETE FROM feedback WHERE tenant_id = :tenant_id AND version_id IN
+  (SELECT version_id FROM feedback WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_change
+DELETE FROM change WHERE tenant_id = :tenant_id AND seq IN
+  (SELECT seq FROM change WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_audit
+DELETE FROM audit WHERE tenant_id = :tenant_id AND seq IN
+  (SELECT seq FROM audit WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_segment_part
+DELETE FROM segment_part WHERE tenant_id = :tenant_id AND first_version IN
+  (SELECT first_version FROM segment_part WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_segment
+DELETE FROM segment WHERE tenant_id = :tenant_id AND first_version IN
+  (SELECT first_version FROM segment WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_unindexed
+DELETE FROM unindexed WHERE tenant_id = :tenant_id AND version_id IN
+  (SELECT version_id FROM unindexed WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_vector
+DELETE FROM vector WHERE tenant_id = :tenant_id AND place IN
+  (SELECT place FROM vector WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_tombstone
+DELETE FROM tombstone WHERE tenant_id = :tenant_id AND version_id IN
+  (SELECT version_id FROM tombstone WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
+
+-- name: tenant_drop_version
+DELETE FROM version WHERE tenant_id = :tenant_id AND version_id IN
+  (SELECT version_id FROM version WHERE tenant_id = :tenant_id LIMIT :limit) RETURNING 1
 
 -- name: version_last_recorded
 SELECT coalesce((SELECT recorded_ms FROM version ORDER BY version_id DESC LIMIT 1), 0)
@@ -386,6 +489,9 @@ ON CONFLICT (tenant_id, kind, name) DO UPDATE SET value = excluded.value
 
 -- name: item_get
 SELECT value FROM item WHERE tenant_id = :tenant_id AND kind = :kind AND name = :name
+
+-- name: items_page
+SELECT kind, name, value FROM item WHERE tenant_id = :tenant_id ORDER BY kind, name LIMIT :limit OFFSET :offset
 
 -- name: items_get
 SELECT name, value FROM item WHERE tenant_id = :tenant_id AND kind = :kind ORDER BY name
