@@ -1,7 +1,7 @@
 """The deletion of a tenant: all of its rows, credentials and data keys.
 
-The first transaction takes the tenant's name away, and its credentials. From then on nobody can reach it, and a
-writer under the same name begins with an empty tenant. Then its data keys are destroyed, and its rows are deleted in small
+The first transaction takes the tenant's name away, and its credentials. From then on nobody can reach it, and a writer
+under the same name begins with an empty tenant. Then its data keys are destroyed, and its rows are deleted in small
 transactions, so that other writers get their turn. After a crash, `finish_deletions` continues.
 
 The row of the tenant itself remains, without a name and with counters of zero: its number must never be given to
