@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from memoranda.adapters import require_extra
 from memoranda.app import Memoranda
-from memoranda.encoding.untrusted import strip_invisible
+from memoranda.encoding.untrusted import neutralize_tags, strip_invisible
 from memoranda.errors import ForbiddenScope, MemorandaError, NotFound, VersionMismatch
 from memoranda.standards.oams.requests import MAX_LIMIT
 
@@ -89,7 +89,7 @@ class MemoryFiles:
         if fields["command"] == "view":
             arguments["view_range"] = _parse_range(fields.get("view_range"))
         try:
-            return command(**arguments)
+            return neutralize_tags(command(**arguments), replacement="‹")
         except MemorandaError as error:
             raise CommandRefused(f"Error: {error.message}") from None
 

@@ -2,10 +2,12 @@
 
 Every interface that passes text to a model uses this (UMP rehydration, all formats of CAL, SML, templates, MCP):
 
-    1. Invisible characters are removed: zero-width and bidi characters, tag characters, stray joiners.
+    1. Invisible characters are removed: zero-width and bidi characters, tag characters, stray joiners, and variation
+       selectors that select nothing.
     2. Control characters become spaces. Line breaks are left to the output format.
     3. Anything that resembles a tag of a frame loses its `<`: in any case, with spaces, accents or full-width
     characters, with lookalikes from other scripts (Cyrillic, Greek and more) or of `<`, `/` and `:`.
+    4. Tokens of chat templates (`chat_tokens`) lose their `<` or `[` in the same way.
 
 This changes output only, never stored text.
 """
@@ -16,6 +18,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
+
+from memoranda.encoding.chat_tokens import CHAT_TOKENS
 
 if TYPE_CHECKING:
     from memoranda.encoding.json_text import Json
@@ -38,7 +42,7 @@ FRAME_TAGS: Final = (
     "context",
     "ump:memory",
     "umpmemory",
-    *("memory", "past_conversations", "system-reminder"),
+    *("memory", "past_conversations"),
 )
 
 # Soft hyphen, bidi controls, zero-width and interlinear marks, tag characters.
@@ -50,10 +54,16 @@ _INVISIBLE = re.compile(
 _STRAY_JOINER = re.compile(
     "(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]+|[\u200c\u200d]+(?![^\x00-\x7f\u200c\u200d])"
 )
+# A selector chooses one of the forms of the character before it, never of a letter; a digit, # or * may become a key.
+# Other selectors only hide something.
+_STRAY_SELECTOR = re.compile(
+    "(?:(?<=[\ufe00-\ufe0f])|(?<=[\x00-\x22$-)+-/:-\u00a8])|(?<=[\u00c0-\u024f])|^)[\ufe00-\ufe0f]+"
+)
 # All control characters except tab and those that may be taken for the end of a line.
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f]+")
 _OPENERS: Final = "<\u02c2\u1438\u16b2\u2329\u276c\u276e\u27e8\u29fc\u3008\ufe64\uff1c\U0001d236"
-_OPENER = re.compile(f"[{_OPENERS}]")
+_BRACKETS: Final = "[\uff3b\ufe47"
+_OPENER = re.compile(f"[{_OPENERS}{re.escape(_BRACKETS)}]")
 
 
 # Characters of other scripts (Cyrillic, Greek, Armenian, Cherokee, Lisu, small capitals) that look like an ASCII
@@ -93,29 +103,58 @@ _PLAIN_BY_LOOKALIKE: Final = {twin: plain for plain, twins in _LOOKALIKES.items(
 _IGNORED_CATEGORIES: Final = ("Mn", "Me", "Cf", "Cc")
 
 
-def _tag_pattern(names: Iterable[str], between: str = "") -> re.Pattern[str]:
-    """Compile a pattern for the beginning of a tag, also within a longer word, because models parse loosely."""
-    spelt = "|".join(between.join(map(re.escape, name)) for name in names)
+# Characters of the name in <|name|> at most; the longest of a known model has 33.
+_TOKEN_CHARS: Final = 64
+# The replacement of a bracket of a chat template, by the replacement of the `<` of a tag.
+_BRACKET_REPLACEMENTS: Final = {"&lt;": "&#91;"}
+
+
+def _tag_pattern(between: str = "") -> re.Pattern[str]:
+    """Compile a pattern for the first character of a tag, also in a longer word, because models parse loosely."""
+
+    def spell(words: Iterable[str]) -> str:
+        return "|".join(between.join(map(re.escape, word)) for word in words)
+
+    chat_tokens = [token for tokens in CHAT_TOKENS.values() for token in tokens]
+    words = {token.strip("[/]") for token in chat_tokens if token.startswith("[")}
+    tokens = {token for token in chat_tokens if token.startswith("<")}
+    beginnings = {token[1:] for token in tokens if not token.endswith(">")}
+    # The second form of a token such as <<SYS>> is its inner tag.
+    whole_names = {
+        name
+        for token in tokens
+        if token.endswith(">")
+        for name in (token[1:-1].lstrip("/"), token.strip("</>"))
+    }
     lead = r"\s" if between else ""
-    return re.compile(rf"<(?=[{lead}/\\!?]*(?:{spelt}))", re.IGNORECASE)
+    tags = (
+        rf"[{lead}/\\!?]*(?:{spell((*FRAME_TAGS, *sorted(beginnings)))}|(?:{spell(sorted(whole_names))}){between}>)"
+        # <|name|>, which most families of models use
+        rf"|{between}\|{between}[^|<>\n]{{1,{_TOKEN_CHARS}}}\|{between}>"
+    )
+    return re.compile(
+        rf"<(?={tags})|\[(?=[{lead}/]*(?:{spell(sorted(words))}){between}\])", re.IGNORECASE
+    )
 
 
-_ASCII_TAG: Final = _tag_pattern(FRAME_TAGS, r"\s*")
-_TAG: Final = _tag_pattern(FRAME_TAGS)
+_ASCII_TAG: Final = _tag_pattern(r"\s*")
+_TAG: Final = _tag_pattern()
 
 
 def strip_invisible(text: str) -> str:
     """Return the text without invisible characters."""
     if not text.isascii():
-        text = _STRAY_JOINER.sub("", _INVISIBLE.sub("", text))
+        text = _STRAY_SELECTOR.sub("", _STRAY_JOINER.sub("", _INVISIBLE.sub("", text)))
     return text if text.isprintable() else _CONTROLS.sub(" ", text)
 
 
 def neutralize_tags(text: str, *, replacement: str = "&lt;") -> str:
-    """Return the text without invisible characters and without tags of a frame, whose `<` becomes `replacement`."""
+    """Return the text without invisible characters, frame tags and chat tokens; their `<` becomes `replacement`."""
     text = strip_invisible(text)
     if text.isascii():
-        return _ASCII_TAG.sub(replacement, text) if "<" in text else text
+        if "<" not in text and "[" not in text:
+            return text
+        return _ASCII_TAG.sub(lambda match: _replace_opener(match.group(), replacement), text)
     return text if _OPENER.search(text) is None else _neutralize_lookalikes(text, replacement)
 
 
@@ -126,6 +165,11 @@ def neutralize_json(value: Json) -> Json:
     if isinstance(value, Mapping):
         return {neutralize_tags(name): neutralize_json(item) for name, item in value.items()}
     return [neutralize_json(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _replace_opener(opener: str, replacement: str) -> str:
+    """Return what stands for the first character of a tag; `replacement` is that of `<`."""
+    return replacement if opener == "<" else _BRACKET_REPLACEMENTS.get(replacement, "\u2045")
 
 
 def _neutralize_lookalikes(text: str, replacement: str) -> str:
@@ -149,5 +193,5 @@ def _neutralize_lookalikes(text: str, replacement: str) -> str:
             positions.append(position)
     symbols = list(text)
     for match in _TAG.finditer("".join(skeleton)):
-        symbols[positions[match.start()]] = replacement
+        symbols[positions[match.start()]] = _replace_opener(match.group(), replacement)
     return "".join(symbols)
