@@ -13,6 +13,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 import tomllib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
@@ -27,14 +28,15 @@ from memoranda.bindings.files.folder import atomic_writer, create
 from memoranda.bindings.files.sync import STATES_FOLDER
 from memoranda.errors import InvalidInput, NotFound, StoreCorrupt, StoreUnavailable, words_of
 from memoranda.keys import (
+    DID_FOLDER,
     OPERATOR_KEY_FILE,
+    OWNER_CREDENTIAL_FILE,
     MasterKeyFile,
     make_private_folder,
     operator_key,
     sync_folder,
 )
-from memoranda.model.instant import format_instant
-from memoranda.opening import DID_FOLDER, OWNER_CREDENTIAL_FILE, system_clock
+from memoranda.model.instant import Instant, format_instant
 from memoranda.settings import SETTINGS_FILE, Settings, is_postgres, sqlite_path
 from memoranda.storage.engine.moving import TableStore, move
 from memoranda.storage.sqlite.copying import SqliteTables, copy_database, settle, writers_kept_out
@@ -102,7 +104,7 @@ def back_up(
         about = {
             "memoranda": __version__,
             "operator": operator,
-            "made": format_instant(system_clock()),
+            "made": _now(),
         }
         with atomic_writer(target) as file:
             entries = archive.write_archive(
@@ -116,6 +118,10 @@ def back_up(
         operator=operator,
         encrypted=passphrase is not None,
     )
+
+
+def _now() -> str:
+    return format_instant(Instant(time.time_ns() // 1_000_000))
 
 
 def _database(settings: Settings) -> Path:
@@ -299,10 +305,7 @@ def _set_aside(settings: Settings, database: Path, existing: list[Path]) -> Path
     for path in _databases(database):
         if path.exists():
             settle(path)
-    aside = (
-        settings.home
-        / f"replaced-{format_instant(system_clock()).replace(':', '')}-{secrets.token_hex(2)}"
-    )
+    aside = settings.home / f"replaced-{_now().replace(':', '')}-{secrets.token_hex(2)}"
     aside.mkdir(mode=0o700)
     for path in existing:
         if path.exists():  # SQLite may have deleted its log files

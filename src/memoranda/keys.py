@@ -16,6 +16,9 @@ from memoranda.errors import MemorandaError, StoreUnavailable, words_of
 
 KEY_BYTES = 32
 OPERATOR_KEY_FILE = "operator.key"
+OWNER_CREDENTIAL_FILE = "owner.credential"
+# The folder with documents of did:web.
+DID_FOLDER = "dids"
 
 
 def write_private_once(path: Path, text: str) -> None:

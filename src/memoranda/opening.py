@@ -20,7 +20,9 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable, Unauthorized
 from memoranda.keys import (
+    DID_FOLDER,
     OPERATOR_KEY_FILE,
+    OWNER_CREDENTIAL_FILE,
     locked_folder,
     make_private_folder,
     operator_key,
@@ -41,18 +43,20 @@ from memoranda.service.openwop.secrets import (
     Vault,
 )
 from memoranda.service.service import Service
+from memoranda.service.verify import reindex
 from memoranda.settings import Settings
 from memoranda.standards.cal.printing.counter import make_counter
 from memoranda.storage.engine.database import Database
 from memoranda.storage.engine.sql_engine import SqlEngine
 from memoranda.storage.engine.system import last_recorded
+from memoranda.storage.sqlite.migrating import backup_before
 from memoranda.stores import open_cipher, open_database
 
 if TYPE_CHECKING:
     from memoranda.standards.openwop.redaction import Policy
 
-OWNER_CREDENTIAL_FILE = "owner.credential"
-DID_FOLDER = "dids"
+# Bytes of the largest database whose search index is rebuilt at once, which takes seconds.
+REBUILT_AT_ONCE = 32 * 1_048_576
 # The name under which the database keeps the operator's DID.
 _OPERATOR = "operator"
 _log = logging.getLogger(__name__)
@@ -80,14 +84,48 @@ def open_service(
     path = settings.database_path
     if path is not None and path.parent != settings.home:
         make_private_folder(path.parent)
-    database = open_database(settings)
+    upgrade = Upgrade(settings)
+    database = open_database(settings, before_upgrade=upgrade.back_up)
     try:
         if checks_queries:
             database.check_queries()
-        return _service(settings, database, patience_seconds, embedder)
+        service = _service(settings, database, patience_seconds, embedder)
+        upgrade.rebuild_index(service)
     except BaseException:
         database.close()
         raise
+    return service
+
+
+class Upgrade:
+    """The upgrade of a store on SQLite: the backup before it, and the search index after it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._is_upgraded = False
+
+    def back_up(self, number: int) -> None:
+        """Write a backup that the version before can restore."""
+        # Imported here: almost no command needs it.
+        from memoranda.backup import back_up
+
+        path = self._settings.database_path
+        assert path is not None
+        target = backup_before(path, number)
+        try:
+            back_up(self._settings, target)
+        except StoreUnavailable as error:
+            raise StoreUnavailable(
+                f"this store has to be upgraded, and no backup could be written first: {error.message}",
+                path=target,
+            ) from error
+        self._is_upgraded = True
+        _log.warning("a backup of the store before its upgrade is in %s", target)
+
+    def rebuild_index(self, service: Service) -> None:
+        """Rebuild outdated parts of the search index of a small store; a server rebuilds that of a large one."""
+        if self._is_upgraded and service.context.engine.system.measure_size() <= REBUILT_AT_ONCE:
+            reindex(service.context, outdated=True)
 
 
 def _service(

@@ -17,13 +17,17 @@ from memoranda.storage.crypto.key_ring import KeyRing
 from memoranda.storage.engine.database import Database
 from memoranda.storage.sqlite.database import SqliteDatabase
 from memoranda.storage.sqlite.keys import SqliteKeyRing
+from memoranda.storage.sqlite.migrating import BeforeUpgrade
 
 MASTER_KEY_FILE = "master.key"
 KEY_RING_FILE = "memoranda.keys"
 
 
-def open_database(settings: Settings) -> Database:
-    """Open the database, and create it if it is missing; the folder of a file must exist. Raises StoreUnavailable."""
+def open_database(settings: Settings, *, before_upgrade: BeforeUpgrade | None = None) -> Database:
+    """Open the database, and create it if it is missing; the folder of a file must exist. Raises StoreUnavailable.
+
+    `before_upgrade` is called before a file of an earlier version is upgraded.
+    """
     refuses = settings.audit_unwritable == "refuse"
     is_clear = settings.vector_search == "pgvector"
     if settings.address is None:
@@ -31,7 +35,9 @@ def open_database(settings: Settings) -> Database:
             raise InvalidInput(
                 "vector_search is pgvector, which only a store on PostgreSQL supports: set it to process"
             )
-        return SqliteDatabase(settings.database_path, refuses_unrecorded=refuses)
+        return SqliteDatabase(
+            settings.database_path, refuses_unrecorded=refuses, before_upgrade=before_upgrade
+        )
     # Loaded only for a store that needs it.
     try:
         from memoranda.storage.postgres.database import PostgresDatabase

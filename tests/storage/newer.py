@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from memoranda.storage.engine import migrations
+from memoranda.storage.sqlite import schema
 
 _CACHED: Final = (
     migrations.load_migrations,
@@ -20,6 +21,7 @@ _CACHED: Final = (
     migrations.newest_number,
     migrations.required_number,
     migrations.layout,
+    schema.expected_schema,
 )
 _FILL: Final = """-- kind: fill
 UPDATE state SET label = kind WHERE (tenant_id, version_id) IN (

@@ -14,9 +14,9 @@ from memoranda import __version__
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import audit_entries, counted, line, progress
 from memoranda.errors import MemorandaError
-from memoranda.keys import OPERATOR_KEY_FILE
+from memoranda.keys import OPERATOR_KEY_FILE, OWNER_CREDENTIAL_FILE
 from memoranda.model.instant import format_instant
-from memoranda.opening import OWNER_CREDENTIAL_FILE, credential_problem, open_service
+from memoranda.opening import credential_problem, open_service
 from memoranda.settings import Settings
 from memoranda.storage.sqlite.heads import losses_path
 
@@ -263,11 +263,10 @@ def _check_store(settings: Settings) -> Iterator[Diagnosis]:
     losses = "; ".join(loss.message for loss in report.losses[:_PROBLEMS_SHOWN])
     remedy = _losses_remedy(settings) if losses else ""
     yield Diagnosis(subject="log", ok=not losses, seen=losses or "complete", mend=remedy)
-    outdated = "; ".join(report.index[:_PROBLEMS_SHOWN])
-    remedy = "run 'memoranda reindex'" if outdated else ""
-    yield Diagnosis(
-        subject="search index", ok=not outdated, seen=outdated or "up to date", mend=remedy
-    )
+    problems = "; ".join(report.index[:_PROBLEMS_SHOWN])
+    remedy = "run 'memoranda reindex'" if problems else ""
+    summary = problems or "; ".join(report.outdated) or "up to date"
+    yield Diagnosis(subject="search index", ok=not problems, seen=summary, mend=remedy)
     yield _signatures_finding(report)
     overdue = f"{counted(due, 'version')} overdue; the next purge erases them"
     yield Diagnosis(subject="retention", ok=True, seen=overdue if due else "nothing overdue")

@@ -32,7 +32,8 @@ from memoranda.cli.logs import set_up
 from memoranda.cli.run import GivenRun, Parameter, print_json
 from memoranda.cli.show import note
 from memoranda.errors import InvalidInput
-from memoranda.opening import OWNER_CREDENTIAL_FILE, open_service, owner_credential
+from memoranda.keys import OWNER_CREDENTIAL_FILE
+from memoranda.opening import open_service, owner_credential
 from memoranda.settings import server_url
 from memoranda.stores import settle_vectors
 from memoranda.telemetry import start

@@ -79,6 +79,8 @@ def _show_store(report: VerifyReport) -> None:
         note(f"database: {problem}")
     for problem in report.index:
         note(f"{problem}; to rebuild it, run: memoranda reindex")
+    for sentence in report.outdated:
+        note(sentence)
     for loss in report.losses:
         note(loss.message)
     if not report.audit.ok:

@@ -23,6 +23,7 @@ from memoranda.service.core.indexing import derive_facts
 from memoranda.service.core.views import project, run_unless_damaged, verify_document
 from memoranda.service.retrieve import read_page
 from memoranda.standards.ump.signature import ChainReport
+from memoranda.storage.engine.contract import OUTDATED_INDEX
 from memoranda.storage.engine.database import Loss
 
 # Versions read at a time.
@@ -39,12 +40,14 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     database: tuple[str, ...]
     # Differences between an index and the documents.
     index: tuple[str, ...] = ()
+    # Indexes that an older version built; they work, and are rebuilt in the background.
+    outdated: tuple[str, ...] = ()
     # Writes that were acknowledged and are missing.
     losses: tuple[Loss, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """True if nothing was found."""
+        """True if nothing is wrong. An outdated index is not."""
         sound = not self.unverified and not self.database and not self.index and not self.losses
         return sound and self.audit.ok
 
@@ -68,6 +71,7 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
             audit=ChainReport(**document["audit"]),
             database=tuple(document["database"]),
             index=tuple(document["index"]),
+            outdated=tuple(document.get("outdated", ())),
             losses=tuple(Loss(**loss) for loss in document["losses"]),
         )
 
@@ -114,7 +118,9 @@ def _verify_tenants(
         events = sum(chain.count for chain in chains)
         audit = ChainReport(ok=True, count=events, pruned=sum(chain.pruned for chain in chains))
     losses = context.engine.list_losses()
-    problems = (problem for tenant in tenants for problem in _index_problems(context, tenant))
+    problems = dict.fromkeys(
+        problem for tenant in tenants for problem in _index_problems(context, tenant)
+    )
     return VerifyReport(
         owners=len(tenants),
         records=count,
@@ -122,7 +128,8 @@ def _verify_tenants(
         audit=audit,
         database=tuple(context.engine.find_damage(tenants)),
         losses=tuple(loss for loss in losses if not loss.owner or loss.owner in tenants),
-        index=tuple(dict.fromkeys(problems)),
+        index=tuple(problem for problem in problems if problem != OUTDATED_INDEX),
+        outdated=tuple(problem for problem in problems if problem == OUTDATED_INDEX),
     )
 
 

@@ -67,6 +67,9 @@ Seal = Callable[[AuditEntry, int, str | None], tuple[bytes, str]]
 # The position of a run in the list of runs: its start, and its id, because many may start in one millisecond.
 RunPosition = tuple[Instant, str]
 
+# The sentence of `find_index_problems` for a word index of an older text analysis, in which nothing is wrong.
+OUTDATED_INDEX: Final = "the search index is outdated: a server or `memoranda reindex` rebuilds it"
+
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the store that a run sees: what was there when it began, and what it wrote itself."""
@@ -650,7 +653,10 @@ class Engine(StoreHealth, Protocol):
         reads: Callable[[Version], Projection | None],
         tells: Callable[[Version], DocumentReading | None],
     ) -> list[str]:
-        """Return the differences between the indexes of a tenant and its documents, as sentences."""
+        """Return the differences between the indexes of a tenant and its documents, as sentences.
+
+        OUTDATED_INDEX is one of them if an older version built the word index.
+        """
         ...
 
     def read_change_token(self) -> int:

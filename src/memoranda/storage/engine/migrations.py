@@ -68,7 +68,10 @@ def _parse_file(path: Path) -> Migration:
 
 @cache
 def load_predecessors(database: str) -> tuple[Predecessor, ...]:
-    """Return the layouts before migration 1, oldest first. The file names hold the digest of each layout."""
+    """Return the layouts before migration 1, oldest first.
+
+    The file names hold the digest of each layout: of its schema on SQLite, of its migrations on PostgreSQL.
+    """
     paths = sorted((FOLDER / database / "migrations" / "before").glob("*.sql"))
     return tuple(
         Predecessor(

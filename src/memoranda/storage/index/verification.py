@@ -28,6 +28,7 @@ from memoranda.retrieval.entry import (
     flags_of,
 )
 from memoranda.storage.crypto.fingerprints import Fingerprints
+from memoranda.storage.engine.contract import OUTDATED_INDEX
 from memoranda.storage.engine.database import Connection, Database, Row
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
 from memoranda.storage.engine.unit import facets_of
@@ -99,7 +100,9 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
         return [
             section
             for section in sections
-            if section.end > after and (section.is_outdated or not only_outdated)
+            # An upgrade deletes segments that it cannot read.
+            if section.end > after
+            and (section.is_outdated or not section.keys or not only_outdated)
         ]
 
     def problems(self) -> list[str]:
@@ -117,7 +120,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
                     messages.append(error.message)
                     continue
                 if section.is_outdated:
-                    messages.append("the word index is outdated: run `memoranda reindex`")
+                    messages.append(OUTDATED_INDEX)
                 elif count:
                     versions = f"{count} of {len(entries)} versions"
                     messages.append(f"the word index differs from the documents: {versions}")

@@ -192,16 +192,21 @@ def _open(raw: psycopg.Connection[Row], *, may_be_moving: bool) -> _Progress:
 
 
 def _known_layouts(number: int) -> set[bytes]:
-    predecessors = load_predecessors("postgres") if number == 1 else ()
-    return {layout("postgres", number), *(predecessor.layout for predecessor in predecessors)}
+    if number == 0:
+        return {predecessor.layout for predecessor in load_predecessors("postgres")}
+    return {layout("postgres", number)}
 
 
 def _read_progress(raw: psycopg.Connection[Row]) -> _Progress:
     raw.execute(_SYSTEM)
     meta: dict[str, bytes] = dict(raw.execute(_META).fetchall())
+    number, digest = int(meta.get("schema", b"0")), meta.get("layout")
+    # Layouts before migration 1 have its number.
+    if number == 1 and digest in _known_layouts(0):
+        number = 0
     return _Progress(
-        int(meta.get("schema", b"0")),
-        meta.get("layout"),
+        number,
+        digest,
         int(meta.get("compatible", b"0")),
         "moving" in meta,
     )
@@ -266,10 +271,12 @@ def _run_step(raw: psycopg.Connection[Row]) -> bool:
 
 def _upgrade_predecessor(raw: psycopg.Connection[Row], progress: _Progress) -> bool:
     """Bring tables that are older than migration 1 to its layout; return False if they are not."""
-    predecessors = load_predecessors("postgres") if progress.number == 1 else ()
+    if progress.number:
+        return False
+    predecessors = load_predecessors("postgres")
     layouts = [predecessor.layout for predecessor in predecessors]
     if progress.layout not in layouts:
-        return False
+        raise StoreUnavailable(_OTHER_BUILD)
     for predecessor in predecessors[layouts.index(progress.layout) :]:
         raw.execute(predecessor.sql)
     raw.execute(_PUT, ("layout", layout("postgres", 1)))

@@ -58,7 +58,7 @@ from memoranda.storage.sqlite.file import (
     wait_a_little,
 )
 from memoranda.storage.sqlite.heads import SYNC_SECONDS, ChainEnds, losses_of
-from memoranda.storage.sqlite.migrating import BeforeUpgrade, migrate
+from memoranda.storage.sqlite.migrating import BeforeUpgrade, migrate, remove_backups
 
 T = TypeVar("T")
 
@@ -316,6 +316,8 @@ class SqliteDatabase:
             yield self.read_change_token()
 
     def scrub(self, patience_seconds: float) -> bool:
+        if self._path is not None:
+            remove_backups(self._path)
         # A truncating checkpoint copies every page home and cuts the log, so that no old page image remains.
         # While it waits for readers nobody can write, so it must not wait as long as others do.
         with self._watching, sqlite_errors():

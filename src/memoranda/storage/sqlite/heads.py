@@ -243,6 +243,9 @@ class ChainEnds:
 def write_heads_of(database: Path) -> None:
     """Create the file of chain ends for a database that nobody uses."""
     with contextlib.closing(open_existing(database)) as raw:
+        columns = {str(row[1]) for row in raw.execute("PRAGMA table_info(tenant)")}
+        if not {"unit_seq", "append_seq"} <= columns:
+            return  # A build that kept no ends; an upgrade adds them.
         heads = ChainEnds(database)
         heads.compare(raw)
         heads.close()

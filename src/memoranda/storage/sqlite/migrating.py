@@ -6,8 +6,11 @@ the file; others wait. If it fails or is killed, SQLite rolls everything back, a
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import apsw
@@ -15,22 +18,40 @@ import apsw
 from memoranda.errors import StoreCorrupt, StoreUnavailable
 from memoranda.storage.engine.migrations import (
     Migration,
+    Predecessor,
     layout,
     load_predecessors,
     newest_number,
     pending_migrations,
 )
+from memoranda.storage.sqlite.schema import find_differences, find_programs, schema_digest
 
 # Is called with the number of a store before it is upgraded, while its tables cannot change.
 BeforeUpgrade = Callable[[int], None]
 
 # Marks a file as ours ("Memo").
 APPLICATION_ID: Final = 0x4D656D6F
-# Digests of other tables that the next migration upgrades, too: for one day in November 2026, migration 1 was changed
-# in place to what it is together with migration 2.
-ALSO_LAYOUTS: Final = {1: (bytes.fromhex("621f874b582563163ed91ad013d2230a"),)}
+# For one day in November 2026, migration 1 was changed in place to the tables of migration 2.
+_ALSO_NUMBERS: Final = {1: (2,)}
+
+_OTHER_BUILD: Final = (
+    "this store was made by another build of Memoranda, whose tables are different: "
+    "export it with that build (`memoranda export all.mg`) and import it here into a new data directory"
+)
 
 _log = logging.getLogger(__name__)
+
+
+def backup_before(database: Path, number: int) -> Path:
+    """Return the path of the backup that is written before a database with a number is upgraded."""
+    return database.with_name(f"{database.name}-before-{number}.backup")
+
+
+def remove_backups(database: Path) -> None:
+    """Delete the backups before upgrades: they hold what is erased now."""
+    for path in database.parent.glob(f"{glob.escape(database.name)}-before-*.backup"):
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def migrate(raw: apsw.Connection, before_upgrade: BeforeUpgrade | None = None) -> None:
@@ -38,7 +59,7 @@ def migrate(raw: apsw.Connection, before_upgrade: BeforeUpgrade | None = None) -
     newest = newest_number("sqlite")
     present = read_number(raw)
     if present == newest:
-        _refuse_other_layout(raw, present)
+        _refuse_other_layout(raw)
         return
     if 0 < present < newest and raw.readonly("main"):
         raise StoreUnavailable(
@@ -50,11 +71,14 @@ def migrate(raw: apsw.Connection, before_upgrade: BeforeUpgrade | None = None) -
         _refuse_foreign_file(raw, newest)
         present = read_number(raw)
         if 0 < present < newest:
-            _refuse_other_layout(raw, present)
+            predecessors = _identify(raw, present)
             if before_upgrade is not None:
                 before_upgrade(present)
-            _upgrade_predecessor(raw, present)
+            for predecessor in predecessors:
+                raw.execute(predecessor.sql)
         _run(raw, present)
+        if 0 < present < newest and (differences := find_differences(raw)):
+            raise StoreCorrupt(f"the upgrade made other tables than expected: {differences[0]}")
         _complete(raw, newest)
     except BaseException:
         if raw.in_transaction:
@@ -129,14 +153,20 @@ def _run_one(raw: apsw.Connection, migration: Migration) -> None:
         raw.execute(migration.sql)
 
 
-def _upgrade_predecessor(raw: apsw.Connection, present: int) -> None:
-    """Bring tables that are older than migration 1 to its layout."""
-    digest = _read_layout(raw)
+def _identify(raw: apsw.Connection, present: int) -> tuple[Predecessor, ...]:
+    """Return the steps from the tables of a file to migration 1, usually none.
+
+    Raises StoreUnavailable if the tables are not ours.
+    """
+    numbers = (present, *_ALSO_NUMBERS.get(present, ()))
+    if any(not find_differences(raw, number=number) for number in numbers):
+        return ()
     predecessors = load_predecessors("sqlite") if present == 1 else ()
-    layouts = [predecessor.layout for predecessor in predecessors]
-    if digest in layouts:
-        for predecessor in predecessors[layouts.index(digest) :]:
-            raw.execute(predecessor.sql)
+    digests = [predecessor.layout for predecessor in predecessors]
+    digest = schema_digest(raw)
+    if digest not in digests:
+        raise StoreUnavailable(f"{_OTHER_BUILD} ({find_differences(raw, number=present)[0]})")
+    return predecessors[digests.index(digest) :]
 
 
 def _refuse_foreign_file(raw: apsw.Connection, newest: int) -> None:
@@ -155,15 +185,14 @@ def _refuse_newer(present: int, newest: int) -> None:
         )
 
 
-def _refuse_other_layout(raw: apsw.Connection, present: int) -> None:
-    """Raise StoreUnavailable unless the tables are those of our migrations up to `present`, or of a predecessor."""
-    layouts = {layout("sqlite", present), *ALSO_LAYOUTS.get(present, ())}
-    if present == 1:
-        layouts |= {predecessor.layout for predecessor in load_predecessors("sqlite")}
-    if _read_layout(raw) not in layouts:
-        raise StoreUnavailable(
-            "this store was made by another build of Memoranda, whose tables are different: "
-            "export it with that build (`memoranda export all.mg`) and import it here into a new data directory"
+def _refuse_other_layout(raw: apsw.Connection) -> None:
+    """Raise an error unless the tables are those of our migrations, without programs of others."""
+    if _read_layout(raw) != layout("sqlite"):
+        raise StoreUnavailable(_OTHER_BUILD)
+    if programs := find_programs(raw):
+        raise StoreCorrupt(
+            f"this database has a {programs[0]}, which is not Memoranda's and may change or keep what is written: "
+            "restore a backup that you made yourself"
         )
 
 
