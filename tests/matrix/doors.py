@@ -12,7 +12,7 @@ from typing import Any, Final
 from memoranda.encoding.bases import base64_decode
 from memoranda.encoding.shapes import parse_value
 from memoranda.errors import MemorandaError
-from memoranda.model.instant import Instant, format_instant
+from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.memory import NATIVE_KEY, Version
 from memoranda.model.selection import Selection
 from memoranda.service.core.access import Access
@@ -183,6 +183,36 @@ READS: Final[Mapping[str, Read]] = {
         who, SPACE, ListOptions.parse({"limit": 100})
     ),
 }
+
+# An instant at which only the first version of what the tests write was there.
+BEFORE: Final = "2026-06-04T10:00:00.001Z"
+
+
+def recalled(house: House, who: Access, word: str, **filters: str) -> object:
+    request = RecallRequest.parse({"query": word, "limit": 50, "filter": filters})
+    return [each.record for each in house.service.recall(who, request)]
+
+
+def vars_of(value: Any) -> object:
+    return [getattr(value, name) for name in value.__struct_fields__]
+
+
+# Ways to read that ask for an earlier version, or for an earlier time.
+EARLIER_READS: Final[Mapping[str, Read]] = {
+    "cal history": lambda house, who, names, word: house.cal(f"HISTORY sha256:{names['oms']}", access=who),
+    "cal by hash": lambda house, who, names, word: house.cal(
+        f'RECALL beliefs WHERE hash = "sha256:{names["oms"]}" WITH superseded', access=who
+    ),
+    "ump standards": lambda house, who, names, word: house.service.seen_as(who, names["ump"]),
+    "ump valid at": lambda house, who, names, word: recalled(house, who, word, valid_at=BEFORE),
+    "ump known at": lambda house, who, names, word: recalled(house, who, word, known_at=BEFORE),
+    "ump list valid at": lambda house, who, names, word: house.service.list_records(
+        who, valid_at=parse_instant(BEFORE)
+    )[0],
+    "openwop of a line": lambda house, who, names, word: house.service.openwop.get_entry(who, SPACE, names["ump"]),
+    "origins": lambda house, who, names, word: vars_of(house.service.origins(who, names["ump"])),
+}
+ALL_READS: Final[Mapping[str, Read]] = {**READS, **EARLIER_READS}
 
 # What tells that something happened, and never what was said.
 LOGS: Final[Mapping[str, Read]] = {

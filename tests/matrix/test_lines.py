@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from memoranda.encoding.shapes import parse_value
-from memoranda.errors import ConsentViolation, ForbiddenScope, InvalidInput, MemorandaError
+from memoranda.errors import ConsentViolation, ForbiddenScope, GrainError, InvalidInput, MemorandaError
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.model.memory import KINDS, Version
 from memoranda.model.selection import Selection
@@ -18,28 +18,10 @@ from memoranda.service.exchange.importing import number_items
 from memoranda.standards.oams.mapping import EXPIRES_KEY
 from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.openwop.entry import Draft
-from memoranda.standards.ump.requests import RecallRequest
-from tests.matrix.doors import DAY, EXPORTS, LOGS, READS, REVISES, SPACE, WRITES, House, Read, left, texts
+from tests.matrix.doors import ALL_READS, DAY, EXPORTS, LOGS, REVISES, SPACE, WRITES, House, left, texts
 from tests.service.world import PEER
 
-# Ways to read that ask for an earlier version, or for an earlier time.
-EARLIER_READS: Final[Mapping[str, Read]] = {
-    "cal history": lambda house, who, names, word: house.cal(f"HISTORY sha256:{names['oms']}", access=who),
-    "cal by hash": lambda house, who, names, word: house.cal(
-        f'RECALL beliefs WHERE hash = "sha256:{names["oms"]}" WITH superseded', access=who
-    ),
-    "ump standards": lambda house, who, names, word: house.service.seen_as(who, names["ump"]),
-    "ump valid at": lambda house, who, names, word: _recall(house, who, word, valid_at=BEFORE),
-    "ump known at": lambda house, who, names, word: _recall(house, who, word, known_at=BEFORE),
-    "ump list valid at": lambda house, who, names, word: house.service.list_records(
-        who, valid_at=parse_instant(BEFORE)
-    )[0],
-    "openwop of a line": lambda house, who, names, word: house.service.openwop.get_entry(who, SPACE, names["ump"]),
-    "origins": lambda house, who, names, word: vars_of(house.service.origins(who, names["ump"])),
-}
 SHARED: Final = {"project": SPACE, "visibility": "shared"}
-BEFORE: Final = "2026-06-04T10:00:00.001Z"
-ALL_READS: Final = {**READS, **EARLIER_READS}
 # UMP §3.6: softly forgotten is kept for audit, so its owner may still see it by these, and nobody else.
 RETAINING: Final = ("ump get", "ump history", "ump feed", "ump standards")
 SOFT: Final[Mapping[str, Callable[[House, Mapping[str, str]], object]]] = {
@@ -51,15 +33,6 @@ HARD: Final[Mapping[str, Callable[[House, Mapping[str, str]], object]]] = {
     "ump": lambda house, names: house.forget(names["ump"], hard=True, reason="asked"),
     "oms": lambda house, names: house.service.grains.erase(house.owner, names["oms"], reason="asked"),
 }
-
-
-def _recall(house: House, who: Access, word: str, **filters: str) -> object:
-    request = RecallRequest.parse({"query": word, "limit": 50, "filter": filters})
-    return [each.record for each in house.service.recall(who, request)]
-
-
-def vars_of(value: Any) -> object:
-    return [getattr(value, name) for name in value.__struct_fields__]
 
 
 class LineHouse(House):
@@ -182,6 +155,20 @@ def test_forgetting_a_superseded_version_leaves_the_head(house: LineHouse) -> No
     peer = house.readers()["peer"]
     history = told_of(house, "ump history", third, "", peer)
     assert ("first" in history, "second" in history, "third" in history) == (False, True, True)
+
+
+@pytest.mark.requirement("OURS-one-line")
+@pytest.mark.parametrize("held", ["first", "second"])
+@pytest.mark.parametrize("is_hard", [True, False])
+def test_a_hold_of_one_version_protects_the_whole_line(house: LineHouse, is_hard: bool, held: str) -> None:
+    first = house.names(shared(house, "zanzibar first"))
+    second = house.names(house.revise_by("ump", "zanzibar first", "zanzibar second"))
+    house.service.grains.set_hold(house.owner, {"first": first, "second": second}[held]["oms"], held=True)
+    for names in (first, second):
+        with pytest.raises(GrainError, match="legal hold"):
+            house.forget(names["ump"], hard=is_hard, reason="asked")
+    history = told_of(house, "ump history", second, "", house.owner)
+    assert ("first" in history, "second" in history) == (True, True)
 
 
 # --- restrictions ----------------------------------------------------------------------------------------------------

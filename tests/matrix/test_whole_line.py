@@ -1,7 +1,7 @@
 """Forgetting, erasing and making private reach all versions of a memory, however its line was written.
 
-The generator (tests/lines) covers verbs and standards; these are the writers that it does not have: an editor,
-several worker processes, a clock that jumps, and adapters of frameworks.
+The generator (tests/lines) covers the verbs of all standards; these are writers that it does not have: several worker
+processes, processes with wrong clocks, and adapters of frameworks. An editor is in both.
 """
 
 from __future__ import annotations

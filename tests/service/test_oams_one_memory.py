@@ -296,13 +296,19 @@ def test_a_record_that_is_told_again_keeps_its_key(world: World) -> None:
     assert oams.listed() == []
 
 
-def test_what_is_left_when_the_beginning_was_erased_has_a_key(world: World) -> None:
+@pytest.mark.requirement("OURS-one-line")
+def test_a_memory_whose_first_version_is_erased_keeps_its_key_and_its_entry_id(world: World) -> None:
     oams, name = Oams(world), world.remember("tea")
-    second = world.revise(name, body={"text": "coffee"})
+    world.revise(name, body={"text": "coffee"})
     world.forget(name, hard=True, reason="asked")
-    assert oams.listed_keys() == [second]
-    assert oams.get(second)["value"] == "coffee"
-    oams.forget(second)
+    assert oams.listed_keys() == [name]
+    assert oams.get(name)["value"] == "coffee"
+    entry = world.service.openwop.get_entry(world.owner, "default", name)
+    assert entry is not None
+    assert (entry["id"], entry["content"]) == (name, "coffee")
+    oams.store(name, "water")
+    assert [memory["value"] for memory in oams.listed()] == ["water"]
+    oams.forget(name)
     assert oams.listed() == []
 
 

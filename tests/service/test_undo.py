@@ -259,6 +259,22 @@ def test_an_erasure_is_not_undone_and_the_end_of_a_retention_is_passed_over(hous
 
 
 @pytest.mark.requirement("OURS-undo-is-a-stack")
+@pytest.mark.parametrize("is_held", [False, True])
+@pytest.mark.parametrize("is_purged", [False, True])
+def test_an_undo_passes_over_a_memory_whose_retention_is_over(house: House, is_purged: bool, is_held: bool) -> None:
+    house.remember("stays")
+    ends = house.remember("ends")
+    ends = house.revise(ends, body={"text": "ends soon"}, consent={"retention": "PT2S"})
+    if is_held:
+        house.service.grains.set_hold(house.owner, house.as_grain(ends).address, held=True)
+    house.advance(2000)
+    if is_purged:
+        house.service.purge()
+    assert undo(house).change == "created"
+    assert stated(house) == []
+
+
+@pytest.mark.requirement("OURS-undo-is-a-stack")
 def test_a_verdict_is_taken_back(house: House) -> None:
     address = house.put(object="zanzibar")
     house.advance(1000)

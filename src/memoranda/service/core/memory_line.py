@@ -51,7 +51,12 @@ def forget_line(unit: Unit, version: Version, now: Instant) -> None:
 
 
 def erase_line(unit: Unit, version: Version, tombstones: Tombstones) -> None:
-    """Erase a memory with all of its versions; each leaves its tombstone. Raises GrainError if one is on hold."""
+    """Erase a memory with all of its versions; each leaves its tombstone. Raises GrainError if one is on hold.
+
+    A hold of the head protects the earlier versions, too.
+    """
+    for guard in unit.iterate_protecting(version.memory_id):
+        refuse_on_hold(guard)
     for candidate in iterate_line(unit, version):
         if not candidate.state.erased:
             erase_version(unit, candidate, tombstones)

@@ -136,11 +136,25 @@ def outline_record(
 
 
 def find_first_version(snapshot: Snapshot, version: Version) -> Version:
-    """Return the first version of a memory, which names the memory in standards without new names for revisions."""
+    """Return the first version of a memory, which names the memory in standards without new names for revisions.
+
+    The first version may be erased. If its document contained the name, the next version that contains it is returned.
+    """
     if version.version_id == version.memory_id:
         return version
     versions = snapshot.load_versions([version.memory_id])
-    return versions[0] if versions and not versions[0].state.erased else version
+    if not versions:
+        return version
+    first = versions[0]
+    standard = first.document.standard
+    if not first.state.erased or not port_of(standard).has_local_names:
+        return first
+    repeating = (
+        candidate
+        for candidate in snapshot.iterate_history(version.memory_id)
+        if candidate.document.standard == standard and not candidate.state.erased
+    )
+    return next(repeating, version)
 
 
 def _translate_signed(context: Context, version: Version) -> Record:

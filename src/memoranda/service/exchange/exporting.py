@@ -176,7 +176,7 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
             return version
         root = find_first_version(snapshot, version)
         port = port_of(root.document.standard)
-        if not is_intact(root) or not port.names_line:
+        if root.state.erased or not is_intact(root) or not port.names_line:
             return version
         reference = port.reference(root.document)
         if reference is None:

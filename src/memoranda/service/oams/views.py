@@ -104,7 +104,7 @@ def _keep_origin_fields(
 ) -> Memory:
     """Add creation, source and metadata of the earlier versions, which a revision through another standard omits."""
     root = _root(snapshot, version)
-    if root is version:
+    if root is version or root.state.erased:
         return view
     if mapping.owns(root.document):
         view["created_at"] = load_memory(root.document.native)["created_at"]
@@ -155,7 +155,7 @@ def key_of_version(snapshot: Snapshot, version: Version, location: Location) -> 
 
 
 def _root(snapshot: Snapshot, version: Version) -> Version:
-    """Return the first version of a memory, or the given one if the first is erased."""
+    """Return the first version of a memory, or the given one if the first is damaged."""
     root = find_first_version(snapshot, version)
     return root if is_intact(root) else version
 

@@ -645,7 +645,7 @@ def show(context: Context, snapshot: Snapshot, version: Version) -> Entry:
     tags = port_of(version.document.standard).written_tags(version.document)
     if tags is not None:
         projection = replace(projection, tags=tags)
-    if root is not version and is_intact(root):
+    if root is not version and not root.state.erased and is_intact(root):
         # MemoryEntry: createdAt never changes, and neither does the id, which is the first version's.
         projection = replace(projection, created=project(context, root).created)
     return mapping.from_projection(projection, _id_of_root(root))

@@ -15,7 +15,7 @@ import msgspec
 
 from memoranda.errors import Conflict, MemorandaError, NotFound
 from memoranda.model.instant import Instant
-from memoranda.model.memory import AuditEntry, Change, Version
+from memoranda.model.memory import AuditEntry, Change, Version, has_ended
 from memoranda.service.core import actions, lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.actions import Action, Part
@@ -150,6 +150,9 @@ def _invert_change(
         (version,) = snapshot.load_versions([change.version.version_id])
         head = snapshot.load_newest(version.memory_id)
         name = find_record_id(snapshot, head)
+    if has_ended(head.state, context.clock()) and not head.state.erased:
+        # Its retention is over, although it is not erased yet, or kept by a hold.
+        return None
     if version.state.erased:
         if _ended_by_itself(version):
             return None
