@@ -419,7 +419,7 @@ def test_validating_checks_every_line_of_every_form_without_a_store(run: Command
     good = written(tmp_path / "good.jsonl", [memory(), memory(key="b")])
     pages = tmp_path / "pages.md"
     pages.write_text(
-        "".join(map(markdown.render_one, [memory()])) + "## key: broken\n\n**namespace:** `nowhere`\n\ntext\n"
+        "".join(map(markdown.render_one, [memory()])) + "## key: broken\n\n**namespace:** `nowhere:`\n\ntext\n"
     )
     ran = run("oams", "validate", good, pages)
     assert (ran.code, ran.out) == (1, f"{good}: 2 memories, valid\n{pages}: 1 memory, NOT valid\n")
@@ -504,7 +504,7 @@ def test_a_plain_file_is_listed_read_and_recalled_without_a_store(run: Command, 
         (("recall", "x", "--namespace", OWN, "--namespace", "org-acme:legal"), "spans owners"),
         (("recall", "x", "--namespace", "no:where"), "the file has no namespace 'no:where'"),
         (("list", "--namespace", "no:where"), "the file has no namespace 'no:where'"),
-        (("list", "--namespace", "where"), "must have the form"),
+        (("list", "--namespace", "where"), "no namespace"),
         (("list", "--namespace", OWN, "--cursor", "x"), "cursor"),
         (("get", "none", "--namespace", OWN), "no memory under this key"),
         (("list", "--namespace", OWN, "--since", "yesterday"), "since must be"),
@@ -675,3 +675,107 @@ def test_the_python_of_the_page_prints_what_it_says(capsys: pytest.CaptureFixtur
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), {})
         assert capsys.readouterr().out.splitlines() == re.findall(r"  # (.*)$", block, flags=re.MULTILINE)
+
+
+# --- the sentences of the standard that are run literally -------------------------------------------------------
+
+# Section 2, with values in place of "...".
+PRINTED: dict[str, Any] = {
+    "key": "string",
+    "namespace": "string",
+    "value": "string",
+    "tags": ["string"],
+    "metadata": {"note": "..."},
+    "created_at": "2026-04-27T12:00:00Z",
+    "updated_at": "2026-04-27T12:00:00Z",
+    "embedding_model": "string",
+    "embedding": [0.0123, -0.0456],
+    "parent_id": "string | null",
+    "source_id": "string | null",
+}
+
+
+@pytest.mark.requirement("OAMS-1-file-as-store")
+def test_a_file_is_a_store_with_all_five_operations(run: Command, tmp_path: Path) -> None:
+    file, other = tmp_path / "mine.jsonl", b"not a memory\n"
+    assert run("oams", "store", "tea", "green", "--file", file, "--namespace", OWN).code == 0
+    assert run("oams", "store", "tea", "black", "--file", file, "--tag", "Drinks").code == 0
+    file.write_bytes(other + file.read_bytes())
+    again = run("oams", "store", "tea", "black, hot", "--file", file, "--json").json
+    assert (again["result"], again["memory"]["namespace"]) == ("updated", OWN)
+    assert again["memory"]["created_at"] < again["memory"]["updated_at"]
+    same = run("oams", "store", "tea", "black, hot", "--file", file, "--json").json
+    assert same["result"] == "unchanged"
+    batch = written(tmp_path / "batch.jsonl", [memory(key="cup", namespace=WORK), memory(key="pot", namespace=OWN)])
+    assert run("oams", "batch", batch, "--file", file).code == 0
+    found = run("oams", "recall", "hot", "--file", file, "--namespace", OWN, "--json").json["memories"]
+    assert [each["value"] for each in found] == ["black, hot"]
+    assert run("oams", "forget", "tea", "--file", file, "--namespace", OWN).code == 0
+    listed = run("oams", "list", "--file", file, "--namespace", OWN, "--json").json["memories"]
+    assert [each["key"] for each in listed] == ["pot"]
+    # The line that is no memory is still there, and a batch with one bad memory writes nothing.
+    before = file.read_bytes()
+    assert before.startswith(other)
+    bad = written(tmp_path / "bad.jsonl", [memory(key="new", namespace=OWN), {"key": "x"}])
+    assert run("oams", "batch", bad, "--file", file).code == 1
+    absent = run("oams", "store", "pot", "x", "--file", file, "--namespace", OWN, "--if-absent")
+    etag = run("oams", "store", "pot", "x", "--file", file, "--namespace", OWN, "--if-match", "e")
+    assert (absent.code, etag.code, file.read_bytes()) == (1, 1, before)
+    nowhere = run("oams", "store", "k", "v", "--file", tmp_path / "new.jsonl")
+    assert (nowhere.code, (tmp_path / "new.jsonl").exists()) == (1, False)
+    assert "--namespace" in nowhere.err
+
+
+@pytest.mark.requirement("OAMS-4-other-names")
+def test_a_namespace_outside_of_the_convention_is_imported_as_ones_own(run: Command, tmp_path: Path) -> None:
+    names = ("default", "acme/eng team:legal", "string")
+    file = written(
+        tmp_path / "m.jsonl", [memory(key=f"k{number}", namespace=name) for number, name in enumerate(names)]
+    )
+    assert run("import", file, "--format", "oams", "--json").json["refused"] == 0
+    assert "3 unchanged" in run("import", file, "--format", "oams").out
+    own = run("oams", "namespaces", "--json").json["namespaces"]
+    owner = own[0].partition(":")[0]
+    assert sorted(own) == [f"{owner}:{scope}" for scope in ("acme%2Feng team%3Alegal", "default", "string")]
+    kept = run("oams", "get", "k1", "--namespace", "acme/eng team:legal", "--json").json["memory"]
+    assert kept["metadata"]["memoranda:namespace"] == "acme/eng team:legal"
+    moved = run("--data", tmp_path / "other", "import", file, "--format", "oams", "--namespace", "mine")
+    assert moved.code == 0
+    there = run("--data", tmp_path / "other", "oams", "list", "--namespace", "mine", "--json").json["memories"]
+    assert {each["metadata"]["memoranda:namespace"] for each in there} == set(names)
+    # A slash or a second colon in a scope is forbidden by section 4.
+    broken = written(
+        tmp_path / "b.jsonl", [memory(namespace="a:b:c"), memory(namespace="a:b/c"), memory(namespace=":c")]
+    )
+    assert run("import", broken, "--format", "oams", "--json").json["refused"] == 3
+
+
+@pytest.mark.requirement("OAMS-2-printed", "OAMS-7-markdown-printed")
+def test_the_printed_memory_and_section_come_out_as_they_went_in(run: Command, tmp_path: Path) -> None:
+    file = written(tmp_path / "printed.jsonl", [PRINTED])
+    assert run("import", file, "--format", "oams").code == 0
+    stored = run("oams", "get", "string", "--namespace", "string", "--json").json["memory"]
+    assert {name: stored[name] for name in PRINTED if name not in ("namespace", "metadata")} == {
+        name: value for name, value in PRINTED.items() if name not in ("namespace", "metadata")
+    }
+    section = """## key: 01HX...
+
+**namespace:** `user-x123ab:personal`
+**created:** 2026-04-27T12:00:00Z
+**updated:** 2026-04-27T12:00:00Z
+**source:** https://example.com/article
+**tags:** `research`, `memory`
+
+The actual `value` text goes here as Markdown body.
+
+---
+"""
+    (tmp_path / "in.oams.md").write_text(section)
+    assert run("import", tmp_path / "in.oams.md", "--format", "oams").code == 0
+    out = tmp_path / "out.oams.md"
+    assert run("export", out, "--format", "oams", "--namespace", OWN).code == 0
+    assert out.read_text().rstrip("\n") == section.rstrip("\n")
+    # A memory that was stored through the interface, in the order of section 2, needs no comment either.
+    assert run("oams", "store", "k", "v", "--namespace", WORK, "--tag", "t", "--source-id", "s").code == 0
+    assert run("export", tmp_path / "k.oams.md", "--format", "oams", "--namespace", WORK).code == 0
+    assert "<!--" not in (tmp_path / "k.oams.md").read_text()

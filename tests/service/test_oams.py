@@ -148,7 +148,7 @@ def test_if_absent_refuses_what_is_there(oams: Oams) -> None:
         ({"key": ""}, "key"),
         ({"key": None}, "key"),
         ({"key": "a\x00b"}, "key"),
-        ({"namespace": "no colon"}, "namespace"),
+        ({"namespace": ":no owner"}, "namespace"),
         ({"namespace": "owner:a/b"}, "slash"),
         ({"namespace": "owner:a:b"}, "colon"),
         ({"namespace": 7}, "namespace"),
@@ -481,7 +481,7 @@ def test_ten_thousand_memories_are_one_batch_and_one_more_is_too_many(oams: Oams
 
 @pytest.mark.requirement("OAMS-3-batch-atomic")
 @pytest.mark.parametrize(
-    "bad", [{"value": 3}, {"key": ""}, {"namespace": "x"}, {"metadata": {"confidence": "high"}}], ids=str
+    "bad", [{"value": 3}, {"key": ""}, {"namespace": "x:"}, {"metadata": {"confidence": "high"}}], ids=str
 )
 def test_one_bad_memory_in_a_batch_leaves_nothing(oams: Oams, bad: dict[str, Any]) -> None:
     oams.store("first")

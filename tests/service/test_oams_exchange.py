@@ -145,7 +145,7 @@ def test_an_import_says_what_became_of_each_line(oams: Oams) -> None:
             (None, oams.complete("changed", "two")),
             (None, oams.complete("new", "one", mood="odd", metadata={"dream_strategy": "unheard-of"})),
             (None, oams.complete("", "no key")),
-            (None, {**oams.complete("n"), "namespace": "x"}),
+            (None, {**oams.complete("n"), "namespace": "x:"}),
             (None, oams.memory("without times")),
             (None, {**oams.complete("n"), "value": 3}),
         ]

@@ -527,7 +527,7 @@ export interface Operations {
   /** STORE: write a memory; storing the same content again changes nothing (OAMS §3) */
   oams_store: {
     fields: {
-      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). Any other name (§2), of at most 512 characters, is a scope of the caller's own. */
       namespace: string;
       key: string;
     } & OamsSent;
@@ -536,7 +536,7 @@ export interface Operations {
   /** Return one memory by its key */
   oams_get: {
     fields: {
-      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). Any other name (§2), of at most 512 characters, is a scope of the caller's own. */
       namespace: string;
       key: string;
     };
@@ -545,7 +545,7 @@ export interface Operations {
   /** FORGET: remove a memory from all answers (OAMS §3) */
   oams_forget: {
     fields: {
-      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). Any other name (§2), of at most 512 characters, is a scope of the caller's own. */
       namespace: string;
       key: string;
     };
@@ -554,7 +554,7 @@ export interface Operations {
   /** LIST: list the memories of a namespace, last updated first (OAMS §3) */
   oams_list: {
     fields: {
-      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). Any other name (§2), of at most 512 characters, is a scope of the caller's own. */
       namespace: string;
       cursor?: string;
       limit?: number;
@@ -566,7 +566,7 @@ export interface Operations {
   /** Export a namespace as lines of an export file, page by page; consent may exclude memories */
   oams_export: {
     fields: {
-      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+      /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). Any other name (§2), of at most 512 characters, is a scope of the caller's own. */
       namespace: string;
       cursor?: string;
     };

@@ -636,7 +636,7 @@ export type OamsBatch = {
 export type OamsConsentedRecallRequest = {
   /** The question or keywords; at most 8192 bytes. */
   query: string;
-  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). Any other name (§2), of at most 512 characters, is a scope of the caller's own. */
   namespace?: string | null;
   namespaces?: string[] | null;
   /** Maximum number of results, at most 100. */
@@ -682,7 +682,7 @@ export type OamsDream = {
 /** A consolidation run over a namespace (section 6), by default the caller's own. */
 export type OamsDreamRequest = {
   strategy: "associate" | "compress" | "evolve" | "forecast" | "insight_generate" | "pattern_extract" | "reflect" | "synthesize" | "validate" | "vendor:statements";
-  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). Any other name (§2), of at most 512 characters, is a scope of the caller's own. */
   namespace?: string | null;
   /** Report the results without writing them. */
   dry_run?: boolean;
@@ -732,7 +732,7 @@ export type OamsMemory = {
   /** Text or Markdown; at most a mebibyte of UTF-8. */
   value: string;
   key: string;
-  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). Any other name (§2), of at most 512 characters, is a scope of the caller's own. */
   namespace: string;
   /** Returned in lower case. */
   tags?: string[] | null;
@@ -773,7 +773,7 @@ export type OamsSent = {
   /** Text or Markdown; at most a mebibyte of UTF-8. */
   value: string;
   key?: string;
-  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). Any other name (§2), of at most 512 characters, is a scope of the caller's own. */
   namespace?: string;
   /** Returned in lower case. */
   tags?: string[] | null;
@@ -809,7 +809,7 @@ export type OamsWhole = {
   /** Text or Markdown; at most a mebibyte of UTF-8. */
   value: string;
   key: string;
-  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). */
+  /** `<owner-hash>:<scope>`, without slash or further colon (OAMS §4). Any other name (§2), of at most 512 characters, is a scope of the caller's own. */
   namespace: string;
   /** Returned in lower case. */
   tags?: string[] | null;

@@ -152,9 +152,8 @@ _FILES = Section(
                 _below(
                     "In the store, or in a JSONL file",
                     "oams.verbs",
-                    "recall list=list_memories get namespaces",
+                    "recall list=list_memories get namespaces store batch forget",
                 ),
-                _below("In the store", "oams.verbs", "store forget"),
                 _below("In files, without a store", "oams.files", "validate"),
             ),
         ),

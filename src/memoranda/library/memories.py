@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memoranda.standards.oams.memory import check_key
-from memoranda.standards.oams.namespace import Namespace, parse_namespace
+from memoranda.standards.oams.namespace import Namespace, read_namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class OamsMemories:
         if name is None or ":" not in name:
             return self.verbs.namespace(name)
         # A full name contains its owner.
-        return parse_namespace(name)
+        return read_namespace(name)
 
     @property
     def namespaces(self) -> Sequence[str]:
@@ -60,9 +60,9 @@ class OamsMemories:
         **fields: object,
     ) -> StoredMemory:
         """Write a new memory, or the next version of the one with this key. `fields`: metadata, source_id …"""
-        memory = {"key": key, "namespace": str(self.namespace(namespace)), "value": value, **fields}
-        if tags is not None:
-            memory["tags"] = [*tags]
+        labels = {} if tags is None else {"tags": [*tags]}
+        address = {"key": key, "namespace": str(self.namespace(namespace))}
+        memory = {**address, "value": value, **labels, **fields}
         return self.verbs.store(memory, if_match=if_match, if_absent=if_absent)
 
     def batch_store(

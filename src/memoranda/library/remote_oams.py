@@ -22,7 +22,7 @@ from memoranda.service.oams.memories import StoreResult
 from memoranda.service.oams.recall import MemoryListPage
 from memoranda.service.oams.views import TaggedMemory
 from memoranda.standards.oams import memory as oams
-from memoranda.standards.oams.namespace import Namespace, parse_namespace
+from memoranda.standards.oams.namespace import Namespace, parse_namespace, read_namespace
 
 if TYPE_CHECKING:
     from memoranda.service.core.access import Access
@@ -40,7 +40,7 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         """Return the namespace of a full name, or of a scope of the owner; by default the owner's default."""
         if name is None:
             return self._default
-        return parse_namespace(name if ":" in name else f"{self._default.owner}:{name}")
+        return read_namespace(name if ":" in name else f"{self._default.owner}:{name}")
 
     def store(
         self, value: Mapping[str, object], *, if_match: str | None = None, if_absent: bool = False

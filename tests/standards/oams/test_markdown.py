@@ -121,7 +121,7 @@ def test_fields_may_be_spread_and_unquoted() -> None:
     ("text", "reason"),
     [
         (EXAMPLE.replace("**namespace:** `user-x123ab:personal`\n", ""), "namespace is required"),
-        (EXAMPLE.replace("`user-x123ab:personal`", "`x`"), "namespace must"),
+        (EXAMPLE.replace("`user-x123ab:personal`", "`x:`"), "namespace must"),
         (EXAMPLE.replace("**tags:**", "<!-- oams: { -->\n**tags:**"), "not JSON"),
         (EXAMPLE.replace("**tags:**", "<!-- oams: [] -->\n**tags:**"), "must contain an object"),
         (EXAMPLE.replace("**tags:**", '<!-- oams: {"value":"x"} -->\n**tags:**'), "other than value"),

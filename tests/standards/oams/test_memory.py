@@ -64,7 +64,7 @@ def test_every_valid_memory_is_kept_as_it_is(value: Any) -> None:
         ({"key": "x" * 1025}, "1 to 1024"),
         ({"key": "a\nb"}, "no control character"),
         ({"key": "\ud800"}, "no lone surrogate"),
-        ({"namespace": "personal"}, "namespace must have the form"),
+        ({"namespace": "user:a:b"}, "namespace must have no colon"),
         ({"value": 7}, "value must be a string"),
         ({"value": b"x"}, "value must be a string"),
         ({"value": "\udfff"}, "lone surrogate"),

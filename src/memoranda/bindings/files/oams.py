@@ -10,10 +10,13 @@ JSONL and Markdown files may also hold records of UMP; the first lines tell, not
 
 from __future__ import annotations
 
+import fcntl
+import os
 import secrets
 import shutil
+import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
 from pathlib import Path
@@ -23,6 +26,7 @@ import msgspec
 
 from memoranda.bindings.files import folder, markdown_book
 from memoranda.bindings.files.folder import (
+    PRIVATE,
     STANDARD_STREAM,
     atomic_writer,
     display_name,
@@ -40,6 +44,7 @@ from memoranda.bindings.files.oams_bundle import (
 )
 from memoranda.encoding import json_text
 from memoranda.errors import (
+    Conflict,
     InvalidInput,
     MemorandaError,
     NotFound,
@@ -448,3 +453,45 @@ def _write_file(
 
 def _render(raw: bytes, memory: Memory, shape: Shape) -> bytes:
     return markdown.render_one(memory, raw).encode("utf-8") if shape == "markdown" else raw + b"\n"
+
+
+def rewrite_lines(path: Path, changes: Mapping[tuple[str, str], Memory | None]) -> None:
+    """Replace memories of a JSONL file by their namespace and key; None removes one. Other lines keep their bytes.
+
+    The file appears complete, or not at all. Raises Conflict if another program writes it meanwhile.
+    """
+    with ExitStack() as stack:
+        source: IO[bytes] | None = None
+        if path.exists():
+            source = stack.enter_context(open_regular(path))
+            try:
+                fcntl.flock(source, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise Conflict(f"{path.name}: another program is writing it") from None
+        status = None if source is None else os.fstat(source.fileno())
+        mode = PRIVATE if status is None else stat.S_IMODE(status.st_mode)
+        with atomic_writer(path, mode=mode) as target:
+            if source is not None:
+                _copy_other_lines(source, target, changes)
+            for memory in changes.values():
+                if memory is not None:
+                    target.write(json_text.dump(memory) + b"\n")
+            if status is not None and not (path.exists() and os.path.samestat(path.stat(), status)):
+                raise Conflict(f"{path.name}: another program has replaced it")
+
+
+def _copy_other_lines(
+    source: IO[bytes], target: IO[bytes], changes: Mapping[tuple[str, str], Memory | None]
+) -> None:
+    """Copy the bytes of all lines but those of the changed memories."""
+    removed = [
+        line.offset
+        for line in lines.read_lines(source)
+        if line.memory is not None and (line.memory["namespace"], line.memory["key"]) in changes
+    ]
+    source.seek(0)
+    offset, data = 0, b""
+    for data in iter(source.readline, b""):
+        if offset not in removed:
+            target.write(data if data.endswith(b"\n") else data + b"\n")
+        offset += len(data)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from memoranda.bindings.files import oams
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, note_report, progress_steps
-from memoranda.errors import InvalidInput, NotFound
+from memoranda.errors import InvalidInput, NotFound, VersionMismatch
 from memoranda.service.oams import file as oams_file
 from memoranda.standards.oams.bundle import LINES_NAME
 from memoranda.standards.oams.jsonl_store import JsonlStore
-from memoranda.standards.oams.memory import Memory
-from memoranda.standards.oams.namespace import Namespace, parse_namespace
+from memoranda.standards.oams.memory import Memory, Warnings, assign_times, check, same_content
+from memoranda.standards.oams.namespace import Namespace, read_namespace
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 
 if TYPE_CHECKING:
@@ -71,7 +73,8 @@ def _show(verdict: Validity) -> None:
 class FileStore:
     """The memories of one file."""
 
-    def __init__(self, store: JsonlStore) -> None:
+    def __init__(self, path: Path, store: JsonlStore) -> None:
+        self._path = path
         self._store = store
 
     @property
@@ -86,7 +89,7 @@ class FileStore:
         candidates = [
             namespace for namespace in self._store.namespaces if namespace.partition(":")[2] == name
         ]
-        return parse_namespace(candidates[0] if len(candidates) == 1 else name)
+        return read_namespace(candidates[0] if len(candidates) == 1 else name)
 
     def recall(self, request: RecallRequest) -> list[Memory]:
         """Return the best memories for a request."""
@@ -103,11 +106,65 @@ class FileStore:
         """Return the memory under a key. Raises MemoryNotFound."""
         return self._store.get(self.namespace(name), key)
 
+    def store(self, value: object, *, if_absent: bool = False) -> tuple[Memory, str, Warnings]:
+        """Write a memory into the file (STORE). Return it with the result, `created`, `updated` or `unchanged`."""
+        return self.store_all([value], if_absent=if_absent)[0]
+
+    def store_all(
+        self, values: Sequence[object], *, if_absent: bool = False
+    ) -> list[tuple[Memory, str, Warnings]]:
+        """Write memories into the file, all or none (BATCH_STORE). Raises InvalidInput and VersionMismatch."""
+        now = time.time_ns() // 1_000_000
+        results: list[tuple[Memory, str, Warnings]] = []
+        for value in values:
+            memory, warnings = check(value, complete=False)
+            prior = self._find(memory)
+            if prior is not None and if_absent:
+                raise VersionMismatch("a memory is stored under this key already")
+            if prior is not None and same_content(prior, memory):
+                results.append((prior, "unchanged", warnings))
+                continue
+            result = "created" if prior is None else "updated"
+            results.append((assign_times(memory, now, prior), result, warnings))
+        changes = [memory for memory, result, _ in results if result != "unchanged"]
+        if len({name_of(memory) for memory in changes}) != len(changes):
+            raise InvalidInput("two memories have the same namespace and key")
+        if changes:
+            oams.rewrite_lines(self._path, {name_of(memory): memory for memory in changes})
+        return results
+
+    def forget(self, name: str | None, key: str) -> str:
+        """Remove a memory from the file (FORGET); return its namespace. Raises MemoryNotFound."""
+        memory = self.get(name, key)
+        oams.rewrite_lines(self._path, {name_of(memory): None})
+        return memory["namespace"]
+
+    def _find(self, memory: Memory) -> Memory | None:
+        """Return the memory of the file with the same namespace and key."""
+        try:
+            return self._store.get(read_namespace(memory["namespace"]), memory["key"])
+        except NotFound:
+            return None
+
+
+def name_of(memory: Memory) -> tuple[str, str]:
+    """Return namespace and key."""
+    return memory["namespace"], memory["key"]
+
 
 @contextmanager
-def open_file(path: Path) -> Iterator[FileStore]:
-    """Open a JSONL file or a bundle. Lines that are not memories are counted on standard error."""
-    path = path / LINES_NAME if path.is_dir() else path
+def open_file(path: Path, *, is_new: bool = False) -> Iterator[FileStore]:
+    """Open a JSONL file or a bundle. Lines that are not memories are counted on standard error.
+
+    With `is_new`, a missing file is an empty store.
+    """
+    if path.is_dir():
+        if is_new:
+            raise InvalidInput(f"{path}: a bundle has a checksum; write into a JSONL file")
+        path = path / LINES_NAME
+    if is_new and not path.exists():
+        yield FileStore(path, JsonlStore(io.BytesIO()))
+        return
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -121,4 +178,4 @@ def open_file(path: Path) -> Iterator[FileStore]:
         if store.refused:
             skipped = counted(store.refused, "invalid line")
             note(f"{path}: skipped {skipped}; for details: memoranda oams validate {path}")
-        yield FileStore(store)
+        yield FileStore(path, store)

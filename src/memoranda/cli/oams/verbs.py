@@ -1,15 +1,17 @@
-"""oams recall, list, get, namespaces, store and forget; with --file, the first four read a JSONL file."""
+"""oams recall, list, get, namespaces, store, batch and forget; with --file, in a JSONL file instead of the store."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from memoranda.cli.options import complete_date, read_json_object, read_text, without_none
 from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter
 from memoranda.cli.show import line, note, one_line, table
+from memoranda.encoding import json_text
+from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES, Memory
 from memoranda.standards.oams.requests import MAX_K, MAX_LIMIT, ListRequest, RecallRequest
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from memoranda.cli.oams.files import FileStore
     from memoranda.standards.oams.namespace import Namespace
 
+# Bytes of a list of memories that is stored at once; all of it is in memory.
+MAX_LIST_BYTES: Final = 64 * 1_048_576
 Key = Annotated[str, Parameter(name="KEY", help="The memory's key.")]
 NamespaceName = Annotated[
     str | None,
@@ -40,6 +44,10 @@ NamespaceNames = Annotated[
 ]
 JsonlFile = Annotated[
     Path | None, Parameter(name="--file", help="Read this JSONL file instead of the store.")
+]
+WritableFile = Annotated[
+    Path | None,
+    Parameter(name="--file", help="Write into this JSONL file instead of the store."),
 ]
 Tags = Annotated[
     tuple[str, ...],
@@ -173,6 +181,7 @@ def store(
     ] = None,
     /,
     *,
+    file: WritableFile = None,
     namespace: NamespaceName = None,
     tag: Annotated[tuple[str, ...], Parameter(help="A tag; can be repeated.")] = (),
     metadata: Annotated[str | None, Parameter(help="Further data, as a JSON object.")] = None,
@@ -193,6 +202,19 @@ def store(
         parent_id=parent_id,
     )
     text = read_text(value, max_bytes=MAX_VALUE_BYTES)
+    if file is not None:
+        _refuse_etag(if_match)
+        tags = without_none(tags=list(tag) or None)
+        with _open_file(file, is_new=True) as lines:
+            if namespace is None and not lines.namespaces:
+                raise InvalidInput(
+                    "the file has no memories yet; choose a namespace with --namespace"
+                )
+            namespace_name = str(lines.namespace(namespace))
+            content = {"key": key, "namespace": namespace_name, "value": text, **tags, **fields}
+            memory, result, warnings = lines.store(content, if_absent=if_absent)
+        _show_stored(run, {"memory": memory, "result": result, "warnings": [*warnings]})
+        return
     with run.open() as memoranda:
         stored = memoranda.oams.store(
             key,
@@ -203,36 +225,104 @@ def store(
             if_absent=if_absent,
             **fields,
         )
-    if not run.json:
-        for warning in stored.warnings:
-            note(f"warning: {warning}")
     document = {
         "memory": stored.memory,
         "etag": stored.etag,
         "result": stored.result,
         "warnings": [*stored.warnings],
     }
-    run.answer(document, lambda: line(f"{stored.memory['namespace']} {key} {stored.result}"))
+    _show_stored(run, document)
+
+
+def batch(
+    source: Annotated[
+        Path,
+        Parameter(name="MEMORIES", help="A JSONL file of memories; their times may be missing."),
+    ],
+    /,
+    *,
+    file: WritableFile = None,
+    run: GivenRun,
+) -> None:
+    """Store many memories at once: all, or none if one is invalid."""
+    values = _read_values(source)
+    if file is not None:
+        with _open_file(file, is_new=True) as lines:
+            memories = [memory for memory, _, _ in lines.store_all(values)]
+    else:
+        with run.open() as memoranda:
+            memories = [result.memory for result in memoranda.oams.verbs.batch_store(values)]
+    run.answer({"memories": memories}, lambda: line(f"{len(memories)} stored"))
 
 
 def forget(
-    key: Key, /, *, namespace: NamespaceName = None, if_match: IfMatch = None, run: GivenRun
+    key: Key,
+    /,
+    *,
+    file: WritableFile = None,
+    namespace: NamespaceName = None,
+    if_match: IfMatch = None,
+    run: GivenRun,
 ) -> None:
     """Forget a memory: recall and list no longer return it."""
+    if file is not None:
+        _refuse_etag(if_match)
+        with _open_file(file) as lines:
+            name = lines.forget(namespace, key)
+        _show_forgotten(run, name, key)
+        return
     with run.open() as memoranda:
         name = str(memoranda.oams.namespace(namespace))
         memoranda.oams.forget(key, namespace=name, if_match=if_match)
-    run.answer(
-        {"namespace": name, "key": key, "result": "forgotten"},
-        lambda: line(f"{name} {key} forgotten"),
-    )
+    _show_forgotten(run, name, key)
 
 
-def _open_file(path: Path) -> AbstractContextManager[FileStore]:
+def _open_file(path: Path, *, is_new: bool = False) -> AbstractContextManager[FileStore]:
     # Commands on the store do without the readers of files.
     from memoranda.cli.oams.files import open_file
 
-    return open_file(path)
+    return open_file(path, is_new=is_new)
+
+
+def _refuse_etag(if_match: str | None) -> None:
+    """Raise InvalidInput for an etag: the memories of a file have none."""
+    if if_match is not None:
+        raise InvalidInput("--if-match is for the store: the memories of a file have no etag")
+
+
+def _read_values(source: Path) -> list[object]:
+    """Return the JSON value of each line of a file that is not empty."""
+    # Commands without files do not load it.
+    from memoranda.bindings.files.folder import read_file
+
+    data = read_file(source, max_bytes=MAX_LIST_BYTES)
+    values = []
+    for number, text in enumerate(data.split(b"\n"), start=1):
+        if text.strip():
+            try:
+                values.append(json_text.parse(text, max_bytes=MAX_LIST_BYTES))
+            except MemorandaError as error:
+                raise InvalidInput(f"line {number}: {error.message}") from None
+    return values
+
+
+def _show_stored(run: GivenRun, document: dict[str, Any]) -> None:
+    """Show the result of a STORE."""
+    memory = document["memory"]
+    if not run.json:
+        for warning in document["warnings"]:
+            note(f"warning: {warning}")
+    run.answer(
+        document, lambda: line(f"{memory['namespace']} {memory['key']} {document['result']}")
+    )
+
+
+def _show_forgotten(run: GivenRun, namespace: str, key: str) -> None:
+    """Show the result of a FORGET."""
+    run.answer(
+        {"namespace": namespace, "key": key, "result": "forgotten"},
+        lambda: line(f"{namespace} {key} forgotten"),
+    )
 
 
 # --- output ------------------------------------------------------------------------------------------

@@ -25,12 +25,14 @@ from memoranda.service.core.views import project_document, scope_of
 from memoranda.service.exchange.report import Form
 from memoranda.service.ump import remember
 from memoranda.standards.oams import mapping as oams
-from memoranda.standards.oams.memory import MAX_VALUE_BYTES, Memory, metadata_of
+from memoranda.standards.oams.memory import MAX_VALUE_BYTES, Memory, metadata_of, with_namespace
 from memoranda.standards.oams.namespace import (
     Namespace,
+    adapt_namespace,
     is_foreign_namespace,
     owner_hash,
     parse_namespace,
+    read_namespace,
     space_of,
 )
 from memoranda.standards.ump import mapping as ump
@@ -60,7 +62,7 @@ class NamespaceMapping(msgspec.Struct, kw_only=True):
         A namespace under no owner hash belongs to a user. It stays, unless the memory is from another system: there the
         user is the person who adopts.
         """
-        old = parse_namespace(memory["namespace"])
+        old = read_namespace(memory["namespace"])
         new = self.map_namespace(old, is_foreign=is_foreign)
         # Two hashes for each memory: of its new name, and of the namespace it came from.
         origin = self._origins.setdefault(hash((new, memory["key"])), hash(old))
@@ -68,7 +70,7 @@ class NamespaceMapping(msgspec.Struct, kw_only=True):
             raise Conflict(
                 f"its key came from another namespace already; {new} can have it only once"
             )
-        return memory if new == old else {**memory, "namespace": str(new)}
+        return memory if new == old else dict(with_namespace(cast("Memory", memory), new))
 
     def map_namespace(self, old: Namespace, *, is_foreign: bool) -> Namespace:
         """Return the target of a namespace."""
@@ -119,7 +121,8 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         inner = oams.unwrap(cast("Memory", memory))
         if inner is None:
             return memory
-        space = space_of(parse_namespace(memory["namespace"]), self.tenant)
+        namespace = adapt_namespace(read_namespace(memory["namespace"]), self.tenant)
+        space = space_of(namespace, self.tenant)
         projection = project_document(self.context, inner, self.tenant, space)
         if not oams.is_view(cast("Memory", memory), projection, inner):
             return memory

@@ -44,7 +44,14 @@ from memoranda.service.exchange.unwrap import read_index_state
 from memoranda.service.oms.grains import space_of as grain_space_of
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import Memory, check
-from memoranda.standards.oams.namespace import namespace_of, owner_hash, parse_namespace, space_of
+from memoranda.standards.oams.namespace import (
+    adapt_namespace,
+    namespace_of,
+    owner_hash,
+    parse_namespace,
+    read_namespace,
+    space_of,
+)
 from memoranda.standards.oams.port import load_memory
 from memoranda.standards.oms import grains, signature
 from memoranda.standards.oms import mapping as oms
@@ -224,7 +231,8 @@ class Conversion(msgspec.Struct, kw_only=True):
         source = None if inner is None else _try_or_none(lambda: self._unwrap_memory(memory, inner))
         if source is not None:
             return source
-        space = space_of(parse_namespace(memory["namespace"]), self.owner)
+        namespace = adapt_namespace(read_namespace(memory["namespace"]), self.owner)
+        space = space_of(namespace, self.owner)
         name = oams.format_reference(memory["namespace"], memory["key"])
         document = Document(
             standard=oams.STANDARD,

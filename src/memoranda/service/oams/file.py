@@ -16,7 +16,7 @@ from memoranda.retrieval.weights import K1, RETRIEVER_COUNT, WINDOW_B, WORDS_ONL
 from memoranda.service.oams.recall import score_of
 from memoranda.standards.oams.jsonl_store import JsonlStore
 from memoranda.standards.oams.memory import Memory, to_response
-from memoranda.standards.oams.namespace import Namespace, parse_namespace
+from memoranda.standards.oams.namespace import Namespace, read_namespace
 from memoranda.standards.oams.requests import RecallRequest
 
 # (namespace, key, update time, number of words, count of each query word). Small, as every line may match.
@@ -39,7 +39,7 @@ def only_namespace(store: JsonlStore) -> Namespace:
         raise InvalidInput(
             f"the file has {len(names)} namespaces; name one of {', '.join(names[:_LISTED_NAMESPACES])}{more}"
         )
-    return parse_namespace(names[0])
+    return read_namespace(names[0])
 
 
 def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memory]:
@@ -64,7 +64,7 @@ def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memo
     )
     top = heapq.nsmallest(request.k, scored, key=lambda hit: (-hit[0], hit[1][1], hit[1][0]))
     return [
-        to_response(store.get(parse_namespace(namespace), key), score=score)
+        to_response(store.get(read_namespace(namespace), key), score=score)
         for score, (namespace, key, *_) in top
     ]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -58,10 +58,12 @@ from memoranda.standards.oams import mapping, memory
 from memoranda.standards.oams.memory import Memory
 from memoranda.standards.oams.namespace import (
     Namespace,
+    adapt_namespace,
     is_foreign_namespace,
     namespace_of,
     owner_hash,
     parse_namespace,
+    read_namespace,
     space_of,
 )
 from memoranda.standards.oams.port import original_of, project_memory, rules_of_memory
@@ -103,6 +105,7 @@ def locate_namespace(
 ) -> Location:
     """Return the location of a namespace. Raises CrossNamespace if it is out of the caller's reach."""
     owner = tenant or access.default_tenant
+    namespace = adapt_namespace(namespace, owner)
     space = space_of(namespace, owner)
     try:
         access.require_reach(owner)
@@ -118,7 +121,8 @@ def resolve_namespace(_: Context, access: Access, name: str | None = None) -> Na
     """Return the namespace of a full name, or of a scope of the caller's own; without a name, the default one."""
     own = access.default_tenant
     if name is not None:
-        return parse_namespace(name if ":" in name else f"{owner_hash(own)}:{name}")
+        namespace = read_namespace(name if ":" in name else f"{owner_hash(own)}:{name}")
+        return adapt_namespace(namespace, own)
     return parse_namespace(
         namespace_of(access.limits.get("project") or access.default_project or "", own)
     )
@@ -282,11 +286,12 @@ def accept(
     `raw`: its bytes in a file. `complete`: it has all fields, as in an export. `is_checked`: the rules of OAMS were
     applied already. Raises InvalidInput, CrossNamespace, and errors of the compliance rules.
     """
-    checked, warnings = (value, ()) if is_checked else memory.check(value, complete=complete)
+    valid, warnings = (value, ()) if is_checked else memory.check(value, complete=complete)
+    checked: Memory = memory.adapt_memory(valid, access.default_tenant)
     screened = {name: value for name, value in checked.items() if name in _SCREENED_FIELDS}
     replaced = screen_fields(context, screened)
     if replaced is not screened:
-        checked = {**checked, **replaced}
+        checked = cast("Memory", {**checked, **replaced})
     namespace = parse_namespace(checked["namespace"])
     location = locate_namespace(access, namespace)
     if is_foreign_namespace(namespace, location.tenant):
@@ -300,7 +305,7 @@ def accept(
         and (rules := authorship.attribute_metadata(access, metadata, mapping.ACTOR_KEY))
         is not metadata
     ):
-        checked = {**checked, "metadata": rules}
+        checked = {**checked, "metadata": dict(rules)}
     is_limited = not sees_everything(access, location.tenant)
     if is_limited:
         _require_scope(access, location, checked)

@@ -38,7 +38,7 @@ from memoranda.service.retrieve import (
 )
 from memoranda.standards.oams import memory
 from memoranda.standards.oams.memory import Memory
-from memoranda.standards.oams.namespace import Namespace, owner_hash
+from memoranda.standards.oams.namespace import Namespace, adapt_namespace, owner_hash
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 
 # The keyword score, the version, and the memory.
@@ -134,6 +134,7 @@ def _reachable_namespaces(
 
     A query across owners needs the consent of each of them (section 4). Raises CrossNamespace.
     """
+    namespaces = [adapt_namespace(name, access.default_tenant) for name in namespaces]
     if len({namespace.owner for namespace in namespaces}) == 1:
         return [(access, locate_namespace(access, namespace)) for namespace in namespaces]
     reachable = []

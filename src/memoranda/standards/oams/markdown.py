@@ -14,7 +14,8 @@
     ---
 
 The comment contains, as JSON, every field that the lines above cannot express exactly; it is absent if there is none. A
-second comment restores the bytes of the JSONL line: `<!-- oams-order: [...] -->` lists the fields in their order, and
+second comment restores the bytes of the JSONL line, unless its fields are in the order of section 2:
+`<!-- oams-order: [...] -->` lists the fields in their order, and
 `<!-- oams-line: ... -->` is the line itself in base64, if it differs from ours. Both are ignored if the section was
 edited since.
 
@@ -27,14 +28,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base64_decode, base64_encode
 from memoranda.errors import InvalidInput, MemorandaError, TooLarge
 from memoranda.standards.oams import memory as memories
 from memoranda.standards.oams.lines import Line, ReadableLines
-from memoranda.standards.oams.memory import Memory, Unchecked
+from memoranda.standards.oams.memory import FIELD_ORDER, Memory, Unchecked
 
 # Bytes: a memory with its original, and every character of its comment escaped.
 MAX_SECTION_BYTES: Final = 32 * 1_048_576
@@ -73,11 +74,12 @@ def render_one(memory: Memory, raw: bytes | None = None) -> str:
         for name, member in memory.items()
         if name != "value" and not _is_visible(visible_fields, name, member)
     }
+    is_plain = raw is None or json_text.dump(_sort_fields(memory)) == raw
     # Only correct lines are written: a wrong one would be read back as a field.
     head = [*visible_lines]
     if other_fields:
         head.append(_render_comment(other_fields))
-    if raw is not None:
+    if raw is not None and not is_plain:
         head.append(_render_line_comment(memory, raw))
     body = [_escape_line(line) for line in memory["value"].split("\n")]
     return "\n".join([head[0], "", *head[1:], "", *body, "", _END, "", ""])
@@ -233,7 +235,13 @@ def parse_one(section: list[str]) -> Unchecked:
             raise InvalidInput("the comment must contain an object of fields other than value")
         memory |= fields
     memory["value"] = "\n".join(_unescape_line(line) for line in body)
-    return memory
+    return _sort_fields(memory)
+
+
+def _sort_fields(memory: Mapping[str, Any]) -> Unchecked:
+    """Return the fields in the order of section 2, which a section needs no comment to restore."""
+    ordered_fields = {name: memory[name] for name in FIELD_ORDER if name in memory}
+    return {**ordered_fields, **memory}
 
 
 def _split_section(section: list[str]) -> tuple[list[str], list[str]]:

@@ -17,7 +17,7 @@ from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, TooLarge
 from memoranda.model.instant import LATEST, Instant, format_instant, parse_instant
 from memoranda.model.memory import CLAIMED_KEY, KINDS, NATIVE_KEY, VISIBILITIES
-from memoranda.standards.oams.namespace import parse_namespace
+from memoranda.standards.oams.namespace import Namespace, adapt_namespace, read_namespace
 from memoranda.standards.port import Embedding
 
 Warnings = tuple[str, ...]
@@ -52,6 +52,8 @@ SESSION_KEY: Final = "memoranda:session"
 AGENT_KEY: Final = "memoranda:agent"
 # The writer, if not the owner; set by the store.
 ACTOR_KEY: Final = "memoranda:actor"
+# The namespace as it was spelled, if it did not follow the convention of section 4.
+NAMESPACE_KEY: Final = "memoranda:namespace"
 # On the result of a consolidation run: a digest of the run's inputs.
 DREAM_KEY: Final = "memoranda:dream"
 
@@ -101,6 +103,9 @@ class Memory(TypedDict):
     source_id: NotRequired[str | None]
 
 
+# Section 2: the fields in the order of the standard.
+FIELD_ORDER: Final = tuple(Memory.__annotations__)
+_AFTER_TIMES: Final = frozenset(FIELD_ORDER[FIELD_ORDER.index("updated_at") + 1 :])
 # A memory as received, before validation.
 Unchecked = dict[str, Any]
 
@@ -141,6 +146,20 @@ def check(value: object, *, complete: bool) -> tuple[Memory, Warnings]:
     _check_relations(memory, warnings)
     _check_size(memory)
     return memory, tuple(warnings)
+
+
+def with_namespace(memory: Memory, namespace: Namespace) -> Memory:
+    """Return a memory in another namespace; a spelling outside of the convention is kept in its metadata."""
+    copy = cast("Memory", {**memory, "namespace": str(namespace)})
+    if not read_namespace(memory["namespace"]).owner:
+        copy["metadata"] = {**metadata_of(memory), NAMESPACE_KEY: memory["namespace"]}
+    return copy
+
+
+def adapt_memory(memory: Memory, tenant: str) -> Memory:
+    """Return a memory in a namespace of the convention; the same object if it is in one."""
+    namespace = read_namespace(memory["namespace"])
+    return memory if namespace.owner else with_namespace(memory, adapt_namespace(namespace, tenant))
 
 
 def check_key(value: object) -> str:
@@ -199,7 +218,7 @@ def _check_key(value: object, _: list[str]) -> None:
 
 
 def _check_namespace(value: object, _: list[str]) -> None:
-    parse_namespace(value)
+    read_namespace(value)
 
 
 def _check_value(value: object, _: list[str]) -> None:
@@ -348,6 +367,7 @@ _OWN_KEYS: Final = frozenset(
             VALID_TO_KEY,
             ACTOR_KEY,
             DREAM_KEY,
+            NAMESPACE_KEY,
         ),
         *(SESSION_KEY, AGENT_KEY, NATIVE_KEY, CLAIMED_KEY),
     )
@@ -363,7 +383,7 @@ _CHECKED_KEYS: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     KIND_KEY: (KINDS.__contains__, f"one of {'|'.join(KINDS)}"),
     VISIBILITY_KEY: (VISIBILITIES.__contains__, f"one of {'|'.join(VISIBILITIES)}"),
     **dict.fromkeys(
-        (ACTOR_KEY, SESSION_KEY, AGENT_KEY),
+        (ACTOR_KEY, SESSION_KEY, AGENT_KEY, NAMESPACE_KEY),
         (lambda value: isinstance(value, str) and 0 < len(value) <= MAX_REFERENCE_CHARS, "a name"),
     ),
     **dict.fromkeys(
@@ -503,7 +523,19 @@ def assign_times(memory: Memory, now: int, previous: Memory | None) -> Memory:
         updated = _next_update(memory, now, parse_instant(previous["updated_at"]))
     if memory.get("created_at") == created and memory.get("updated_at") == updated:
         return memory
-    return {**memory, "created_at": created, "updated_at": updated}
+    return _with_times(memory, created, updated)
+
+
+def _with_times(memory: Memory, created: str, updated: str) -> Memory:
+    """Return a memory with both times. New ones come before the fields that section 2 lists after them."""
+    times = {"created_at": created, "updated_at": updated}
+    if memory.keys() & times.keys():
+        return cast("Memory", {**memory, **times})
+    names = list(memory)
+    index = next((index for index, name in enumerate(names) if name in _AFTER_TIMES), len(names))
+    parts: Unchecked = {**memory}
+    before = {name: parts[name] for name in names[:index]}
+    return cast("Memory", {**before, **times, **parts})
 
 
 def _first_times(memory: Memory, now: int) -> tuple[str, str]:

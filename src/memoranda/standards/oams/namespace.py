@@ -3,6 +3,10 @@
 Under the tenant's own owner hash, scope `default` is the unnamed space. Every other scope is the space of that name;
 characters that a scope must not contain are percent-encoded. A namespace of another owner, which the tenant's
 credential claims, is the space named by the complete namespace. The mapping is a bijection.
+
+Section 2 asks only for a string, and section 4 is a convention. A name without a colon, or with other characters in its
+owner, such as `default` or `acme/eng team:legal`, is a scope of the tenant's own (`adapt_namespace`). The memory keeps
+the spelling as metadata.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ MAX_OWNER_CHARS: Final = 256
 # Characters of the longest UMP project name, 1024, each percent-encoded with at most six characters.
 MAX_SCOPE_CHARS: Final = 6144
 DEFAULT_SCOPE: Final = "default"
+# Characters of a name outside of the convention. Encoded, it fits into a scope.
+MAX_NAME_CHARS: Final = 512
 
 # Characters, 100 bits: nobody can find a second tenant with the same hash, and it fits into a line of a log.
 _HASH_CHARS: Final = 20
@@ -33,13 +39,13 @@ _STRAY_PERCENT: Final = re.compile(r"%(?![0-9A-F]{2})")
 
 
 class Namespace(NamedTuple):
-    """The owner and the scope of memories."""
+    """The owner and the scope of memories. Without an owner, `scope` is a name outside of the convention."""
 
     owner: str
     scope: str
 
     def __str__(self) -> str:
-        return f"{self.owner}:{self.scope}"
+        return f"{self.owner}:{self.scope}" if self.owner else self.scope
 
     def to_json(self) -> str:
         """Return the namespace as text."""
@@ -62,6 +68,32 @@ def _parse_cached(text: str) -> Namespace:
     if reason:
         raise InvalidInput(f"namespace {reason}")
     return Namespace(owner, scope)
+
+
+def read_namespace(text: object) -> Namespace:
+    """Return any namespace of section 2; outside of the convention, one without an owner. Raises InvalidInput."""
+    if not isinstance(text, str):
+        raise InvalidInput("namespace must be a string such as user-x123ab:personal")
+    try:
+        return _parse_cached(text)
+    except InvalidInput:
+        owner, colon, scope = text.partition(":")
+        # Section 4 forbids slashes and colons in a scope; it only advises what an owner is.
+        has_bad_scope = bool(colon) and bool(_find_problem("o", colon, scope))
+        if has_bad_scope or not owner.strip() or len(text) > MAX_NAME_CHARS:
+            raise
+        if _CONTROL.search(text) or not is_unicode(text):
+            raise
+        return Namespace("", text)
+
+
+def adapt_namespace(namespace: Namespace, tenant: str) -> Namespace:
+    """Return a namespace of the convention: for a name outside of it, the tenant's own scope of that name."""
+    if namespace.owner:
+        return namespace
+    is_default = namespace.scope == DEFAULT_SCOPE
+    scope = DEFAULT_SCOPE if is_default else _encode_scope(namespace.scope)
+    return Namespace(owner_hash(tenant), scope)
 
 
 def _find_problem(owner: str, colon: str, scope: str) -> str:

@@ -27,9 +27,11 @@ from memoranda.standards.oams.memory import (
 from memoranda.standards.oams.memory import check as check_memory
 from memoranda.standards.oams.namespace import (
     Namespace,
+    adapt_namespace,
     is_foreign_namespace,
     owner_hash,
     parse_namespace,
+    read_namespace,
     space_of,
 )
 from memoranda.standards.port import (
@@ -85,7 +87,7 @@ class OamsPort(Port):
 
     def moved(self, document: Document, tenant: str) -> Document:
         memory = load_memory(document.native)
-        namespace = parse_namespace(memory["namespace"])
+        namespace = read_namespace(memory["namespace"])
         if not is_foreign_namespace(namespace, tenant):
             return document
         own = str(Namespace(owner_hash(tenant), namespace.scope))
@@ -182,8 +184,8 @@ def original_of(memory: Memory, tenant: str, *, ump_version: str) -> Original | 
 # Many memories of few namespaces are read together.
 @lru_cache(maxsize=256)
 def _locate(text: str, tenant: str) -> tuple[str, str]:
-    namespace = parse_namespace(text)
-    return space_of(namespace, tenant), user_of(text, tenant)
+    namespace = adapt_namespace(read_namespace(text), tenant)
+    return space_of(namespace, tenant), user_of(str(namespace), tenant)
 
 
 def user_of(namespace: str, tenant: str) -> str:

@@ -34,7 +34,7 @@ from memoranda.standards.oams.memory import (
     RunStrategy,
     lower_tags,
 )
-from memoranda.standards.oams.namespace import Namespace, parse_namespace
+from memoranda.standards.oams.namespace import MAX_NAME_CHARS, Namespace, read_namespace
 
 # Section 3, RECALL: results by default.
 DEFAULT_K: Final = 8
@@ -78,10 +78,11 @@ else:
         EXPECTED: ClassVar[str] = "a namespace such as user-x123ab:personal"
         SCHEMA: ClassVar[Schema] = {
             "type": "string",
-            "pattern": f"^[^:/\\s{_CONTROL}]+:[^:/{_CONTROL}]+$",
-            "description": "`<owner-hash>:<scope>`, without slash or further colon (OAMS §4).",
+            "pattern": f"^[^{_CONTROL}]+$",
+            "description": "`<owner-hash>:<scope>`, without slash or further colon (OAMS §4). Any other name (§2), of "
+            f"at most {MAX_NAME_CHARS} characters, is a scope of the caller's own.",
         }
-        from_json = staticmethod(parse_namespace)
+        from_json = staticmethod(read_namespace)
 
     NamespaceName.register(Namespace)
 
