@@ -1,7 +1,8 @@
-"""Measure recall: `python -m bench.retrieval [--conversations FILE] [--only PART] [--large] [--quick] [--words]`.
+"""Measure recall: `python -m bench.retrieval [--conversations FILE] [--paragraphs FOLDER] [--only PART] [--quick] …`.
 
-One JSON object on standard output, progress on the other. The file of conversations may also be named by
-MEMORANDA_BENCH_CONVERSATIONS; without one that part is left out.
+Writes one JSON object to standard output, and progress to standard error. MEMORANDA_BENCH_CONVERSATIONS and
+MEMORANDA_BENCH_PARAGRAPHS also name the file of conversations and the folder of XQuAD; without them these parts are
+left out.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from bench.figures import Figures, say
 from bench.retrieval.conversations import measure_conversations
 from bench.retrieval.notes import measure_notes
 from bench.retrieval.sizes import measure_sizes
+from bench.retrieval.table import measure_paragraphs, measure_table
 from memoranda import Memoranda
 
 _SIZES: Final = {"1k": 1_000, "10k": 10_000, "100k": 100_000}
 _LARGE: Final = {"1m": 1_000_000}
-_PARTS: Final = ("notes", "conversations", "sizes")
+_PARTS: Final = ("table", "notes", "paragraphs", "conversations", "sizes")
+# One question in so many of each paragraph, in the short form.
+_QUICK_SHARE: Final = 5
 
 Opened = Callable[[Path | str], Memoranda]
 
@@ -45,6 +49,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.retrieval", description=__doc__)
     named = os.environ.get("MEMORANDA_BENCH_CONVERSATIONS")
     parser.add_argument("--conversations", type=Path, default=Path(named) if named else None, metavar="FILE")
+    folder = os.environ.get("MEMORANDA_BENCH_PARAGRAPHS")
+    parser.add_argument("--paragraphs", type=Path, default=Path(folder) if folder else None, metavar="FOLDER")
     parser.add_argument("--only", choices=_PARTS, help="one part of the measurements")
     parser.add_argument("--words", action="store_true", help="without an embedder")
     parser.add_argument("--large", action="store_true", help="also a million memories")
@@ -71,6 +77,14 @@ def main() -> None:
     if "notes" in parts:
         with opened(":memory:") as m:
             figures |= measure_notes(m)
+    if "table" in parts:
+        figures |= measure_table(opened)
+    if "paragraphs" in parts:
+        if asked.paragraphs is None or not asked.paragraphs.is_dir():
+            say("paragraphs: no folder, left out (--paragraphs FOLDER)")
+        else:
+            share = _QUICK_SHARE if asked.quick else 1
+            figures |= measure_paragraphs(opened, asked.paragraphs, share=share)
     if "conversations" in parts:
         figures |= conversations(asked.conversations, opened)
     if "sizes" in parts:
