@@ -6,15 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.retrieval.analysis import (
-    STEMMED_LANGUAGES,
-    AnalysedText,
-    analyse,
-    keywords,
-    query_terms,
-    query_words,
-    stem,
-)
+from memoranda.retrieval.analysis import AnalysedText, analyse, keywords, query_terms, query_words, stem
+from memoranda.retrieval.languages import LANGUAGE_CODES
 
 
 @pytest.mark.parametrize(
@@ -68,7 +61,26 @@ def test_a_name_of_code_is_the_same_however_it_is_put_together(other: str) -> No
         ("Το κλειδί είναι στο συρτάρι", "el"),
         # One little word of another language is not enough, and English is what is left.
         ("See ya, Nate", "en"),
-        ("清明节全家去了杭州", "en"),
+        ("清明节全家去了杭州", "zh"),
+        ("新宿の店は八時に開きます", "ja"),
+        ("회의는 두 시에 시작합니다", "ko"),
+        ("ผู้ใช้ชอบดื่มชาเขียว", "th"),
+        ("Người dùng thích trà xanh", "vi"),
+        ("Raporların PDF olarak gönderilmesini istiyor", "tr"),
+        ("Care este numele orașului în care locuiește", "ro"),
+        ("Użytkownik woli krótkie listy i nie lubi długich", "pl"),
+        ("Uživatel chce dostávat zprávy každý týden", "cs"),
+        ("A felhasználó nem szereti a hosszú leveleket", "hu"),
+        ("Pengguna tidak suka rapat yang panjang", "id"),
+        ("Користувач їсть тільки овочі", "uk"),
+        ("کاربر چای سبز را دوست دارد", "fa"),
+        ("صارف کو سبز چائے پسند ہے", "ur"),
+        ("המשתמש אוהב תה ירוק", "he"),
+        ("उपयोगकर्ता शाकाहारी भोजन पसंद करता है", "hi"),
+        ("ব্যবহারকারী সবুজ চা পছন্দ করেন", "bn"),
+        # A name or a symbol in another script is no other language.
+        ("The parameter α is called learning rate", "en"),
+        ("用户喜欢 TypeScript 和 pnpm", "zh"),
         ("", "en"),
     ],
 )
@@ -98,6 +110,10 @@ def test_a_language_that_nobody_knows_is_told_by_the_text(tag: str) -> None:
         ("O avião das férias", "avião"),
         ("Книги лежат на столе", "книга"),
         ("清明节全家去了杭州", "杭州"),
+        # Vowel signs are parts of words.
+        ("उपयोगकर्ता शाकाहारी भोजन पसंद करता है", "शाकाहारी"),
+        ("ผู้ใช้ชอบดื่มชาเขียวในตอนเช้า", "ชาเขียว"),
+        ("Işık kapının sağında", "isik"),
         ("connections of the pool", "connection"),
     ],
 )
@@ -126,7 +142,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=60)
 CONTENT = "Fahrräder clés estaciones férias biciclette fietsen книги κλειδιά 杭州西湖 parse_instant HTTPServer app.py"
 
 
-@given(st.lists(st.sampled_from(CONTENT.split()), max_size=8), st.sampled_from(("", *STEMMED_LANGUAGES)))
+@given(st.lists(st.sampled_from(CONTENT.split()), max_size=8), st.sampled_from(("", *LANGUAGE_CODES)))
 def test_a_question_with_the_words_of_a_memory_has_them_all(held: list[str], language: str) -> None:
     indexed = analyse(" ".join(held), language)
     spelt = {term for word in query_words(" ".join(held), [indexed.language]) for term in word.terms}

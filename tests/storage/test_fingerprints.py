@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoranda.model.memory import Projection
-from memoranda.retrieval.analysis import LANGUAGE_NUMBERS, WORDS_LIMIT, analyse
+from memoranda.retrieval.analysis import WORDS_LIMIT, analyse
+from memoranda.retrieval.languages import LANGUAGE_NUMBERS
 from memoranda.storage.crypto import fingerprints
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from tests.storage.contract import projection

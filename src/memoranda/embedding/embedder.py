@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
@@ -53,6 +53,11 @@ class Embedder(Protocol):
         ...
 
     @property
+    def languages(self) -> Mapping[str, float] | None:
+        """The trust in the model for each language, from 0 to 1, by code; "*" for others. None: 1 for all."""
+        ...
+
+    @property
     def second(self) -> Embedder | None:
         """A second model with the same dimensions, which also rates texts without a context."""
         ...
@@ -95,6 +100,7 @@ class of_callable(msgspec.Struct, frozen=True):  # noqa: N801 - reads as a funct
     line: float = 0.0
     dimensions: int = 0
     other_names: Sequence[str] = ()
+    languages: Mapping[str, float] | None = None
 
     second: Embedder | None = None
 

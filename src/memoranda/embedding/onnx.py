@@ -238,10 +238,12 @@ class OnnxEmbedder(_Model):
         self.floor, self.line = 0.0, 0.0
         self._question_prefix, self._memory_prefix = "", ""
         self.other_names: Sequence[str] = ()
+        self.languages: Mapping[str, float] | None = None
         if entry is not None:
             self.floor, self.line = entry.floor, entry.line
             self._question_prefix = entry.question_prefix
             self._memory_prefix = entry.memory_prefix
+            self.languages = entry.languages
             self.other_names = (entry.model, *entry.other_names)
 
     @property

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from memoranda.retrieval.analysis import fold, name_of
+from memoranda.retrieval.analysis import name_of
+from memoranda.retrieval.languages import fold
 
 # Characters of a text; models read no more.
 TEXT_LIMIT: Final = 8_192

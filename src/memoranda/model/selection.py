@@ -227,6 +227,10 @@ class VectorQuery(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     floor: float = 0.0
     # If the best similarity is below this, and keywords add too little, there is no result at all; 0 if unknown.
     line: float = 0.0
+    # The trust in the model for each language, from 0 to 1, by the number of the language; empty: 1 for all.
+    trust: tuple[float, ...] = ()
+    # The trust in the model for the language of the query.
+    question_trust: float = 1.0
 
 
 # The queries of the retrievers, whose scores are fused in `Snapshot.match`.

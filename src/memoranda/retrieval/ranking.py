@@ -35,6 +35,7 @@ from memoranda.retrieval.retrievers import (
     is_in_sorted,
     similarity_scores,
     sorted_unique,
+    trusted_share,
 )
 from memoranda.retrieval.segment import Flags, Floats, VersionColumns, union
 from memoranda.retrieval.weights import (
@@ -48,6 +49,7 @@ from memoranda.retrieval.weights import (
     WORDS_ONLY,
     TimeSpan,
     Weights,
+    interpolate,
 )
 
 # The scores of one retriever, one item per segment.
@@ -110,6 +112,8 @@ class RetrievalQuery(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[int, ...]
     names: tuple[int, ...] = ()
     spans: tuple[TimeSpan, ...] = ()
+    # The trust in the embedding model for the language of the query, from 0 to 1.
+    trust: float = 1.0
 
 
 class Candidates:
@@ -349,7 +353,7 @@ def rank(
     is_everything = is_complete or bool(persons or query.spans)
     searched = segments if query.spans else _segments_with_matches(segments)
     keywords = KeywordRetrievers(len(query.words), searched, statistics, is_complete=is_everything)
-    evidence = _collect_evidence(searched, keywords)
+    evidence = _collect_evidence(searched, keywords, query.trust)
     if keywords.is_complete:
         rows, size = _matching_rows(query, evidence), None
     else:
@@ -357,7 +361,11 @@ def rank(
     parts = _ScoreParts(query, evidence, rows)
     keyword_scores = np.concatenate(keywords.text.scores_of(rows)).astype(np.float64)
     scores = (_TIE_BREAK / (keywords.text.best_score or 1.0)) * keyword_scores
-    defaults = weights or (WITH_MEANING if evidence.has_similarities else WORDS_ONLY)
+    defaults = weights or (
+        interpolate(WORDS_ONLY, WITH_MEANING, evidence.trust)
+        if evidence.has_similarities
+        else WORDS_ONLY
+    )
     chosen = replace(defaults, **weight_changes)
     signals = {}
     for name, part in parts.named_parts(persons):
@@ -402,6 +410,8 @@ class _Evidence(NamedTuple):
     every: ScoresBySegment
     # The rows that are similar enough to be results without a common word.
     similar_rows: list[RowIndexes]
+    # The share of the weights for semantic search.
+    trust: float
 
     @property
     def has_similarities(self) -> bool:
@@ -410,13 +420,15 @@ class _Evidence(NamedTuple):
 
 
 def _collect_evidence(
-    segments: Sequence[SearchedSegment], keywords: KeywordRetrievers
+    segments: Sequence[SearchedSegment], keywords: KeywordRetrievers, trust: float
 ) -> _Evidence:
-    """Run all retrievers."""
+    """Run all retrievers. `trust`: the trust in the embedding model for the language of the query."""
     text, window = keywords.text.normalised_scores(), keywords.window.normalised_scores()
     if any(segment.similarities is not None for segment in segments):
         # The less the best text covers of the query words, the less keywords count: stray words must not decide.
         gate = min(1.0, (keywords.coverage / COVERAGE_GATE) ** 2)
+        trust = trusted_share(trust, gate)
+        gate = 1.0 - trust * (1.0 - gate)
         own, context = similarity_scores(segments, text, gate)
         similar_rows = [
             _similar_rows(*triple) for triple in zip(segments, own, context, strict=True)
@@ -436,6 +448,7 @@ def _collect_evidence(
         after=after,
         every=keywords.rows_with_every_word(),
         similar_rows=similar_rows,
+        trust=trust,
     )
 
 
@@ -533,6 +546,7 @@ def _similar_rows(
     rows = similarities.rows
     best = np.maximum(similarities.own, similarities.context)
     is_relevant = segment.allowed.take(rows) & (best >= similarities.threshold)
+    is_relevant &= similarities.is_readable
     is_scored = is_in_sorted(rows, own.rows) | is_in_sorted(rows, context.rows)
     relevant: RowIndexes = rows[is_relevant & is_scored]
     return relevant
@@ -557,7 +571,7 @@ def _best_similarity(segment: SearchedSegment) -> float:
     similarities = segment.similarities
     if similarities is None:
         return 0.0
-    is_allowed = segment.allowed.take(similarities.rows)
+    is_allowed = segment.allowed.take(similarities.rows) & similarities.is_readable
     best = float(similarities.own.max(initial=0.0, where=is_allowed))
     return best if best >= similarities.threshold else 0.0
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -62,6 +62,15 @@ class Similarities(NamedTuple):
     threshold: float
     # If all rows are below this, the query has no answer. 0 if unknown, or if not all rows were compared.
     answer_threshold: float = 0.0
+    # The trust in the model for the language of each row, from 0 to 1; None: 1 for all.
+    trust: Floats | None = None
+
+    @property
+    def is_readable(self) -> Flags:
+        """A flag for each row: True if the model can read its language."""
+        if self.trust is None:
+            return np.ones(len(self.rows), np.bool_)
+        return self.trust > 0
 
 
 class SearchedSegment(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
@@ -509,7 +518,8 @@ def similarity_scores(
         compared.context - typical_share * compared.typical_context for compared in similarities
     ]
     is_allowed = [
-        segment.allowed.take(own.rows) for segment, own in zip(segments, similarities, strict=True)
+        segment.allowed.take(own.rows) & own.is_readable
+        for segment, own in zip(segments, similarities, strict=True)
     ]
     by_column = []
     for column in (own, context):
@@ -518,7 +528,7 @@ def similarity_scores(
         by_column.append(
             [
                 _fill_missing(
-                    score_range.normalise(compared.rows, scores), text_scores, compared.rows
+                    score_range.normalise(compared.rows, scores), text_scores, compared, gate
                 )
                 for scores, text_scores, compared in zip(column, text, similarities, strict=True)
             ]
@@ -545,14 +555,52 @@ _NOT_COMPARED: Final = Similarities(_NO_ROWS, _NO_SCORES, _NO_SCORES, _NO_SCORES
 
 
 def _fill_missing(
-    scores: RetrieverScores, fallback: RetrieverScores, compared: RowIndexes
+    scores: RetrieverScores, fallback: RetrieverScores, compared: Similarities, gate: float
 ) -> RetrieverScores:
-    """Add the fallback scores of rows that were not compared."""
-    is_missing = ~is_in_sorted(fallback.rows, compared)
-    rows = np.concatenate((scores.rows, fallback.rows[is_missing]))
-    values = np.concatenate((scores.scores, fallback.scores[is_missing]))
-    order = np.argsort(rows)
-    return RetrieverScores(rows[order], values[order])
+    """Add the fallback scores of rows that were not compared, or whose language the model reads badly."""
+    trust = None if compared.trust is None else trusted_share(compared.trust, gate)
+    if trust is None:
+        is_missing = ~is_in_sorted(fallback.rows, compared.rows)
+        added = RetrieverScores(fallback.rows[is_missing], fallback.scores[is_missing])
+    else:
+        own_trust = _values_at(scores.rows, compared.rows, trust, missing=1.0)
+        scores = RetrieverScores(scores.rows, scores.scores * own_trust)
+        doubt = 1 - _values_at(fallback.rows, compared.rows, trust, missing=0.0)
+        added = RetrieverScores(fallback.rows, fallback.scores * doubt)
+    rows = np.concatenate((scores.rows, added.rows))
+    values = np.concatenate((scores.scores, added.scores))
+    order = np.argsort(rows, kind="stable")
+    rows, values = rows[order], values[order]
+    if trust is None or not len(rows):
+        return RetrieverScores(rows, values)
+    starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
+    sums: Floats = np.add.reduceat(values, starts)
+    is_scored = sums > 0
+    return RetrieverScores(rows[starts][is_scored], sums[is_scored])
+
+
+TrustT = TypeVar("TrustT", float, Floats)
+
+
+def trusted_share(trust: TrustT, gate: float) -> TrustT:
+    """Return the share of a similarity in a score: the trust in the model, and more of it if words count little.
+
+    Where words are missing (`gate` near 0), a model that reads the language somewhat is the only evidence.
+    """
+    share: TrustT = (trust > 0) * (1.0 - (1.0 - trust) * gate)
+    return share
+
+
+def _values_at(
+    rows: RowIndexes, known_rows: RowIndexes, values: Floats, *, missing: float
+) -> Floats:
+    """Return the values of some rows, given for other rows in ascending order; `missing` for unknown rows."""
+    if not len(known_rows):
+        return np.full(len(rows), missing, np.float32)
+    positions = known_rows.searchsorted(rows)
+    is_known = known_rows.take(positions, mode="clip") == rows
+    result: Floats = np.where(is_known, values.take(positions, mode="clip"), np.float32(missing))
+    return result
 
 
 def sorted_unique(numbers: NDArray[Any]) -> NDArray[Any]:

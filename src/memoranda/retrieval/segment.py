@@ -21,8 +21,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.retrieval.analysis import STEMMED_LANGUAGES
 from memoranda.retrieval.entry import FREQUENCY_LIMIT, LENGTH_LIMIT, IndexEntry
+from memoranda.retrieval.languages import LANGUAGE_CODES
 
 HashColumn: TypeAlias = NDArray[np.uint64]
 RowNumbers: TypeAlias = NDArray[np.int32]
@@ -306,7 +306,7 @@ ROW_BYTES: Final = sum(kind.itemsize for kind in _COLUMNS.values())
 
 def _language_codes(numbers: NDArray[np.uint8]) -> frozenset[str]:
     present = np.flatnonzero(np.bincount(numbers)).tolist()
-    return frozenset(STEMMED_LANGUAGES[number] for number in present)
+    return frozenset(LANGUAGE_CODES[number] for number in present)
 
 
 def union(one: NDArray[Number], other: NDArray[Number]) -> NDArray[Number]:

@@ -484,7 +484,7 @@ def add_similarities(
     standalone_share = vectors.standalone_share(by_segment)
     threshold = 0.0
     # A row without a vector may be the answer, so then there is no threshold.
-    if is_all and query.line:
+    if is_all and query.line and query.question_trust:
         threshold = answer_threshold(visible_count, query.floor, query.line, standalone_share)
     vector_rows = np.concatenate([own.vector_rows for own in by_segment])
     is_context_visible = np.concatenate(
@@ -511,9 +511,21 @@ def add_similarities(
             typical_context=context_cosines[1, part],
             threshold=query.floor,
             answer_threshold=threshold,
+            trust=_trust_of(segment, own.rows, query),
         )
         compared.append(replace(segment, similarities=similarities))
     return compared
+
+
+def _trust_of(
+    segment: SearchedSegment, rows: NDArray[np.int64], query: VectorQuery
+) -> Floats | None:
+    """Return the trust in the model for the languages of the query and of each row; None if it is 1 for all."""
+    if not query.trust:
+        return None
+    by_language = np.minimum(np.array(query.trust, np.float32), np.float32(query.question_trust))
+    trust: Floats = by_language.take(segment.columns.languages.take(rows), mode="clip")
+    return None if bool(np.all(trust == 1)) else trust
 
 
 def _count_rows(by_segment: list[VectorRows]) -> int:

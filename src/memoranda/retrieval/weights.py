@@ -99,6 +99,18 @@ WITH_MEANING: Final = Weights(
 )
 
 
+def interpolate(first: Weights, second: Weights, share: float) -> Weights:
+    """Return the weights between two sets: the first for share 0, the second for share 1."""
+    if share == 1:
+        return second
+    return Weights(
+        **{
+            name: (1 - share) * getattr(first, name) + share * getattr(second, name)
+            for name in Weights.__struct_fields__
+        }
+    )
+
+
 class TimeSpan(msgspec.Struct, frozen=True, kw_only=True):
     """A time that a question means, in milliseconds since 1970, with the weights of memories inside and after it."""
 

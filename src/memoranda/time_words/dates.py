@@ -24,7 +24,7 @@ from memoranda.model.calendar import (
     units_after,
     utc_day,
 )
-from memoranda.retrieval.analysis import fold
+from memoranda.retrieval.languages import fold
 from memoranda.time_words.vocabulary import (
     ENGLISH_MONTHS,
     ENGLISH_WEEKDAY,

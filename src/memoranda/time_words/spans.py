@@ -23,7 +23,7 @@ from memoranda.model.calendar import (
     units_after,
 )
 from memoranda.model.instant import DAY_MS
-from memoranda.retrieval.analysis import detect_language, fold
+from memoranda.retrieval.languages import detect_language, fold
 from memoranda.retrieval.weights import TimeSpan
 from memoranda.time_words.dates import MONTH, YEAR, find_dates
 from memoranda.time_words.vocabulary import (

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from memoranda.consolidation.text.sentences import split_sentences
 from memoranda.encoding.short_cache import short_cache
-from memoranda.retrieval.analysis import ENGLISH, STOP_WORDS, english_keywords
+from memoranda.retrieval.analysis import english_keywords
+from memoranda.retrieval.languages import ENGLISH, STOP_WORDS
 
 # Groups of words for the same event; a word may be in several groups.
 _EVENTS: Final = (

@@ -18,6 +18,8 @@ from msgspec.structs import replace
 from memoranda.embedding.texts import TEXT_LIMIT
 from memoranda.errors import MemorandaError, describe_error
 from memoranda.model.selection import KeywordQuery, RetrieverQuery, VectorQuery
+from memoranda.retrieval.analysis import language_of
+from memoranda.retrieval.languages import LANGUAGE_CODES, LANGUAGE_NUMBERS
 from memoranda.retrieval.weights import RERANK_WEIGHT
 
 if TYPE_CHECKING:
@@ -120,7 +122,14 @@ class SemanticSearch:
 
 
 def _create_vector_query(embedder: Embedder, text: str) -> VectorQuery:
+    by_language = embedder.languages
+    trust: tuple[float, ...] = ()
+    if by_language is not None:
+        others = by_language.get("*", 0.0)
+        trust = tuple(by_language.get(code, others) for code in LANGUAGE_CODES)
     return VectorQuery(
+        trust=trust,
+        question_trust=trust[LANGUAGE_NUMBERS[language_of(text)]] if trust else 1.0,
         model=embedder.model,
         vector=embedder.of_question(text),
         typical=embedder.typical_question,

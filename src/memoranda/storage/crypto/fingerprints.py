@@ -17,7 +17,6 @@ from memoranda.encoding.short_cache import short_cache
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import Projection
 from memoranda.retrieval.analysis import (
-    LANGUAGE_NUMBERS,
     WORD_CHARS_LIMIT,
     WORDS_LIMIT,
     analyse,
@@ -28,6 +27,7 @@ from memoranda.retrieval.analysis import (
     tokenize,
 )
 from memoranda.retrieval.entry import IndexedText
+from memoranda.retrieval.languages import LANGUAGE_NUMBERS
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.engine.database import Connection, Database
 

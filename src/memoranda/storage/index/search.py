@@ -36,7 +36,6 @@ from memoranda.model.selection import (
     VectorQuery,
 )
 from memoranda.retrieval.analysis import (
-    STEMMED_LANGUAGES,
     ExactTerms,
     QueryWord,
     exact_terms,
@@ -48,6 +47,7 @@ from memoranda.retrieval.analysis import (
     searchable_text,
 )
 from memoranda.retrieval.entry import LASTING_BIT, VISIBILITY_BITS
+from memoranda.retrieval.languages import LANGUAGE_CODES
 from memoranda.retrieval.ranking import Ranking, RetrievalQuery, SegmentScope, rank
 from memoranda.retrieval.retrievers import SearchedSegment
 from memoranda.retrieval.segment import (
@@ -133,7 +133,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         # An explanation names ranks among all matches, so all must be scored.
         rank_segments = partial(
             rank,
-            self._retrieval_query(keyword_query, words, exact_count),
+            self._retrieval_query(keyword_query, words, exact_count, vector_query),
             weight_changes=dict(keyword_query.weights),
             is_complete=keyword_query.is_explained,
         )
@@ -314,7 +314,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def _retrieval_query(
-        self, query: KeywordQuery, words: list[QueryWord], exact_count: int
+        self,
+        query: KeywordQuery,
+        words: list[QueryWord],
+        exact_count: int,
+        vector_query: VectorQuery | None,
     ) -> RetrievalQuery:
         """Build the ranking query: hashes of words and names, and time spans.
 
@@ -327,6 +331,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             words=(*hashes, *range(exact_count)),
             names=tuple(self.fingerprints.name(self.tenant, name) for name in names_in(query.text)),
             spans=find_spans(query.text, asked_at, zone),
+            trust=1.0 if vector_query is None else vector_query.question_trust,
         )
 
     def _searched_segments(
@@ -361,7 +366,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         If the query has nothing else, only versions with all of them are allowed.
         """
         phrases = [
-            (partial(has_phrase, phrase=phrase), query_words(phrase, STEMMED_LANGUAGES))
+            (partial(has_phrase, phrase=phrase), query_words(phrase, LANGUAGE_CODES))
             for phrase in exact.phrases
         ]
         prefixes = [
