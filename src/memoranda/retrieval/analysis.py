@@ -25,6 +25,7 @@ import Stemmer
 from memoranda.retrieval.languages import (
     ENGLISH,
     LANGUAGE_CODES,
+    NOW_WORDS,
     STOP_WORDS,
     detect_language,
     fold,
@@ -296,7 +297,8 @@ def query_words(text: str, languages: Iterable[str] = LANGUAGE_CODES) -> list[Qu
         spellings = [_terms(form, folded, code) for code in codes for form in written_forms]
         # A word that is cut into pairs becomes several words of the query.
         for terms in zip(*spellings, strict=False):
-            words[QueryWord(tuple(dict.fromkeys(terms)), folded in starred)] = None
+            is_optional = folded in starred or folded in NOW_WORDS
+            words[QueryWord(tuple(dict.fromkeys(terms)), is_optional)] = None
     for identifier in identifiers:
         words[QueryWord((identifier,), is_optional=True)] = None
     return list(words)[:QUESTION_WORDS_LIMIT]

@@ -309,6 +309,17 @@ STOP_WORDS: Final = {
 }
 # The words that are not indexed: texts in other languages often contain English.
 _EXCLUDED: Final = {code: words | STOP_WORDS[ENGLISH] for code, words in STOP_WORDS.items()}
+# Folded words of a query that ask for the present state. They are searched only if a text has them.
+NOW_WORDS: Final = frozenset(
+    """
+    now currently current latest newest nowadays presently present recent recently today's
+    jetzt aktuell aktuelle aktueller aktuellen aktuelles derzeit zurzeit momentan neueste neuester neuesten zuletzt
+    maintenant actuellement actuel actuelle actuels actuelles derniere dernier
+    ahora actualmente actual ultimo ultima agora atualmente atual
+    adesso attualmente attuale nu momenteel huidige nuvarande
+    сейчас теперь текущий последний
+    """.split()
+)
 _LANGUAGES_BY_STOP_WORD: Final[dict[str, tuple[str, ...]]] = {}
 for _code, _words in STOP_WORDS.items():
     for _word in _words:

@@ -202,6 +202,8 @@ class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
     coverage: float
     # False if no match is relevant enough to be an answer.
     has_answer: bool
+    # True if the query names a time.
+    has_spans: bool
     # The parts of the scores, by the names of their weights. Their sum is the score.
     signals: dict[str, ScorePart]
     # The candidates that a retriever scored. Their scores set the scale of all others.
@@ -374,6 +376,7 @@ def rank(
     return Ranking(
         size=len(parts.candidates) if size is None else size,
         coverage=max([keywords.coverage, *map(_best_similarity, searched)]),
+        has_spans=bool(query.spans),
         has_answer=bool(query.spans) or _has_answer(keywords.coverage, searched),
         signals=signals,
         _decisive=parts.scored_by_retriever(),

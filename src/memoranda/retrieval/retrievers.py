@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -26,8 +26,10 @@ from memoranda.retrieval.weights import (
     CANDIDATE_LIMIT,
     CONVERSATION_BONUS,
     FEW_VERSIONS,
+    HARDLY_ANY_WORD,
     K1,
     MANY_VERSIONS,
+    READING_TRUST,
     TYPICAL_SHARE,
     WINDOW_B,
     B,
@@ -558,7 +560,7 @@ def _fill_missing(
     scores: RetrieverScores, fallback: RetrieverScores, compared: Similarities, gate: float
 ) -> RetrieverScores:
     """Add the fallback scores of rows that were not compared, or whose language the model reads badly."""
-    trust = None if compared.trust is None else trusted_share(compared.trust, gate)
+    trust = None if compared.trust is None else _trusted_shares(compared.trust, gate)
     if trust is None:
         is_missing = ~is_in_sorted(fallback.rows, compared.rows)
         added = RetrieverScores(fallback.rows[is_missing], fallback.scores[is_missing])
@@ -579,16 +581,22 @@ def _fill_missing(
     return RetrieverScores(rows[starts][is_scored], sums[is_scored])
 
 
-TrustT = TypeVar("TrustT", float, Floats)
-
-
-def trusted_share(trust: TrustT, gate: float) -> TrustT:
+def trusted_share(trust: float, gate: float) -> float:
     """Return the share of a similarity in a score: the trust in the model, and more of it if words count little.
 
-    Where words are missing (`gate` near 0), a model that reads the language somewhat is the only evidence.
+    Where words are missing (`gate` near 0), a model that reads the language somewhat is the best evidence. One that
+    hardly reads it is the only evidence if no text has a word of the query.
     """
-    share: TrustT = (trust > 0) * (1.0 - (1.0 - trust) * gate)
-    return share
+    if trust >= READING_TRUST or (trust > 0 and gate < HARDLY_ANY_WORD):
+        return trust + (1.0 - trust) * (1.0 - gate)
+    return trust
+
+
+def _trusted_shares(trust: Floats, gate: float) -> Floats:
+    """Return the shares of some similarities."""
+    values, indexes = np.unique(trust, return_inverse=True)
+    shares = [trusted_share(value, gate) for value in values.tolist()]
+    return np.array(shares, np.float32)[indexes]
 
 
 def _values_at(

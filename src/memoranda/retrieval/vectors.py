@@ -98,6 +98,11 @@ class _VectorArray:
         cosines *= self.scales[rows][:, None]
         return cosines.T
 
+    def products(self, rows: RowNumbers) -> Floats:
+        """Return the cosines between some of these vectors."""
+        vectors = self.numbers[rows].astype(np.float32) * self.scales[rows][:, None]
+        return np.asarray(vectors @ vectors.T, np.float32)
+
 
 def grow_array(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
     """Return the array, or a larger copy if it has less than `size` items; readers may keep the old one."""
@@ -331,6 +336,21 @@ class VectorMatrix(VectorPositions):
             with_context[:, indexes] = self._second.cosines(queries, second_rows)
         return own, with_context
 
+    def similarities_among(self, versions: NDArray[np.int64]) -> Floats:
+        """Return the sums of the cosines between some versions, of the first model twice; NaN without both vectors."""
+        sorted_versions, known_rows = self._sorted
+        positions = sorted_versions.searchsorted(versions)
+        is_known = sorted_versions.take(positions, mode="clip") == versions
+        vector_rows = known_rows.take(positions, mode="clip")
+        is_known &= self.is_standalone(vector_rows)
+        sums = np.full((len(versions), len(versions)), np.nan, np.float32)
+        indexes = is_known.nonzero()[0]
+        if len(indexes) > 1:
+            rows = vector_rows[indexes]
+            total = 2 * self._own.products(rows) + self._second.products(self._second_rows[rows])
+            sums[np.ix_(indexes, indexes)] = np.round(total, _COSINE_DIGITS)
+        return sums
+
     def nearest(self, query: Floats, by_segment: Sequence[VectorRows]) -> list[VectorRows]:
         """Return the vectors whose signs are nearest to those of the query, at least NEAREST_BY_SIGNS if there are."""
         signs = self._signs
@@ -453,6 +473,10 @@ class ComparableVectors(Protocol):
 
     def standalone_share(self, by_segment: Sequence[VectorRows], /) -> float:
         """Return the share of vectors whose second one is by the second model."""
+        ...
+
+    def similarities_among(self, versions: NDArray[np.int64], /) -> Floats | None:
+        """Return the sums of the cosines between some versions, of the first model twice; None if they are not here."""
         ...
 
     def cosines(

@@ -36,6 +36,16 @@ TYPICAL_SHARE: Final = 0.40
 # Weight of the second model's similarity above its baseline, for standalone texts, times their share of all texts.
 SECOND_MODEL_WEIGHT: Final = 0.30
 SECOND_MODEL_BASELINE: Final = 0.20
+# The trust from which on a model reads a language well enough to decide if words are missing.
+READING_TRUST: Final = 0.2
+# The gate of the keyword score below which no text has more than a stray word of the query.
+HARDLY_ANY_WORD: Final = 0.2
+# Two results state the same fact if their cosines add up to this much, of the first model twice, or if this share of
+# their words is common; and with a query for the present state ("now").
+SAME_FACT_SIMILARITY: Final = 2.40
+SAME_FACT_SIMILARITY_NOW: Final = 2.30
+SAME_FACT_WORDS: Final = 0.5
+SAME_FACT_WORDS_NOW: Final = 0.4
 # The most that re-ranking adds to a score, if requested.
 RERANK_WEIGHT: Final = 0.60
 # Retrievers: two by keywords, two by embeddings. The number is that of the parts of a session's relevance.

@@ -48,6 +48,14 @@ from memoranda.retrieval.analysis import (
 )
 from memoranda.retrieval.entry import LASTING_BIT, VISIBILITY_BITS
 from memoranda.retrieval.languages import LANGUAGE_CODES
+from memoranda.retrieval.newest import (
+    COMPARED_RESULTS,
+    asks_for_now,
+    collect_facts,
+    fact_text,
+    lead_with_newest,
+    readable_versions,
+)
 from memoranda.retrieval.ranking import Ranking, RetrievalQuery, SegmentScope, rank
 from memoranda.retrieval.retrievers import SearchedSegment
 from memoranda.retrieval.segment import (
@@ -57,7 +65,7 @@ from memoranda.retrieval.segment import (
     VersionColumns,
     merge_spellings,
 )
-from memoranda.retrieval.vectors import add_similarities
+from memoranda.retrieval.vectors import ComparableVectors, add_similarities
 from memoranda.retrieval.weights import CANDIDATE_LIMIT
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.crypto.fingerprints import Fingerprints
@@ -122,8 +130,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         count_if_cheap: bool,
     ) -> Matches:
         """Return the best matches. The total is counted if `count_all`, or if that is cheap and requested."""
-        keyword_query = next(query for query in queries if isinstance(query, KeywordQuery))
-        vector_query = next((query for query in queries if isinstance(query, VectorQuery)), None)
+        keyword_query, vector_query = _queries_by_kind(queries)
         visible = self._visible_segments()
         words = self._query_words(keyword_query.text, visible)
         if words is None:
@@ -142,6 +149,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             unknown = {word.terms: _UNKNOWN_WEIGHT for word in words}
             return Matches(hits=(), total=0, weights=unknown)
         size, is_filtered = len(ranking), self._has_database_filters
+        # One more than requested, to know whether there are more.
+        hit_count = max(limit + 1, COMPARED_RESULTS)
         few = None
         if (is_filtered or count_all) and (size > _SMALL_SELECTION or vector_query is not None):
             selected = self.select_few(_SMALL_SELECTION)
@@ -158,15 +167,15 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
                     passing.update(self._passing_nearest(segments, passing))
                 segments = self._compare(_only_versions(segments, passing), vector_query)
                 ranking = rank_segments(segments)
-            matches = self._best_matches(ranking, words, passing, limit, len(ranking))
+            matches = self._best_matches(ranking, words, passing, hit_count, len(ranking))
         else:
             segments, ranking, passing = self._check_candidates(
-                rank_segments, segments, ranking, vector_query, limit + 1
+                rank_segments, segments, ranking, vector_query, hit_count
             )
-            # One more than requested, to know whether there are more.
-            matches = self._best_matches(ranking, words, passing, limit + 1, None)
-            total = len(matches.hits) if len(matches.hits) <= limit else None
-            matches = replace(matches, hits=matches.hits[:limit], total=total)
+            matches = self._best_matches(ranking, words, passing, hit_count, None)
+            if len(matches.hits) <= limit:
+                matches = replace(matches, total=len(matches.hits))
+        matches = self._lead_with_newest(matches, ranking, segments, queries, limit)
         if not (ranking.has_answer or exact_count):
             # The weights are still returned: the caller compares other texts by them.
             return replace(matches, hits=(), total=0)
@@ -244,6 +253,38 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
                 passing_count += sum(version_id in passing for version_id in page)
         return newly_failing
 
+    def _lead_with_newest(
+        self,
+        matches: Matches,
+        ranking: Ranking,
+        segments: list[SearchedSegment],
+        queries: Sequence[RetrieverQuery],
+        limit: int,
+    ) -> Matches:
+        """Return `limit` matches with the newest statement of each fact first; the scores keep their positions."""
+        hits = matches.hits[:COMPARED_RESULTS]
+        keyword_query, vector_query = _queries_by_kind(queries)
+        # A query that names a time asks for the state of that time.
+        if len(hits) < 2 or keyword_query.reads is None or ranking.has_spans:
+            return replace(matches, hits=matches.hits[:limit])
+        similarities = None
+        ids = np.array([hit.version_id for hit in hits], np.int64)
+        if vector_query is not None and vector_query.second is not None:
+            vectors = self._vectors(vector_query)
+            readable = readable_versions(ids, segments, vector_query.trust)
+            similarities = None if vectors is None else vectors.similarities_among(readable)
+        texts = {
+            version.version_id: fact_text(keyword_query.reads(version))
+            for version in self.versions(sorted(ids.tolist()))
+        }
+        facts = collect_facts(ids, texts, segments, ranking.weights)
+        order = lead_with_newest(facts, similarities, is_now=asks_for_now(keyword_query.text))
+        reordered = tuple(
+            hits[index]._replace(lexical=hit.lexical)
+            for hit, index in zip(hits, order, strict=True)
+        )
+        return replace(matches, hits=(*reordered, *matches.hits[COMPARED_RESULTS:])[:limit])
+
     # --- similarity --------------------------------------------------------------------------------------
 
     def _compare(
@@ -252,7 +293,12 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         """Return segments with the similarities of their vectors; unchanged if there are no vectors."""
         if query is None or not segments:
             return segments
-        vectors = self.cache.vectors.matrix(
+        vectors = self._vectors(query)
+        return segments if vectors is None else add_similarities(segments, vectors, query)
+
+    def _vectors(self, query: VectorQuery) -> ComparableVectors | None:
+        """Return the vectors of the tenant by the model of a query; None if there are none."""
+        return self.cache.vectors.matrix(
             self.connection,
             self.tenant,
             self.tenant_id,
@@ -261,7 +307,6 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             self.age,
             self.cipher,
         )
-        return segments if vectors is None else add_similarities(segments, vectors, query)
 
     def _passing_nearest(
         self, segments: list[SearchedSegment], passing: dict[int, str]
@@ -598,6 +643,15 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             mean_terms=ranking.mean_length,
             covered=ranking.coverage,
         )
+
+
+def _queries_by_kind(
+    queries: Sequence[RetrieverQuery],
+) -> tuple[KeywordQuery, VectorQuery | None]:
+    """Return the keyword query, and the vector query if there is one."""
+    keyword_query = next(query for query in queries if isinstance(query, KeywordQuery))
+    vector_query = next((query for query in queries if isinstance(query, VectorQuery)), None)
+    return keyword_query, vector_query
 
 
 def _visible_rows(

@@ -104,6 +104,9 @@ class ClearMatrix:
         (row,) = self._connection.query(name, {**self._params, **params})
         return row
 
+    def similarities_among(self, versions: NDArray[np.int64]) -> None:
+        """Return None: the vectors are in the database, so results are compared by their words only."""
+
     def nearest(self, query: Floats, by_segment: Sequence[VectorRows]) -> list[VectorRows]:
         """Return the vectors of the segments that are nearest to the query, at most NEAREST_BY_SIGNS."""
         is_wanted = np.zeros(len(self._positions), np.bool_)
