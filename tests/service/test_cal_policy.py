@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from memoranda.errors import ForbiddenScope
 from tests.service.world import World
 
 
@@ -40,3 +43,15 @@ def test_under_gdpr_someone_else_gets_no_grain_of_a_person_without_consent() -> 
     assert [item["grain"]["object"] for item in answer["results"]] == ["rain"]
     assert answer["total"] == 1
     assert world.service.cal.run(peer, "RECALL beliefs | COUNT")["count"] == 1
+
+
+def test_a_token_for_a_part_of_the_memory_defines_no_template() -> None:
+    world = World()
+    owner, templates = world.owner.default_tenant, world.service.cal
+    definition = "DEFINE TEMPLATE mine ELEMENT { {{grain.content}} }"
+    for limits in ({"project": "shop"}, {"agent": "helper"}):
+        token = world.service.gate.mint_token(verbs=("read", "write"), scope={"owner": owner, **limits}, ttl_ms=60_000)
+        narrowed = world.service.gate.authenticate(token)
+        with pytest.raises(ForbiddenScope):
+            templates.run(narrowed, definition, namespace="shop")
+    assert templates.run(world.owner, definition, namespace="shop")["defined"] == "mine"

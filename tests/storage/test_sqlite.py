@@ -560,3 +560,19 @@ def test_a_version_that_has_lost_a_half_is_noticed(tmp_path: Path) -> None:
     ]
     assert engine.find_index_problems("ada", lambda version: shown[version.document.name], lambda _: None) != []
     engine.close()
+
+
+def test_a_process_with_too_many_open_files_is_told_so(tmp_path: Path) -> None:
+    code = (
+        "import os, resource, sys\n"
+        "from memoranda.errors import StoreUnavailable\n"
+        "import apsw\n"
+        "from memoranda.storage.sqlite.file import sqlite_errors\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir('/proc/self/fd')) - 1,) * 2)\n"
+        "try:\n"
+        "    with sqlite_errors(): apsw.Connection(sys.argv[1])\n"
+        "except StoreUnavailable as error: print(error)\n"
+    )
+    path = str(tmp_path / "store.db")
+    answer = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    assert answer.stdout == "this process has too many open files (see ulimit -n)\n"

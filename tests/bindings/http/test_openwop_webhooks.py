@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from tests.bindings.http.test_openwop import begin, finish, put, tell
 from tests.service.wop import Wop
 from tests.waiting import HANG_SECONDS, until
 
+from memoranda.bindings.http import webhook_sender
 from memoranda.bindings.http.webhook_sender import PER_TENANT, check_url, resolve_addresses
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ForbiddenScope, InvalidInput
@@ -419,6 +421,10 @@ def test_discovery_says_how_deliveries_are_signed(tmp_path: Path) -> None:
         "https://[fc00::1]/",
         "https://[::ffff:10.0.0.1]/",
         "https://[2002:7f00:1::]/",
+        "https://[64:ff9b::7f00:1]/",
+        "https://[64:ff9b::8.8.8.8]/",
+        "https://[64:ff9b:1::a00:1]/",
+        "https://[fec0::1]/",
         "https://224.0.0.1/",
         "https://example.com/ x",
         "https://example.com:0/",
@@ -434,6 +440,37 @@ def test_nothing_is_sent_to_addresses_inside(tmp_path: Path, url: str) -> None:
     # What a name leads to is asked again when something is sent.
     with pytest.raises(InvalidInput):
         resolve_addresses(parts, is_private_allowed=False)
+
+
+def test_a_host_is_reached_at_any_of_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        # Nothing listens at the first address.
+        connection = webhook_sender._PinnedConnection(
+            urlsplit(f"http://hooks.example:{port}/"), ["127.0.0.2", "127.0.0.1"]
+        )
+        connection.connect()
+        assert connection.sock.getpeername() == ("127.0.0.1", port)
+        connection.close()
+        with pytest.raises(OSError):
+            webhook_sender._PinnedConnection(urlsplit(f"http://hooks.example:{port}/"), ["127.0.0.2"]).connect()
+
+
+def test_a_look_up_that_never_ends_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(webhook_sender, "ATTEMPT_SECONDS", 0.01)
+    monkeypatch.setattr(webhook_sender, "_LOOKUPS", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait() and [])
+    url = urlsplit("https://hooks.example/")
+    try:
+        for _ in range(3):
+            with pytest.raises(webhook_sender.Unreachable):
+                resolve_addresses(url, is_private_allowed=False)
+        # The third found no free place; no more threads than places wait.
+        names = [thread.name for thread in threading.enumerate()]
+        assert names.count("memoranda-webhook-lookup") == 2
+    finally:
+        over.set()
 
 
 def test_webhooks_are_the_owners_to_set(tmp_path: Path) -> None:

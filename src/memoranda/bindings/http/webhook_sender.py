@@ -2,7 +2,7 @@
 
 One thread looks for due deliveries and several send them, a few per tenant at a time, so that a slow receiver delays
 only its own events. The host of a URL is resolved for every delivery. Each of its addresses must be on the public
-Internet, and the connection goes to exactly that address. Redirects are not followed.
+Internet, and the connection goes to exactly these addresses. Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import logging
+import queue
 import secrets
 import socket
 import ssl
@@ -38,6 +39,14 @@ PER_TENANT: Final = 4
 IDLE_SECONDS: Final = 5.0
 # Seconds in which further events are gathered after an idle time, so that they are looked up together.
 GATHER_SECONDS: Final = 0.02
+# Addresses of one host that an attempt tries, each with its share of the time.
+_ADDRESSES_TRIED: Final = 4
+# Look-ups of host names at a time; one that its resolver never answers stays until the process ends.
+_LOOKUPS: Final = threading.BoundedSemaphore(64)
+# Networks whose addresses lead to others, inside (NAT64 of RFC 6052 and RFC 8215) or of one site (RFC 3879).
+_TRANSLATED: Final = tuple(
+    map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "fec0::/10"))
+)
 _INTERNAL_HOSTS: Final = frozenset({"localhost", "metadata", "metadata.google.internal"})
 _log = logging.getLogger(__name__)
 
@@ -78,11 +87,7 @@ def resolve_addresses(url: SplitResult, *, is_private_allowed: bool) -> list[str
         host in _INTERNAL_HOSTS or host.endswith((".localhost", ".internal", ".local"))
     ):
         raise InvalidInput("url: names a host of an internal network")
-    try:
-        entries = socket.getaddrinfo(host, url_port(url), type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        raise Unreachable("the host of a webhook cannot be resolved") from None
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
+    addresses = _look_up(host, url_port(url))
     if not is_private_allowed and not all(map(_is_public, addresses)):
         raise InvalidInput("url: leads to an address that is not on the public Internet")
     return addresses
@@ -93,24 +98,58 @@ def url_port(url: SplitResult) -> int:
     return url.port or (443 if url.scheme == "https" else 80)
 
 
+def _look_up(host: str, port: int) -> list[str]:
+    """Return the addresses of a host. Raises Unreachable, also after the time limit, which the resolver has not."""
+    if not _LOOKUPS.acquire(blocking=False):
+        raise Unreachable("too many look-ups of webhooks are waiting")
+    result: queue.SimpleQueue[list[str] | None] = queue.SimpleQueue()
+
+    def look_up() -> None:
+        try:
+            entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            result.put(list(dict.fromkeys(str(entry[4][0]) for entry in entries)))
+        except (OSError, UnicodeError):
+            result.put(None)
+        finally:
+            _LOOKUPS.release()
+
+    # The resolver cannot be stopped, so its thread is abandoned at the limit.
+    threading.Thread(target=look_up, name="memoranda-webhook-lookup", daemon=True).start()
+    with suppress(queue.Empty):
+        if (addresses := result.get(timeout=ATTEMPT_SECONDS)) is not None:
+            return addresses
+    raise Unreachable("the host of a webhook cannot be resolved")
+
+
 def _is_public(text: str) -> bool:
     """Return True for an address on the public Internet, including the one inside an IPv6 address."""
     address = ipaddress.ip_address(text.partition("%")[0])
+    if any(address in network for network in _TRANSLATED):
+        return False
     inner = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
     return address.is_global and not address.is_multicast and (inner is None or inner.is_global)
 
 
 class _PinnedConnection(http.client.HTTPConnection):
-    """A connection to an address that was checked, even if the name resolves to another one by now."""
+    """A connection to one of the addresses that were checked, even if the name resolves to another one by now."""
 
-    def __init__(self, url: SplitResult, address: str) -> None:
+    def __init__(self, url: SplitResult, addresses: list[str]) -> None:
         super().__init__(url.hostname or "", url_port(url), timeout=ATTEMPT_SECONDS)
-        self._address = address
+        self._addresses = addresses
         self._is_secure = url.scheme == "https"
 
     def connect(self) -> None:
-        """Connect to the checked address."""
-        self.sock = socket.create_connection((self._address, self.port), self.timeout)
+        """Connect to the first of the checked addresses that answers."""
+        # All attempts share the time limit.
+        share = ATTEMPT_SECONDS / len(self._addresses)
+        for address in self._addresses:
+            try:
+                self.sock = socket.create_connection((address, self.port), share)
+                break
+            except OSError:
+                if address == self._addresses[-1]:
+                    raise
+        self.sock.settimeout(self.timeout)
         if self._is_secure:
             self.sock = ssl.create_default_context().wrap_socket(
                 self.sock, server_hostname=self.host
@@ -204,7 +243,7 @@ class Dispatcher:
             addresses = resolve_addresses(
                 url, is_private_allowed=self._service.context.webhooks_anywhere
             )
-            connection = _PinnedConnection(url, addresses[0])
+            connection = _PinnedConnection(url, addresses[:_ADDRESSES_TRIED])
             # Each read has a timeout; the timer also ends a receiver that answers one byte at a time.
             timer = threading.Timer(ATTEMPT_SECONDS, connection.abort)
             timer.start()

@@ -348,9 +348,12 @@ def _derive_token_key(context: Context, tenant: str) -> bytes:
 
 def _require_owner(session: CalSession) -> None:
     """Raise ForbiddenScope unless the caller is the owner, because a template changes the contexts of all users."""
-    session.access.require("write")
-    if session.access.is_peer:
-        raise ForbiddenScope("only the owner may define and remove templates")
+    access = session.access
+    access.require("write")
+    if access.is_peer or access.is_narrowed:
+        raise ForbiddenScope(
+            "only the owner may define and remove templates, not with a token for a part of the memory"
+        )
 
 
 def check_ops(session: CalSession, query: ParsedQuery) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import logging
 import os
@@ -240,10 +241,21 @@ def translate_error(error: BaseException) -> BaseException:
         and getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
     ):
         return StoreUnavailable("the disk is full")
+    if isinstance(error, apsw.CantOpenError) and _is_out_of_descriptors():
+        return StoreUnavailable("this process has too many open files (see ulimit -n)")
     return next(
         (StoreUnavailable(words) for kind, words in _WORDS.items() if isinstance(error, kind)),
         error,
     )
+
+
+def _is_out_of_descriptors() -> bool:
+    """Return True if this process cannot open any file, because it has reached the limit of open files."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    return False
 
 
 _WORDS: dict[type[apsw.Error], str] = {
