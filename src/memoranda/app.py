@@ -413,8 +413,8 @@ class Memoranda:
             "limit": limit,
             "after": after,
         }
-        records, following = self.ump.list_records(**arguments)
-        return [Memory(record) for record in records], following
+        records, next_position = self.ump.list_records(**arguments)
+        return [Memory(record) for record in records], next_position
 
     def __iter__(self) -> Iterator[Memory]:
         """Yield all memories, last updated first."""

@@ -156,7 +156,7 @@ def test_a_time_commitment_fires_at_its_instant_and_never_again(wop: Wop) -> Non
         "memoryId": found.memory_id,
         "condition": "time",
     }
-    assert check_payload("commitment.fired", payload, closed=True)
+    assert check_payload("commitment.fired", payload, refuse_unknown=True)
 
 
 @pytest.mark.requirement("WOP-3-commitment-event")

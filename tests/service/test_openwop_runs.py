@@ -170,7 +170,7 @@ def test_every_event_obeys_its_rule_and_carries_no_content(wop: Wop) -> None:
     assert seen >= MEMORY_TYPES - {"proposal.activated"}
     for event in events:
         if event["type"] in MEMORY_TYPES:
-            check_payload(event["type"], event["payload"], closed=True)
+            check_payload(event["type"], event["payload"], refuse_unknown=True)
         assert not CONTENT_KEYS.intersection(event["payload"])
     assert word not in str(events)
 

@@ -60,13 +60,13 @@ def list_memories(
             standard=standard,
         )
         where = {**ListRequest.parse(conditions).arguments(), "limit": limit}
-        records, following = memoranda.ump.list_records(**where)
+        records, next_position = memoranda.ump.list_records(**where)
         for _ in range(page - 1):
             # A page of large memories may hold fewer than the limit, so only the cursors tell where a page begins.
-            if following is None:
+            if next_position is None:
                 records = []
                 break
-            records, following = memoranda.ump.list_records(**{**where, "after": following})
+            records, next_position = memoranda.ump.list_records(**{**where, "after": next_position})
         short = memoranda.ump.short_ids([record["id"] for record in records])
         if not records:
             note(_empty_list_message(memoranda, project))
@@ -75,10 +75,10 @@ def list_memories(
         rows = [_row(record, short, exact=exact) for record in records]
         if rows:
             table(("id", "when", "kind", "project", "text"), rows, when_empty="")
-        if following is not None:
+        if next_position is not None:
             note(f"there are more: --page {page + 1}")
 
-    run.answer({"records": records, "next_page": None if following is None else page + 1}, show)
+    run.answer({"records": records, "next_page": None if next_position is None else page + 1}, show)
 
 
 def _parse_since(memoranda: Memoranda, text: str) -> str:

@@ -194,7 +194,7 @@ class TomlTables:
 
     def remove_entry(self, text: str, slot: EntrySlot) -> str:
         names = r"[ \t]*\.[ \t]*".join(f'"?{re.escape(key)}"?' for key in (*slot.path, slot.name))
-        ours = re.compile(rf"[ \t]*\[[ \t]*{names}[ \t]*[.\]]")
+        our_entry = re.compile(rf"[ \t]*\[[ \t]*{names}[ \t]*[.\]]")
         remaining: list[str] = []
         pending: list[str] = []
         is_ours = False
@@ -202,7 +202,7 @@ class TomlTables:
             if _HEADER.match(line):
                 # Blank lines and comments before a header belong to the next table.
                 remaining += pending
-                is_ours, pending = ours.match(line) is not None, []
+                is_ours, pending = our_entry.match(line) is not None, []
                 if is_ours and remaining and not remaining[-1].strip():
                     remaining.pop()
             if not is_ours:
@@ -283,8 +283,8 @@ class YamlBlocks:
             document = ruamel.yaml.YAML(typ="safe", pure=True).load(text)
         except ruamel.yaml.error.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
-            where = f": line {mark.line + 1}" if mark is not None else ""
-            raise InvalidInput(f"it is not YAML{where}") from None
+            location = f": line {mark.line + 1}" if mark is not None else ""
+            raise InvalidInput(f"it is not YAML{location}") from None
         return {} if document is None else document
 
     def add_entry(self, text: str, slot: EntrySlot, value: Entry) -> str:

@@ -142,12 +142,12 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
             )
         kind = None if type_byte is None else _type_name(type_byte)
         page = self.find(_request(selection, type=kind, cursor=cursor, limit=limit), owner=owner)
-        following = None
+        next_position = None
         if page.next_cursor is not None:
-            self._last = following = self._last + 1
-            self._cursors[following] = page.next_cursor
-            self._cursors.pop(following - _CURSORS_LIMIT, None)
-        return [result.stored for result in page.results], following
+            self._last = next_position = self._last + 1
+            self._cursors[next_position] = page.next_cursor
+            self._cursors.pop(next_position - _CURSORS_LIMIT, None)
+        return [result.stored for result in page.results], next_position
 
     def with_defaults(self, fields: Mapping[str, object]) -> dict[str, object]:
         """Return the fields with the present moment; the server fills in a namespace."""

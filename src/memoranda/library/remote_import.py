@@ -83,9 +83,9 @@ class RemoteImport:
         """Send all items, and return the report."""
         for batch in _batches(self._readable(items)):
             self._send(batch)
-        for where, successor in self._waiting:
+        for location, successor in self._waiting:
             if successor not in self._sent:
-                self._report.warn(where, missing_successor_warning(successor))
+                self._report.warn(location, missing_successor_warning(successor))
         return self._report
 
     def _readable(self, items: Iterable[Item]) -> Iterator[Item | Refused]:
@@ -101,7 +101,10 @@ class RemoteImport:
                 yield Refused(item, error)
 
     def _placed(self, item: Item) -> Item:
-        """Return an item with its target namespace. Only the sender has all items, and sees two with one target."""
+        """Return an item with its target namespace.
+
+        The client does this, because only it has all items and notices when two get the same key.
+        """
         if item.error is not None:
             raise item.error
         if item.form != "oams" or self._renaming is None or not isinstance(item.value, dict):

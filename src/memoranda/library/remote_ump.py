@@ -115,13 +115,15 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
     ) -> tuple[list[Record], int | None]:
         """Return current memories, last updated first, from as many pages of the server as `limit` needs."""
         records: list[Record] = []
-        following: int | None = after
-        while following is not None and len(records) < limit:
+        next_position: int | None = after
+        while next_position is not None and len(records) < limit:
             size = min(limit - len(records), MAX_RECALL)
-            answer = self._document("list_records", **where, limit=size, after=following or None)
+            answer = self._document(
+                "list_records", **where, limit=size, after=next_position or None
+            )
             records += answer["records"]
-            following = cursor_position(answer["next_cursor"])
-        return records, following
+            next_position = cursor_position(answer["next_cursor"])
+        return records, next_position
 
     def stats(self) -> Stats:
         """Return the number of current memories, by kind and project."""
@@ -291,9 +293,9 @@ def _ranked(answer: Mapping[str, Any]) -> list[RankedRecord]:
 
 def _iterate_pages(page_after: Callable[[int], tuple[Sequence[T], int | None]]) -> Iterator[T]:
     """Yield the items of all pages."""
-    following: int | None = 0
-    while following is not None:
-        items, following = page_after(following)
+    next_position: int | None = 0
+    while next_position is not None:
+        items, next_position = page_after(next_position)
         yield from items
 
 
@@ -320,10 +322,10 @@ def _iterate_suspects(
 
     def items_after(after: int) -> tuple[list[Suspect], int | None]:
         nonlocal count
-        items, following = _parts(page_after(after=after))
+        items, next_position = _parts(page_after(after=after))
         count += len(items)
         _report_progress(progress, count)
-        return items, following
+        return items, next_position
 
     return _iterate_pages(items_after)
 

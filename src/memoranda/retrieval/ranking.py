@@ -476,7 +476,7 @@ def _uncounted_bound(segments: Sequence[SearchedSegment], weights: Weights) -> f
 
 
 def _neighbour_scores(
-    segments: Sequence[SearchedSegment], previous: ScoresBySegment, following: ScoresBySegment
+    segments: Sequence[SearchedSegment], previous: ScoresBySegment, next_scores: ScoresBySegment
 ) -> tuple[ScoresBySegment, ScoresBySegment]:
     """Return the scores of the text before and of the text after each row: an answer follows its question."""
     before = [
@@ -485,7 +485,7 @@ def _neighbour_scores(
     ]
     after = [
         _move_to_neighbours(scores, segment.statistics.links[0])
-        for scores, segment in zip(following, segments, strict=True)
+        for scores, segment in zip(next_scores, segments, strict=True)
     ]
     return before, after
 

@@ -515,9 +515,10 @@ def similarity_scores(
     """
     typical_share = np.float32(TYPICAL_SHARE * (1.0 - gate) ** 2)
     similarities = [segment.similarities or _NOT_COMPARED for segment in segments]
-    own = [compared.own - typical_share * compared.typical_own for compared in similarities]
+    own = [similarity.own - typical_share * similarity.typical_own for similarity in similarities]
     context = [
-        compared.context - typical_share * compared.typical_context for compared in similarities
+        similarity.context - typical_share * similarity.typical_context
+        for similarity in similarities
     ]
     is_allowed = [
         segment.allowed.take(own.rows) & own.is_readable
@@ -530,9 +531,9 @@ def similarity_scores(
         by_column.append(
             [
                 _fill_missing(
-                    score_range.normalise(compared.rows, scores), text_scores, compared, gate
+                    score_range.normalise(similarity.rows, scores), text_scores, similarity, gate
                 )
-                for scores, text_scores, compared in zip(column, text, similarities, strict=True)
+                for scores, text_scores, similarity in zip(column, text, similarities, strict=True)
             ]
         )
     return by_column[0], by_column[1]

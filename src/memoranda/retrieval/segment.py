@@ -150,9 +150,9 @@ class VersionColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=T
         steps = np.arange(sizes.sum()) + shifts
         return order[steps], np.repeat(indexes, sizes)
 
-    def settled_size(self, following: VersionColumns) -> int:
+    def settled_size(self, next_columns: VersionColumns) -> int:
         """Return the number of leading rows without a session that continues in the following rows or after the cut."""
-        continued = following.sessions[following.sessions != 0]
+        continued = next_columns.sessions[next_columns.sessions != 0]
         cut = len(self)
         earliest = max(0, cut - CUT_LIMIT)
         while len(continued):

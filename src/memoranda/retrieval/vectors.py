@@ -200,10 +200,13 @@ class VectorPositions:
 
     def rows_at(self, positions: Sequence[int]) -> NDArray[np.int64]:
         """Return the rows of those positions, given in ascending order, that are known."""
-        wanted, positions_by_row = np.array(positions, np.int64), self._positions[: self.size]
-        rows = np.searchsorted(positions_by_row, wanted)
+        position_array, positions_by_row = (
+            np.array(positions, np.int64),
+            self._positions[: self.size],
+        )
+        rows = np.searchsorted(positions_by_row, position_array)
         rows = rows[rows < len(positions_by_row)]
-        return rows[np.isin(positions_by_row[rows], wanted)]
+        return rows[np.isin(positions_by_row[rows], position_array)]
 
     def positions_of(self, rows: RowNumbers) -> NDArray[np.int64]:
         """Return the positions of some rows in the table of vectors."""
@@ -302,7 +305,7 @@ class VectorMatrix(VectorPositions):
         return rows
 
     def remove_context(self, positions: Sequence[int]) -> None:
-        """Remove second vectors, and overwrite their numbers with zeros."""
+        """Remove the vectors that include context, and overwrite their numbers with zeros."""
         self._blank_second(self.rows_at(positions))
         super().remove_context(positions)
 
@@ -318,7 +321,7 @@ class VectorMatrix(VectorPositions):
         second: Floats | None = None,
         share: float = 1.0,
     ) -> tuple[Floats, Floats]:
-        """Return the cosines of own vectors, and of those with context, one line per query.
+        """Return two matrices of cosines, one row per query: with the vectors of texts alone, and of texts in context.
 
         `in_context`: the rows whose context the caller may see; the others get their own cosine twice. `second`: the
         queries by the second model, for standalone texts; `share`: their share of all texts.
@@ -488,7 +491,7 @@ class ComparableVectors(Protocol):
         share: float,
         /,
     ) -> tuple[Floats, Floats]:
-        """Return the cosines of own vectors, and of those with context, one line per query."""
+        """Return two matrices of cosines, one row per query: for texts alone, and for texts in context."""
         ...
 
 

@@ -270,7 +270,7 @@ def test_a_replay_repeats_a_fact_with_its_ids_and_its_time(kind: str) -> None:
 def test_no_json_at_all_makes_a_check_fall_over(value: object, payload: object) -> None:
     for kind in PAYLOADS:
         with contextlib.suppress(InvalidInput):
-            check_payload(kind, payload, closed=True)
+            check_payload(kind, payload, refuse_unknown=True)
         with contextlib.suppress(InvalidInput):
             check_event({**made(kind), "payload": payload, "nodeId": value})
     with contextlib.suppress(InvalidInput):

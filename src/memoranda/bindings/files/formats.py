@@ -126,11 +126,11 @@ class Records(msgspec.Struct, frozen=True):
     def items(self, source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:
         """Yield the records of a file or of standard input, which `stream` replaces if it was partly read."""
         for number, record in self._read_source(source, stream):
-            where = f"{display_name(source)}:{number}" if number > 1 else display_name(source)
+            location = f"{display_name(source)}:{number}" if number > 1 else display_name(source)
             if isinstance(record, MemorandaError):
-                yield Item(form="ump", where=where, number=number, error=record)
+                yield Item(form="ump", where=location, number=number, error=record)
             else:
-                yield Item(form="ump", where=where, number=number, value=record)
+                yield Item(form="ump", where=location, number=number, value=record)
 
     def _read_source(self, source: str, stream: IO[bytes] | None) -> Iterator[ParsedRecord]:
         shape = cast("Format | None", self.file_format) or (

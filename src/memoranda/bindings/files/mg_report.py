@@ -107,8 +107,8 @@ def _find_damage(checked: FileCheck, file: IO[bytes], error: MemorandaError) -> 
             try:
                 signature.open_delivery(delivery)
             except MemorandaError as refused:
-                where = f"{source}: grain {recoverable}"
-                grain_report.refuse(where, "", refused, number=recoverable)
+                location = f"{source}: grain {recoverable}"
+                grain_report.refuse(location, "", refused, number=recoverable)
     except MemorandaError:
         checked.report.refuse(source, "", error)
         return

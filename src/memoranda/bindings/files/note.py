@@ -79,12 +79,12 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         if properties is None and not problem:
             # Rules (---) around a text, not properties.
             opening, closing, body = "", "", opening + front + closing + body
-        before, core, after = split_edges(body)
+        before, inner_text, after = split_edges(body)
         return cls(
             opening=bom + opening,
             properties=properties,
             middle=closing + before,
-            text=core.replace("\r\n", "\n") if has_crlf else core,
+            text=inner_text.replace("\r\n", "\n") if has_crlf else inner_text,
             ending=after,
             newline="\r\n" if has_crlf else "\n",
             problem=problem,
@@ -225,8 +225,12 @@ def links_in(source: str) -> Iterator[tuple[bool, str]]:
 
 def plain_text(text: str) -> str:
     """Return a text as a note holds it: without blank lines around it, and with LF if all its lines end in CR LF."""
-    core = split_edges(text)[1]
-    return core.replace("\r\n", "\n") if core.count("\r\n") == core.count("\n") else core
+    inner_text = split_edges(text)[1]
+    return (
+        inner_text.replace("\r\n", "\n")
+        if inner_text.count("\r\n") == inner_text.count("\n")
+        else inner_text
+    )
 
 
 def _split(source: str) -> tuple[str, str, str, str]:

@@ -250,18 +250,18 @@ def items(source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:
 
 
 def _build_item(source: OpenedSource, line: Line) -> Item:
-    where = source.where(line.number)
+    location = source.where(line.number)
     if line.error is not None:
         return Item(
             form="oams",
-            where=where,
+            where=location,
             number=line.number,
             error=_line_error(line),
             warnings=tuple(line.warnings),
         )
     return Item(
         form="oams",
-        where=where,
+        where=location,
         number=line.number,
         value=line.memory,
         raw=line.raw if line.is_verbatim else None,
@@ -323,9 +323,9 @@ def validate(
             validity.shape = file.shape
             for warning in file.warnings:
                 report.warn(file.name, warning)
-            for count, (where, line) in enumerate(_compare_lines(file, report), start=1):
+            for count, (location, line) in enumerate(_compare_lines(file, report), start=1):
                 if line.error is not None:
-                    report.refuse(where, "", _line_error(line))
+                    report.refuse(location, "", _line_error(line))
                 else:
                     report.verified += 1
                 progress(count)
@@ -339,26 +339,28 @@ def _compare_lines(source: OpenedSource, report: Report) -> Iterator[tuple[str, 
     seen: set[int] = set()
     last = b""
     for line in source.lines:
-        where = source.where(line.number)
+        location = source.where(line.number)
         for warning in line.warnings:
-            report.warn(where, warning)
+            report.warn(location, warning)
         memory = line.memory
         if memory is not None:
             name = hash((memory["namespace"], memory["key"]))
             if name in seen:
                 # Section 2: the pair (namespace, key) is unique.
                 report.refuse(
-                    where, memory["key"], InvalidInput("its namespace and key have occurred before")
+                    location,
+                    memory["key"],
+                    InvalidInput("its namespace and key have occurred before"),
                 )
             seen.add(name)
             order = lines.sort_key_of(memory, 0)
             if source.shape == "bundle" and order < last:
                 report.warn(
-                    where,
+                    location,
                     "it was created before the one above it; memories.jsonl is sorted by created_at",
                 )
             last = max(last, order)
-        yield where, line
+        yield location, line
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

@@ -77,8 +77,8 @@ class Properties:
             )
         except ruamel.yaml.error.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
-            where = f" at line {mark.line + 2}" if mark is not None else ""
-            raise InvalidInput(f"properties: not YAML{where}") from None
+            location = f" at line {mark.line + 2}" if mark is not None else ""
+            raise InvalidInput(f"properties: not YAML{location}") from None
         except (ValueError, OverflowError):
             # An escape beyond Unicode.
             raise InvalidInput("properties: not YAML") from None

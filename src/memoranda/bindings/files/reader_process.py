@@ -377,10 +377,10 @@ def _send_item(answers: IO[bytes], item: Item) -> None:
     except (ValueError, TypeError, OverflowError, RecursionError, NotImplementedError):
         # Lone surrogates, integers of more than 64 bits, nesting too deep or size too large for a memory of any form.
         error = InvalidInput("it has values that no memory can hold")
-        where = item.where.encode("utf-8", "replace").decode("utf-8")
+        location = item.where.encode("utf-8", "replace").decode("utf-8")
         _send(
             answers,
-            _ItemMessage(Item(form=item.form, where=where, number=item.number, error=error)),
+            _ItemMessage(Item(form=item.form, where=location, number=item.number, error=error)),
         )
 
 

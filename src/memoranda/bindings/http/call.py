@@ -96,6 +96,6 @@ class HttpAnswer:
 Serve = Callable[[Service, HttpCall, Any], object]
 
 
-def format_cursor(following: int | None) -> str | None:
+def format_cursor(next_position: int | None) -> str | None:
     """Return the cursor of the page that begins after a position; None if there is none."""
-    return None if following is None else str(following)
+    return None if next_position is None else str(next_position)

@@ -159,7 +159,7 @@ def list_grains(service: Service, call: HttpCall, request: OwnedFindRequest) -> 
 
 def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str, object]:
     """Return a page of grains as bytes, with their index."""
-    page, following, report = service.grains.export_page(
+    page, next_position, report = service.grains.export_page(
         call.access,
         owner=request.owner,
         namespace=request.namespace,
@@ -170,7 +170,7 @@ def export(service: Service, call: HttpCall, request: ExportRequest) -> dict[str
         {"grain": base64_encode(delivery), "index": index.portable_fields()}
         for delivery, index in page
     ]
-    return {"grains": grains, "report": report.document(), "next_cursor": following}
+    return {"grains": grains, "report": report.document(), "next_cursor": next_position}
 
 
 def supersede(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, object]:

@@ -144,8 +144,8 @@ def rehydrate(service: Service, call: HttpCall, request: RehydrateRequest) -> di
 
 def list_memories(service: Service, call: HttpCall, request: ListRequest) -> dict[str, object]:
     """Return a page of the latest memories."""
-    records, following = service.list_records(call.access, **request.arguments())
-    return {"records": records, "next_cursor": format_cursor(following)}
+    records, next_position = service.list_records(call.access, **request.arguments())
+    return {"records": records, "next_cursor": format_cursor(next_position)}
 
 
 def stats(service: Service, call: HttpCall, _request: None) -> dict[str, object]:
@@ -155,10 +155,12 @@ def stats(service: Service, call: HttpCall, _request: None) -> dict[str, object]
 
 def history(service: Service, call: HttpCall, request: HistoryRequest) -> dict[str, object]:
     """Return a page of the versions of a memory; the last page has no cursor."""
-    versions, following = service.history_page(
+    versions, next_position = service.history_page(
         call.access, call.readable_path_name("id") or "", after=request.after
     )
-    return {"versions": versions} | ({} if following is None else {"next_cursor": str(following)})
+    return {"versions": versions} | (
+        {} if next_position is None else {"next_cursor": str(next_position)}
+    )
 
 
 def short_ids(service: Service, call: HttpCall, request: IdsRequest) -> dict[str, object]:
@@ -237,7 +239,7 @@ def export_records(service: Service, call: HttpCall, request: ExportRequest) -> 
         )
         records = list(export)
         return {"records": records, "report": report.document(), "next_cursor": None}
-    records, following, report = service.export_page(
+    records, next_position, report = service.export_page(
         call.access,
         owner=owner,
         project=project,
@@ -245,7 +247,7 @@ def export_records(service: Service, call: HttpCall, request: ExportRequest) -> 
         carry=request.carry,
         after=request.cursor,
     )
-    return {"records": records, "report": report.document(), "next_cursor": following}
+    return {"records": records, "report": report.document(), "next_cursor": next_position}
 
 
 def import_records(service: Service, call: HttpCall, request: ImportRequest) -> dict[str, object]:

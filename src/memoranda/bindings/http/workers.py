@@ -180,16 +180,16 @@ class Workers:
         """Wait until a signal arrives, a worker reports being ready, or the time is reached."""
         pipes = [self._wakeups[0], *(slot.pipe for slot in self._slots if slot.pipe is not None)]
         seconds = None if until == math.inf else max(0.0, until - self._clock())
-        readable, _, _ = select.select(pipes, [], [], seconds)
-        if self._wakeups[0] in readable:
+        ready_pipes, _, _ = select.select(pipes, [], [], seconds)
+        if self._wakeups[0] in ready_pipes:
             os.read(self._wakeups[0], 4096)
 
     def _note_ready(self) -> None:
         """Note the workers that became ready. A pipe that closes without a report is one of a process that ends."""
         pipes = [slot.pipe for slot in self._slots if slot.pipe is not None]
-        readable, _, _ = select.select(pipes, [], [], 0)
+        ready_pipes, _, _ = select.select(pipes, [], [], 0)
         for slot in self._slots:
-            if slot.pipe in readable:
+            if slot.pipe in ready_pipes:
                 is_ready = os.read(slot.pipe, 1) == b"1"
                 slot.close_pipe()
                 if is_ready:

@@ -94,10 +94,10 @@ def list_resources(
     """Return a page of the current memories, newest first. Raises MemorandaError."""
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise InvalidInput("cursor is not one that this server gave")
-    records, following = service.list_records(access, after=int(cursor or 0), limit=PAGE_LIMIT)
+    records, next_position = service.list_records(access, after=int(cursor or 0), limit=PAGE_LIMIT)
     return types.ListResourcesResult(
         resources=[_resource_entry(record) for record in records],
-        next_cursor=None if following is None else str(following),
+        next_cursor=None if next_position is None else str(next_position),
     )
 
 

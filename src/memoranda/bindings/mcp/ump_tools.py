@@ -163,8 +163,11 @@ def _reply_forgotten(service: Service, access: Access, request: ForgetRequest) -
 
 
 def _list(service: Service, access: Access, request: ListRequest) -> Answer:
-    records, following = service.list_records(access, **request.arguments())
-    return {"records": records, "next_cursor": None if following is None else str(following)}
+    records, next_position = service.list_records(access, **request.arguments())
+    return {
+        "records": records,
+        "next_cursor": None if next_position is None else str(next_position),
+    }
 
 
 def _reply_listed(service: Service, access: Access, request: ListRequest) -> str:

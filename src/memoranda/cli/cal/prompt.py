@@ -119,8 +119,8 @@ class Prompt:
         envelope = ask(
             self.memoranda, self.run, text, replace(self.options, cursor=cursor), self.params
         )
-        following = envelope.get("next_cursor") if envelope is not None else None
-        self.following = None if following is None else (text, following)
+        next_cursor = envelope.get("next_cursor") if envelope is not None else None
+        self.following = None if next_cursor is None else (text, next_cursor)
         if self.following is not None:
             note("there are more; \\n shows them")
 

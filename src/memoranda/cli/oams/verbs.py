@@ -130,17 +130,17 @@ def list_memories(
     else:
         with run.open() as memoranda:
             page = memoranda.oams.verbs.list_memories(request(memoranda.oams.namespace(namespace)))
-    memories, following = page.memories, page.next_cursor
+    memories, next_cursor = page.memories, page.next_cursor
     rows = [
         (memory["key"], memory["updated_at"], " ".join(memory.get("tags") or ()), _excerpt(memory))
         for memory in memories
     ]
     run.answer(
-        {"memories": memories, "next_cursor": following},
+        {"memories": memories, "next_cursor": next_cursor},
         lambda: table(("key", "updated", "tags", "value"), rows, when_empty="no memories found"),
     )
-    if following is not None and not run.json:
-        note(f"there are more; raise --limit, or continue with --cursor {following}")
+    if next_cursor is not None and not run.json:
+        note(f"there are more; raise --limit, or continue with --cursor {next_cursor}")
 
 
 def get(

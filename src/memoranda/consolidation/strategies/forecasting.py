@@ -89,15 +89,17 @@ def _plan_dreams(corpus: Corpus, today: date) -> Iterator[Dream]:
         ):
             continue
         is_plan = _PLANNED.search(text) is not None
-        ahead = [
+        future_days = [
             day_named
             for day_named in find_days(text, written_at)
             if _is_ahead(day_named, today)
             and (day_named.is_relative or is_plan)
             and _is_forward_looking(day_named, text, written_at)
         ]
-        if ahead:
-            plans.append((ahead[0].day, sentence.note.at, sentence.note.name, sentence, ahead[0]))
+        if future_days:
+            plans.append(
+                (future_days[0].day, sentence.note.at, sentence.note.name, sentence, future_days[0])
+            )
     reported = set()
     for day, _, _, sentence, day_named in sorted(plans, key=lambda item: item[:3]):
         if (day, sentence.word_set) in reported:

@@ -34,7 +34,7 @@ from memoranda.consolidation.text.predicates import IS
 
 # Names that are plain enough to be used in a generated sentence without quotation marks.
 _TERM = re.compile(r"[\w][\w .+#/&'’-]{0,59}")
-# Words of such a name; a longer one is a phrase.
+# Most words of a name; longer texts count as phrases.
 _TERM_WORDS_LIMIT: Final = 5
 _SHOWN: Final = 5
 # Characters of a quoted sentence.

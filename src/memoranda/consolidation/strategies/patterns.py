@@ -42,7 +42,7 @@ from memoranda.consolidation.text.similar import fold_duplicates
 from memoranda.time_words.vocabulary import WEEKDAY_NAMES
 
 _TOKEN = re.compile(r"[^\s]+")
-# Tokens of a sentence in a template, and of its gap; the number of index entries is their product.
+# Most tokens of a sentence that becomes a template, and of the gap in it; their product bounds the index entries.
 _TEMPLATE_TOKENS_LIMIT: Final = 30
 _SLOT_TOKENS_LIMIT: Final = 3
 # Fewest content words, and fewest tokens, outside the gap of a template; fewer would make every "X is Y" a pattern.

@@ -266,8 +266,8 @@ def find_rhythm(event: RecurringEvent) -> Rhythm | None:
     weekday = weekdays.pop() if len(weekdays) == 1 else None
     if is_monthly:
         return Rhythm(period_days=0, is_monthly=True, weekday=weekday)
-    slip = max(_SLIP_SHARE * period, 1.0 if period >= 5 else 0.0)
-    if all(abs(gap - period) <= slip for gap in gaps):
+    max_deviation = max(_SLIP_SHARE * period, 1.0 if period >= 5 else 0.0)
+    if all(abs(gap - period) <= max_deviation for gap in gaps):
         return Rhythm(period_days=period, is_monthly=False, weekday=weekday)
     return None
 

@@ -75,13 +75,13 @@ def expand_recall(recall: Recall) -> Recall:
     """
     expanded = desugar_recall(recall)
     subqueries = (condition for condition in recall.where if isinstance(condition.value, Subquery))
-    where = tuple(
+    conditions = tuple(
         next(subqueries) if isinstance(condition.value, Subquery) else condition
         for condition in expanded.where
     )
     # THREAD FROM has no longer form. A thread is listed from its beginning.
     first_order = (OrderBy(field="time"),) if expanded.thread is not None else ()
-    return replace(expanded, where=where, stages=(*first_order, *expanded.stages))
+    return replace(expanded, where=conditions, stages=(*first_order, *expanded.stages))
 
 
 def search_about(recall: Recall, searched: Sequence[WhereCondition]) -> Recall:

@@ -191,7 +191,7 @@ def _prune_segment(context: Context, access: Access, tenant: str, before: Instan
             f"the audit chain is broken at entry {report.broken_at}: {report.reason}; nothing was pruned"
         )
     last = segment[-1]
-    following = seal_event(
+    next_head = seal_event(
         {
             "tenant": tenant,
             "seq": last["seq"],
@@ -206,7 +206,7 @@ def _prune_segment(context: Context, access: Access, tenant: str, before: Instan
         if _load_signed_head(unit) != head:
             return 0  # another process was faster
         unit.prune_audit(last["seq"])
-        unit.put_item(_HEAD, "", dump(following))
+        unit.put_item(_HEAD, "", dump(next_head))
         unit.record_audit(
             audit_entry(access, "audit.prune", now=now, result=f"{len(segment)} pruned")
         )

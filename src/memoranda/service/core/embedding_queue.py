@@ -223,7 +223,7 @@ class EmbeddingQueue:
         """Embed the next batch; return False if there was none, or this process may not work."""
         queue = self._context.engine.vectors
         if not self.progress().is_behind:
-            # VectorQueue from before are copied to where the database compares them itself.
+            # Nothing to embed: copy older vectors to the unencrypted table that the database searches (pgvector).
             return self._retry_set_aside() or queue.copy_in_clear(self._model)
         if not self._claim():
             return False

@@ -276,11 +276,11 @@ def list_records(
         since=since,
     )
     with context.engine.open_snapshot(tenant) as snapshot:
-        where = restrict_selection(context, access, snapshot, selection)
-        if where.space is None and where.agent is None and selection == Selection(at=now):
+        reachable = restrict_selection(context, access, snapshot, selection)
+        if reachable.space is None and reachable.agent is None and selection == Selection(at=now):
             # No filter can reveal a redacted value, so partly hidden records are listed, too.
-            where = replace(where, redacted=None)
-        selected = snapshot.load_page(where, UPDATED, limit=limit + 1, offset=after, now=now)
+            reachable = replace(reachable, redacted=None)
+        selected = snapshot.load_page(reachable, UPDATED, limit=limit + 1, offset=after, now=now)
         version_ids = [hit.version_id for hit in selected[:limit]]
         fitting = snapshot.fit_into_bytes(version_ids, PAGE_BYTES)
         versions = [

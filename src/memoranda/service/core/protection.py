@@ -109,7 +109,7 @@ def _iterate_ancestors(snapshot: Snapshot, new: PolicyFields) -> Iterator[tuple[
     seen: set[str] = set()
     level = _derived_addresses(new)
     for hops in range(1, policy.MAX_HOPS + 1):
-        following: list[str] = []
+        next_level: list[str] = []
         for address in level:
             if address in seen:
                 continue
@@ -117,10 +117,10 @@ def _iterate_ancestors(snapshot: Snapshot, new: PolicyFields) -> Iterator[tuple[
             version = snapshot.find_by_name(OMS, address)
             if version is not None and (fields := read_policy_fields(version)):
                 yield hops, fields
-                following += _derived_addresses(fields)
-        if not following:
+                next_level += _derived_addresses(fields)
+        if not next_level:
             return
-        level = following
+        level = next_level
 
 
 def _derived_addresses(fields: PolicyFields) -> list[str]:

@@ -44,9 +44,9 @@ _CLEAN_WORD_CHARS: Final = 40
 _CLEAN_WORDS_LIMIT: Final = 4_096
 
 
-def screen_text(context: Context, text: str, where: str) -> str:
+def screen_text(context: Context, text: str, location: str) -> str:
     """Return a text as it may be stored."""
-    return context.secrets.screen(text, where)
+    return context.secrets.screen(text, location)
 
 
 def screen_fields(context: Context, fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -56,8 +56,8 @@ def screen_fields(context: Context, fields: Mapping[str, Any]) -> Mapping[str, A
     if not _contains_suspects(fields):
         return fields
     if context.secrets.policy == "warn":
-        for where, text in _iterate_texts_with_paths(fields, ""):
-            context.secrets.screen(text, where)
+        for location, text in _iterate_texts_with_paths(fields, ""):
+            context.secrets.screen(text, location)
         return fields
     return _change_texts(fields, context.secrets.screen)
 
@@ -112,15 +112,17 @@ def _without_carried_documents(value: Any) -> Any:
     )
 
 
-def _change_value(change: Callable[[str, str], str], value: Any, where: str) -> Any:
+def _change_value(change: Callable[[str, str], str], value: Any, location: str) -> Any:
     """Return a value with every text in it changed, except in carried documents."""
     if isinstance(value, str):
-        return change(value, where)
+        return change(value, location)
     if isinstance(value, list):
-        return [_change_value(change, member, where) for member in value]
+        return [_change_value(change, member, location) for member in value]
     if isinstance(value, Mapping):
         return {
-            name: member if name == NATIVE_KEY else _change_value(change, member, f"{where}.{name}")
+            name: member
+            if name == NATIVE_KEY
+            else _change_value(change, member, f"{location}.{name}")
             for name, member in value.items()
         }
     return value
@@ -130,13 +132,13 @@ def refuse_secrets(context: Context, fields: Mapping[str, Any]) -> None:
     """Raise InvalidInput under `redact` if a document that cannot be changed contains a secret; otherwise report it."""
     if context.secrets.policy == "off" or not _contains_suspects(fields, originals=True):
         return
-    for where, text in _iterate_texts_with_paths(fields, "", originals=True):
-        if kinds := detect_kinds({where: text}):
+    for location, text in _iterate_texts_with_paths(fields, "", originals=True):
+        if kinds := detect_kinds({location: text}):
             if context.secrets.policy == "redact":
                 raise InvalidInput(
-                    f"{where}: looks like a secret ({kinds[0]}), and what is finished cannot be redacted"
+                    f"{location}: looks like a secret ({kinds[0]}), and what is finished cannot be redacted"
                 )
-            notify(where, kinds, is_redacted=False)
+            notify(location, kinds, is_redacted=False)
 
 
 def _contains_suspects(fields: Mapping[str, Any], *, originals: bool = False) -> bool:
@@ -178,19 +180,19 @@ def iterate_texts(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _iterate_texts_with_paths(
-    value: Any, where: str, *, originals: bool = False
+    value: Any, location: str, *, originals: bool = False
 ) -> Iterator[tuple[str, str]]:
     """Yield every text in a value with its path."""
     if isinstance(value, str):
-        yield where, value
+        yield location, value
     elif isinstance(value, list | tuple):
         for member in value:
-            yield from _iterate_texts_with_paths(member, where, originals=originals)
+            yield from _iterate_texts_with_paths(member, location, originals=originals)
     elif isinstance(value, Mapping):
         for name, member in value.items():
             if originals or name != NATIVE_KEY:
                 yield from _iterate_texts_with_paths(
-                    member, f"{where}.{name}" if where else str(name), originals=originals
+                    member, f"{location}.{name}" if location else str(name), originals=originals
                 )
 
 
@@ -231,13 +233,13 @@ def collect_notices() -> Iterator[SecretNotices]:
         _listener.reset(token)
 
 
-def notify(where: str, kinds: Sequence[str], *, is_redacted: bool) -> None:
+def notify(location: str, kinds: Sequence[str], *, is_redacted: bool) -> None:
     """Report a text that looks like a secret to the collector, or to the log."""
     notices = _listener.get()
     if notices is None:
         outcome = "replaced" if is_redacted else "stored"
         # The names of nested fields are texts of the memory, too.
-        field = where.partition(".")[0]
+        field = location.partition(".")[0]
         _log.warning("%s: looks like a secret (%s); %s", field, ", ".join(kinds), outcome)
         return
     notices.kinds.update(dict.fromkeys(kinds))

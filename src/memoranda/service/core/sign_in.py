@@ -384,7 +384,7 @@ class Grants:
         token = self._gate.mint_token(
             verbs=granted, scope={"owner": owner}, ttl_ms=ACCESS_MS, jti=jti
         )
-        following = GrantToken(
+        next_token = GrantToken(
             grant_id=grant.grant_id,
             number=turn.number + 1,
             client=turn.client,
@@ -392,7 +392,7 @@ class Grants:
             expires=expires,
         )
         return IssuedTokens(
-            access_token=token, refresh_token=self._seals.seal(following), verbs=granted
+            access_token=token, refresh_token=self._seals.seal(next_token), verbs=granted
         )
 
     def end_grant(self, grant_id: str) -> None:

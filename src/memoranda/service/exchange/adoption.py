@@ -113,8 +113,9 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         return {**signature.seal(cast("Record", attributed), self.context.operator)}
 
     def adopt_memory(self, memory: dict[str, Any]) -> dict[str, Any]:
-        """Return an OAMS memory whose namespace was mapped; if it is the view of a document, with that document
-        adopted.
+        """Return an OAMS memory that the caller adopts; its namespace was mapped before.
+
+        If the memory is a view of another document, that document is adopted.
 
         A view with a key or times of its own remains an OAMS memory.
         """

@@ -216,8 +216,8 @@ def leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:
         if at.version_id == goal.version_id:
             return True
         seen.add(at.version_id)
-        following = at.state.successor_names.get(form)
-        at = unit.find_by_name(form, following) if following else None
+        successor_name = at.state.successor_names.get(form)
+        at = unit.find_by_name(form, successor_name) if successor_name else None
     return False
 
 

@@ -114,8 +114,10 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
 
     def load_sent_page(self, space: str | None, after: int) -> tuple[list[Version], str | None]:
         """Return a page as it is sent over a network, and the position of the next one; None at the end."""
-        versions, following = self.load_page(space, after, SENT_LIMIT)
-        return versions, None if following is None else str(_Position(following, self.last_version))
+        versions, next_position = self.load_page(space, after, SENT_LIMIT)
+        return versions, None if next_position is None else str(
+            _Position(next_position, self.last_version)
+        )
 
     def load_page(
         self, space: str | None, after: int, limit: int
@@ -395,11 +397,11 @@ def export_page(
     """Return a page of records, the position of the next page, and the report of what was not exported."""
     export, position = _continue_export(context, access, owner, history, after)
     scope = _require_scope(export, project)
-    versions, following = export.load_sent_page(project, position)
+    versions, next_position = export.load_sent_page(project, position)
     export.report.exported = len(versions)
     records = [_create_exported_record(export, version, carry=carry) for version in versions]
     export.audit("export", "records", scope)
-    return records, following, export.report
+    return records, next_position, export.report
 
 
 def _continue_export(
@@ -539,7 +541,7 @@ def export_grains_page(
     space = None if namespace is None else grains.space_of(namespace)
     scope = {"owner": export.tenant, **({"project": space} if space else {})}
     access.require_scope({**access.limits, **scope})
-    versions, following = export.load_sent_page(space, position)
+    versions, next_position = export.load_sent_page(space, position)
     complete = _select_for_grains(export, versions)
     export.report.exported = len(complete)
     export.audit("oms.export", "grains", scope)
@@ -548,7 +550,7 @@ def export_grains_page(
         (delivery, export.complete_index(version, index))
         for version, (delivery, index) in delivered
     ]
-    return pairs, following, export.report
+    return pairs, next_position, export.report
 
 
 def _select_for_grains(export: _Export, versions: Sequence[Version]) -> list[Version]:
@@ -566,13 +568,13 @@ def export_memories_page(
     """Return a page of a namespace as OAMS."""
     export, position = _continue_export(context, access, None, False, after)
     location = memories.locate_namespace(access, namespace)
-    versions, following = export.load_sent_page(location.space, position)
+    versions, next_position = export.load_sent_page(location.space, position)
     lines = _create_lines(export, location, _select_for_oams(export, location, versions))
     export.report.exported = len(lines)
     export.audit("oams.export", "memories", {"owner": export.tenant})
     return OamsExportPage(
         lines=lines,
-        following=following,
+        following=next_position,
         start=str(_Position(0, export.last_version)),
         report=export.report,
     )

@@ -136,7 +136,9 @@ class ImportPart(msgspec.Struct, frozen=True, kw_only=True):
 
     def document(self) -> dict[str, Any]:
         """Return the result as JSON."""
-        waiting = [{"where": where, "successor": successor} for where, successor in self.waiting]
+        waiting = [
+            {"where": location, "successor": successor} for location, successor in self.waiting
+        ]
         return {"report": self.report.document(), "import": self.name, "waiting": waiting}
 
 
@@ -656,13 +658,13 @@ class _Import:
             batch = waiting[start : start + BATCH_LIMIT]
             end = partial(self._close_batch, batch=batch)
             refused, missing = self._context.engine.write(self._tenant, end)
-            for where, error in refused:
-                self.report.refuse(where, None, error)
+            for location, error in refused:
+                self.report.refuse(location, None, error)
             if self.waiting is not None:
                 self.waiting += missing
                 continue
-            for where, name in missing:
-                self.report.warn(where, ancestry.missing_successor_warning(name))
+            for location, name in missing:
+                self.report.warn(location, ancestry.missing_successor_warning(name))
 
     def _close_batch(
         self, unit: Unit, batch: list[tuple[tuple[Form, str], WaitingVersion]]

@@ -88,7 +88,7 @@ class Report(msgspec.Struct, kw_only=True):
 
     def refuse(
         self,
-        where: str,
+        location: str,
         name: object,
         error: MemorandaError,
         *,
@@ -101,7 +101,7 @@ class Report(msgspec.Struct, kw_only=True):
             name_text = name if isinstance(name, str) else ""
             text = error.message if message is None else message
             self.refusals.append(
-                Refusal(where=where, number=number, id=name_text, code=error.code, message=text)
+                Refusal(where=location, number=number, id=name_text, code=error.code, message=text)
             )
 
     def document(self) -> dict[str, Any]:
@@ -140,16 +140,16 @@ class Report(msgspec.Struct, kw_only=True):
         self.redacted += 1
         self._add_warning(f"{name} is exported without the fields that its consent redacts")
 
-    def skip_forgotten(self, where: str) -> None:
+    def skip_forgotten(self, location: str) -> None:
         """Count an item that was deleted here and is not imported again."""
         self.forgotten += 1
         self._add_warning(
-            f"{where}: deleted here after the file was written, so it is not imported; use --restore to import it"
+            f"{location}: deleted here after the file was written, so it is not imported; use --restore to import it"
         )
 
-    def warn(self, where: str, message: str) -> None:
+    def warn(self, location: str, message: str) -> None:
         """Add a warning about an item."""
-        self._add_warning(f"{where}: {message}")
+        self._add_warning(f"{location}: {message}")
 
     def _add_warning(self, warning: str) -> None:
         self.warned += 1

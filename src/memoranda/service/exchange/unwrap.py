@@ -153,21 +153,25 @@ def _prepare_original_of_record(
 
 def read_index_state(record: Record) -> IndexState:
     """Return the state that another store attached to a record, as an index entry. Raises InvalidInput."""
-    state, where = read_carried_state(record), f"body.structured.{STATE_KEY}"
+    state, location = read_carried_state(record), f"body.structured.{STATE_KEY}"
     verdict, closed = state.get("verification", UNVERIFIED), state.get("closed")
     begins = state.get("valid_from")
     if verdict not in grains.VERIFICATIONS:
-        raise InvalidInput(f"{where}.verification must be one of {', '.join(grains.VERIFICATIONS)}")
+        raise InvalidInput(
+            f"{location}.verification must be one of {', '.join(grains.VERIFICATIONS)}"
+        )
     if closed is not None and (type(closed) is not int or not 0 <= closed <= LATEST):
-        raise InvalidInput(f"{where}.closed must be an instant in milliseconds")
+        raise InvalidInput(f"{location}.closed must be an instant in milliseconds")
     try:
         valid_from = None if begins is None else parse_instant(begins)
     except (InvalidInput, TypeError, ValueError):
-        raise InvalidInput(f"{where}.valid_from must be a date and time") from None
+        raise InvalidInput(f"{location}.valid_from must be a date and time") from None
     try:
         read_carried_bounds(record)
     except StoreCorrupt:
-        raise InvalidInput(f"{where}.bounds does not state the restrictions of a memory") from None
+        raise InvalidInput(
+            f"{location}.bounds does not state the restrictions of a memory"
+        ) from None
     try:
         index = IndexState(
             verification_status=verdict,
@@ -177,7 +181,7 @@ def read_index_state(record: Record) -> IndexState:
             valid_from=valid_from,
         )
     except (GrainError, TypeError):
-        message = f"{where}: successor must be the address of a grain, supersedes a list of addresses and ids"
+        message = f"{location}: successor must be the address of a grain, supersedes a list of addresses and ids"
         raise InvalidInput(message) from None
     return DEFAULT if index == DEFAULT else index
 

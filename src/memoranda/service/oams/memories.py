@@ -631,8 +631,8 @@ def append_memory(
     projection = new.projection
     cascade.check_basis(context, unit, new.document, projection, now)
     cascade.note_withdrawal(unit, projection)
-    following = new if prior is None else follow(context, prior, new, by_owner=by_owner)
-    version = following.append(unit, now=now, follow_head=True)
+    new_version = new if prior is None else follow(context, prior, new, by_owner=by_owner)
+    version = new_version.append(unit, now=now, follow_head=True)
     if prior is not None and closes:
         unit.close_version(
             prior, successor=version, valid_to=handover(prior, projection.valid_from), now=now

@@ -104,7 +104,7 @@ def find(
         return GrainPage(results=results, total=matches.total, next_cursor=None)
     tenant = access.tenant_for(owner)
     after = 0 if request.cursor is None else _open_cursor(context, tenant, request.cursor)
-    stored, following = listing(
+    stored, next_position = listing(
         context,
         access,
         request.selection,
@@ -113,14 +113,14 @@ def find(
         after=after,
         limit=request.limit,
     )
-    is_whole = request.cursor is None and following is None
+    is_whole = request.cursor is None and next_position is None
     return GrainPage(
         results=tuple(
             ScoredGrain(stored=stored_grain, score=1.0, matched_fields=matched)
             for stored_grain in stored
         ),
         total=len(stored) if is_whole else None,
-        next_cursor=None if following is None else _seal_cursor(context, tenant, following),
+        next_cursor=None if next_position is None else _seal_cursor(context, tenant, next_position),
     )
 
 

@@ -89,14 +89,14 @@ def claim(
                 openwop_code=IDEMPOTENCY_IN_FLIGHT,
                 details={"retryAfter": 1},
             )
-        claimed = fresh if earlier is None else replace(fresh, hour=earlier.hour)
-        if claimed.hour not in hours:
-            unit.put_item(_HOURS, "", json_text.dump([*hours, claimed.hour]))
-        unit.put_item(f"{_RECORDS}{claimed.hour}", name, json_text.dump(asdict(claimed)))
+        record = fresh if earlier is None else replace(fresh, hour=earlier.hour)
+        if record.hour not in hours:
+            unit.put_item(_HOURS, "", json_text.dump([*hours, record.hour]))
+        unit.put_item(f"{_RECORDS}{record.hour}", name, json_text.dump(asdict(record)))
         if not operation.startswith("DELETE "):
             # Deleting must work when the quota is used up.
             context.quotas_of(unit).check_bytes(unit)
-        return claimed
+        return record
 
     return context.engine.write(tenant, work)
 

@@ -230,15 +230,18 @@ class Vault:
         content = self.redact_text(draft.content, run, "content")
         return draft.replace_fields(content=content, tags=tuple(tags))
 
-    def redact_text(self, text: str, run: RunKey | None, where: str) -> str:
-        """Return a text without the run's secrets, as the policy lets it pass. `where` names the field in notices."""
+    def redact_text(self, text: str, run: RunKey | None, location: str) -> str:
+        """Return a text without the run's secrets, as the policy lets it pass.
+
+        `location` names the field in notices.
+        """
         from memoranda.standards.openwop.redaction import convert_markers
 
         with self._lock:
             run_secrets = None if run is None else self._runs.get(run)
             clean = text if run_secrets is None else run_secrets.redact(text).text
         # After redaction: converting a marker that contains the secret would change its spelling, and so hide it.
-        return self.screen(convert_markers(clean), where)
+        return self.screen(convert_markers(clean), location)
 
     def contains_secret(self, text: str, run: RunKey) -> bool:
         """Return True if a secret of a run occurs in a text that cannot be redacted, such as a name."""
@@ -259,7 +262,7 @@ class Vault:
             return [self.redact_value(item, run) for item in value]
         return value
 
-    def screen(self, text: str, where: str) -> str:
+    def screen(self, text: str, location: str) -> str:
         """Return a text as the policy lets it pass. A notice names the kinds of likely secrets, never their values."""
         if self.policy == "off" or len(text) < SHORTEST_CHARS:
             return text
@@ -268,5 +271,5 @@ class Vault:
         clean, findings = screen(text, self.policy)
         if findings:
             is_redacted = self.policy == "redact"
-            notify(where, [finding.kind for finding in findings], is_redacted=is_redacted)
+            notify(location, [finding.kind for finding in findings], is_redacted=is_redacted)
         return clean

@@ -79,13 +79,13 @@ def stats(context: Context, access: Access) -> Stats:
                 projects[space] = projects.get(space, 0) + count
         else:
             used = None
-            where = restrict_selection(context, access, snapshot, Selection(at=now))
-            spaces = snapshot.list_spaces() if where.space is None else [where.space]
+            reachable = restrict_selection(context, access, snapshot, Selection(at=now))
+            spaces = snapshot.list_spaces() if reachable.space is None else [reachable.space]
             kinds = {
-                kind: snapshot.count(replace(where, kinds=(kind,)), now=now) for kind in _KINDS
+                kind: snapshot.count(replace(reachable, kinds=(kind,)), now=now) for kind in _KINDS
             }
             projects = {
-                space: snapshot.count(replace(where, space=space), now=now) for space in spaces
+                space: snapshot.count(replace(reachable, space=space), now=now) for space in spaces
             }
     largest = sorted(projects, key=lambda space: (-projects[space], space))[:PROJECTS_LIMIT]
     return Stats(
@@ -163,10 +163,10 @@ def _views_elsewhere(
     from memoranda.standards.oams.namespace import namespace_of
 
     space = version.state.space
-    location = oams_views.Location(
+    reachable = oams_views.Location(
         namespace=namespace_of(space, version.tenant), tenant=version.tenant, space=space
     )
-    memory = oams_views.render_visible(context, access, snapshot, version, location)
+    memory = oams_views.render_visible(context, access, snapshot, version, reachable)
     is_grain = oms_views.is_visible(context, access, snapshot, version)
     return {
         "OMS": oms_views.to_stored_grain(context, version).document() if is_grain else None,
@@ -237,9 +237,9 @@ def _find_source(
         return snapshot.find_by_name(OMS, reference.removeprefix(ADDRESS_PREFIX))
     space = version.state.space
     namespace, key = oams.parse_reference(reference, namespace_of(space, version.tenant))
-    location = views.Location(namespace=namespace, tenant=version.tenant, space=space)
+    reachable = views.Location(namespace=namespace, tenant=version.tenant, space=space)
     is_same_namespace = namespace == namespace_of(space, version.tenant)
-    memory = memories.find_head(context, snapshot, location, key) if is_same_namespace else None
+    memory = memories.find_head(context, snapshot, reachable, key) if is_same_namespace else None
     return memory or snapshot.find_by_name(OPENWOP, reference)
 
 

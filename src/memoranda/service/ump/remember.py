@@ -144,13 +144,15 @@ def accept(
     return Accepted(draft=checked, record=record, new=new_record(context, record), is_own=is_own)
 
 
-def new_record(context: Context, record: Record, indexed: IndexedText | None = None) -> NewVersion:
-    """Return the version of a signed record; `indexed` are the index terms of its text, if they are known."""
+def new_record(
+    context: Context, record: Record, index_entry: IndexedText | None = None
+) -> NewVersion:
+    """Return the version of a signed record; `index_entry` are the index terms of its text, if they are known."""
     projection = mapping.project(record)
     if NATIVE_KEY in (record["body"].get("structured") or {}):
         # The record carries a document of another standard.
         projection = cascade.with_consent_links(projection, record)
-    return prepare(context, document_of(record), projection, indexed=indexed)
+    return prepare(context, document_of(record), projection, indexed=index_entry)
 
 
 def screen_parts(context: Context, fields: Parts) -> Parts:
@@ -388,8 +390,8 @@ def _merge_records(
         return None
     # Equal texts may differ in capitals, and then in index terms: `parseInstant` has parts, `PARSEINSTANT` has none.
     is_same_text = merged["body"]["text"] == accepted.record["body"]["text"]
-    indexed = accepted.new.indexed if is_same_text else None
-    new = new_record(context, signature.sign(merged, context.operator), indexed)
+    index_entry = accepted.new.indexed if is_same_text else None
+    new = new_record(context, signature.sign(merged, context.operator), index_entry)
     return inherit_bounds(context, duplicate, new)
 
 

@@ -209,8 +209,8 @@ def suspects_beside_page(context: Context, access: Access, *, after: int = 0) ->
             event = parse(data)
             kinds = detect_kinds({"payload": event["payload"]})
             if kinds:
-                where = f"log of {event['runId']}, event {event['sequence']}"
-                results.append(SuspectBeside(where=where, kinds=kinds))
+                location = f"log of {event['runId']}, event {event['sequence']}"
+                results.append(SuspectBeside(where=location, kinds=kinds))
         position = page[-1][0]
     return BesidePage(suspects=results, next=position)
 

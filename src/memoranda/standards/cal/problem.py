@@ -222,7 +222,7 @@ _EXAMPLES_BY_CODE: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def _find_example(error: QueryError) -> str | None:
-    """Return a query that works, for the mistake of an error."""
+    """Return an example query without the mistake that the error reports, or None."""
     suggestion = error.suggestion or ""
     if suggestion in _EXAMPLES_BY_HINT:
         return _EXAMPLES_BY_HINT[suggestion]

@@ -331,7 +331,7 @@ class ExportRequest(OwnerRequest):
 
 
 class VerificationRequest(Shape):
-    """A verification status, its reason, and the grain that contradicts the one it is for."""
+    """The verification status of a grain, its reason, and the address of a contradicting grain."""
 
     status: Status
     reason: Reason = ""

@@ -149,7 +149,7 @@ def _check_distillation(value: object, location: str) -> None:
     """Check the result of a distillation. Raises InvalidInput."""
     if not isinstance(value, dict):
         raise InvalidInput(f"{location} must be an object")
-    _check_fields(value, _DISTILLATION, location, closed=True)
+    _check_fields(value, _DISTILLATION, location, refuse_unknown=True)
     if value["tokensUsed"] > value["tokenBudget"]:
         raise InvalidInput(f"{location}.tokensUsed must not be more than tokenBudget")
 
@@ -260,7 +260,7 @@ def build_event(
         "eventId": default_event_id(run_id, sequence),
         "runId": run_id,
         "type": type,
-        "payload": check_payload(check_type(type), payload, closed=True),
+        "payload": check_payload(check_type(type), payload, refuse_unknown=True),
         "timestamp": format_instant(at),
         "sequence": sequence,
     }
@@ -341,25 +341,25 @@ def check_type(value: str) -> str:
     return value
 
 
-def check_payload(type: str, payload: object, *, closed: bool = False) -> Payload:  # noqa: A002
+def check_payload(type: str, payload: object, *, refuse_unknown: bool = False) -> Payload:  # noqa: A002
     """Check a payload by the rule of its type and return it. Raises InvalidInput.
 
-    With `closed`, keys outside the table are refused for every type.
+    With `refuse_unknown`, keys outside the table are refused for every type.
     """
     if not isinstance(payload, dict):
         raise InvalidInput("event.payload must be an object")
     rule = _RULES.get(type)
     if rule is None:
-        if closed and len(json_text.dump(payload)) > MAX_PAYLOAD_BYTES:
+        if refuse_unknown and len(json_text.dump(payload)) > MAX_PAYLOAD_BYTES:
             raise InvalidInput(f"event.payload must have at most {MAX_PAYLOAD_BYTES} bytes")
     else:
         _refuse_content(payload)
-        _check_fields(payload, rule, "event.payload", closed=closed)
+        _check_fields(payload, rule, "event.payload", refuse_unknown=refuse_unknown)
         _check_counts(payload)
     return payload
 
 
-def _check_fields(payload: Payload, rule: _Rule, location: str, *, closed: bool) -> None:
+def _check_fields(payload: Payload, rule: _Rule, location: str, *, refuse_unknown: bool) -> None:
     """Check the fields of a payload by a rule. Raises InvalidInput."""
     for name in rule.required:
         if name not in payload:
@@ -368,7 +368,7 @@ def _check_fields(payload: Payload, rule: _Rule, location: str, *, closed: bool)
         check = rule.required.get(name) or rule.optional.get(name)
         if check is not None:
             check(value, f"{location}.{name}")
-        elif closed or rule.closed:
+        elif refuse_unknown or rule.closed:
             raise InvalidInput(f"{location} must not have the field {quote_name(name)}")
 
 

@@ -63,8 +63,8 @@ def _parse_lines(body: bytes) -> Iterator[Unchecked]:
         yield _check_object(value, f"line {number}")
 
 
-def _check_object(value: object, where: str) -> Unchecked:
+def _check_object(value: object, location: str) -> Unchecked:
     """Return the value if it is an object. Raises InvalidInput with its location."""
     if not isinstance(value, dict):
-        raise InvalidInput(f"{where}: a record must be an object")
+        raise InvalidInput(f"{location}: a record must be an object")
     return value

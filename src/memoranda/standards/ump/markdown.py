@@ -58,11 +58,11 @@ def render(record: Record) -> str:
     other_members = {key: value for key, value in body.items() if key != "text"}
     if other_members:
         header["body"] = other_members
-    before, core, after = split_edges(text)
+    before, inner_text, after = split_edges(text)
     if before or after:
         header[EDGES] = {"before": before, "after": after}
-    if "\r" in core:
-        header[NEWLINES] = _find_newlines(core)
+    if "\r" in inner_text:
+        header[NEWLINES] = _find_newlines(inner_text)
     return f"---\n{json_text.dump_pretty(header)}\n---\n\n{text}\n"
 
 
@@ -119,13 +119,13 @@ def _restore_whitespace(body: str, header: Unchecked, *, converted: bool) -> str
     """Restore the line ends and the surrounding whitespace that the hints describe."""
     if converted:
         body = body.replace("\r\n", "\n")
-    core = split_edges(body)[1]
+    inner_text = split_edges(body)[1]
     if NEWLINES in header:
-        core = _restore_newlines(core, header[NEWLINES])
+        inner_text = _restore_newlines(inner_text, header[NEWLINES])
     edges = header.get(EDGES)
     if not isinstance(edges, dict):
-        return core
-    return _whitespace_hint(edges.get("before")) + core + _whitespace_hint(edges.get("after"))
+        return inner_text
+    return _whitespace_hint(edges.get("before")) + inner_text + _whitespace_hint(edges.get("after"))
 
 
 def split_edges(text: str) -> tuple[str, str, str]:
@@ -137,15 +137,15 @@ def split_edges(text: str) -> tuple[str, str, str]:
     return body[:start], body[start:], after
 
 
-def _find_newlines(core: str) -> str | list[str]:
+def _find_newlines(inner_text: str) -> str | list[str]:
     """Return the line ends of the text: one string if all are equal, else a list."""
-    breaks = _BREAK.findall(core)
+    breaks = _BREAK.findall(inner_text)
     return breaks[0] if len(set(breaks)) == 1 else breaks
 
 
-def _restore_newlines(core: str, hint: Any) -> str:
+def _restore_newlines(inner_text: str, hint: Any) -> str:
     """Write the line ends of the hint into the text, if they match its lines."""
-    lines = _BREAK.split(core)
+    lines = _BREAK.split(inner_text)
     breaks = [hint] * (len(lines) - 1) if isinstance(hint, str) else hint
     is_valid = isinstance(breaks, list) and all(
         isinstance(item, str) and _BREAK.fullmatch(item) for item in breaks

@@ -70,8 +70,8 @@ def hash_text(value: object) -> str:
 def _digest(record: Mapping[str, object]) -> str:
     """Return the base32 BLAKE3 of the canonical record without its integrity block."""
     # Section 6.1: canonical JSON over the record minus the integrity object.
-    bare = {key: value for key, value in record.items() if key != "integrity"}
-    return base32_encode(blake3(canonical(bare)).digest())
+    unsigned_record = {key: value for key, value in record.items() if key != "integrity"}
+    return base32_encode(blake3(canonical(unsigned_record)).digest())
 
 
 # --- records --------------------------------------------------------------------------------------------------
@@ -155,11 +155,18 @@ class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def seal_event(event: Mapping[str, object], key: SigningKey | None = None) -> dict[str, Any]:
     """Return the event with its hash and, given a key, its signature."""
-    bare = {field: value for field, value in event.items() if field not in _UNHASHED_FIELDS}
-    event_hash = hash_text(bare)
+    unsigned_record = {
+        field: value for field, value in event.items() if field not in _UNHASHED_FIELDS
+    }
+    event_hash = hash_text(unsigned_record)
     if key is None:
-        return {**bare, "hash": event_hash}
-    return {**bare, "hash": event_hash, "signature": sign_hash(event_hash, key), "signer": key.did}
+        return {**unsigned_record, "hash": event_hash}
+    return {
+        **unsigned_record,
+        "hash": event_hash,
+        "signature": sign_hash(event_hash, key),
+        "signer": key.did,
+    }
 
 
 def verify_chain(

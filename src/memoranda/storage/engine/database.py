@@ -297,8 +297,8 @@ def load_queries(database: str) -> dict[str, str]:
     text = (_SQL / database / "queries.sql").read_text(encoding="utf-8")
     bodies: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
     headings = list(_HEADING.finditer(text))
-    for heading, following in zip(headings, [*headings[1:], None], strict=True):
-        body = text[heading.end() : following.start() if following else len(text)]
+    for heading, next_heading in zip(headings, [*headings[1:], None], strict=True):
+        body = text[heading.end() : next_heading.start() if next_heading else len(text)]
         # The comment above a query is part of the text that ends the query before it.
         bodies[heading[1]][heading[2]] = _COMMENT.sub("", body).strip()
     return {name: _fill(body, bodies["fragment"]) for name, body in bodies["name"].items()}

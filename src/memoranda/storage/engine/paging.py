@@ -43,7 +43,7 @@ class PagingLimits(NamedTuple):
     covered_rows: int = 32_768
     # A form with fewer rows is sorted; of a larger one, a page is found sooner among all forms.
     form_rows: int = 1_000
-    # Rows of an order's index that are walked for a common test: if 4,000 in a million pass, so many have a usual page.
+    # Rows that a page may read in index order if many pass the filter: with 4 of 1,000 passing, they fill a page.
     walked_rows: int = 8_192
     # Rows of a page, with its offset, up to which a walk is worth it.
     walked_page: int = 128

@@ -178,10 +178,10 @@ class SelectionSql:
             for other in self._drivers
             if other.index in _NEXT_TRIPLE_INDEX
         }
-        clause, following = driver.clause, _NEXT_TRIPLE_INDEX.get(driver.index)
-        while following in triple_tests and following != driver.index:
-            clause = f"{clause} AND {triple_tests[following]}"
-            following = _NEXT_TRIPLE_INDEX[following]
+        clause, next_index = driver.clause, _NEXT_TRIPLE_INDEX.get(driver.index)
+        while next_index in triple_tests and next_index != driver.index:
+            clause = f"{clause} AND {triple_tests[next_index]}"
+            next_index = _NEXT_TRIPLE_INDEX[next_index]
         return clause
 
     def needs_no_counts(self, order: Order | None) -> bool:
@@ -329,7 +329,7 @@ class SelectionSql:
         )
 
     def _field_prefix(self, *, of_form: bool = True) -> str:
-        """Return the clause of the columns that the indexes of fields begin with, the form included."""
+        """Return the SQL conditions on the leading columns of the field indexes; `of_form` adds the form."""
         space, form = self.selection.space, self.selection.form
         only = f" AND s.form = {self._bind(form)}" if of_form and form is not None else ""
         return f"{_OF_TENANT} AND s.live = 1 AND s.address IS NOT NULL AND s.space = {self._bind(space)}{only}"

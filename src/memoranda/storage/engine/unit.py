@@ -261,16 +261,14 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._term_count += indexed.length
 
     def _add_facets(self, version_id: int, texts: Iterable[tuple[str, str]]) -> None:
-        value, tenant_id, add_later = (
+        value, tenant_id, add_row = (
             self._fingerprints.value,
             self._tenant_id,
             self._buffer.add_later,
         )
         for name, text in texts:
             if (key := value(tenant_id, text)) is not None:
-                add_later(
-                    "facet_add", NewFacetRow(tenant_id, self.field_name(name), key, version_id)
-                )
+                add_row("facet_add", NewFacetRow(tenant_id, self.field_name(name), key, version_id))
 
     def consume_rate(
         self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1

@@ -253,7 +253,7 @@ class SegmentReader:
         return [ReadableSegment(head, find_in_head), after] if cut else [after]
 
     def _head(self, base: ReadableSegment, cut: int) -> VersionColumns:
-        """Return the base up to the cut. Most writes do not move the cut, so its derived values stay cached."""
+        """Return the columns of the base segment before row `cut`. Cached, because most writes do not change `cut`."""
         cache_key = (self._tenant_id, "head")
         cached: tuple[tuple[int, int], VersionColumns] | None = self._cache.get(cache_key)
         if cached is None or cached[0] != (base.serial, cut):

@@ -132,12 +132,12 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
         first, members = 0, list[SegmentKey]()
         for index, key in enumerate(keys):
             members.append(key)
-            following = keys[index + 1] if index + 1 < len(keys) else None
+            next_segment = keys[index + 1] if index + 1 < len(keys) else None
             if (
-                following is None
-                or sum(member.docs for member in (*members, following)) > SMALL_SEGMENT_DOCS
+                next_segment is None
+                or sum(member.docs for member in (*members, next_segment)) > SMALL_SEGMENT_DOCS
             ):
-                end = _END if following is None else following.first_version
+                end = _END if next_segment is None else next_segment.first_version
                 yield IndexSection(first, end, tuple(members))
                 first, members = end, []
         if not keys:

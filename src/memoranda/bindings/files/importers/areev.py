@@ -69,11 +69,11 @@ def _read_areev(source: ImportSource) -> Iterator[DraftResult]:
     for record in _read_records(source):
         if record.operation != _ADD or record.address in forgotten or not record.blob:
             continue
-        where = f"{source.name}: {record.address}"
+        location = f"{source.name}: {record.address}"
         try:
-            draft = _build_draft(record, where, superseded_at.get(record.address))
+            draft = _build_draft(record, location, superseded_at.get(record.address))
         except MemorandaError as error:
-            yield Unreadable(where, error)
+            yield Unreadable(location, error)
         else:
             if draft.scope != _AUDIT:
                 yield draft
@@ -126,11 +126,11 @@ def _parse_grain(record: _LogRecord) -> Grain:
     return Grain(fields, str(fields.get("type")), head.type_byte, record.address, blob, head)
 
 
-def _build_draft(record: _LogRecord, where: str, superseded_at: Instant | None) -> ImportDraft:
+def _build_draft(record: _LogRecord, location: str, superseded_at: Instant | None) -> ImportDraft:
     grain = _parse_grain(record)
     fields, seen = grain.fields, project(grain, "")
     return ImportDraft(
-        where=where,
+        where=location,
         id=record.address,
         text=seen.text,
         original=to_json_value(dict(fields)),

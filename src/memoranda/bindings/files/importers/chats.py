@@ -54,16 +54,16 @@ def _recogniser(*marks: bytes) -> Callable[[ImportSource], float]:
 
 def _read_file(source: ImportSource, name: str = _CONVERSATIONS) -> Iterator[tuple[str, Any]]:
     """Yield the documents of one file of an export, with their positions."""
-    is_alone = not (source.is_folder or source.is_archive)
-    member = None if is_alone else _find_member(source, name)
-    if member is None and (not is_alone or name != _CONVERSATIONS):
+    is_single_file = not (source.is_folder or source.is_archive)
+    member = None if is_single_file else _find_member(source, name)
+    if member is None and (not is_single_file or name != _CONVERSATIONS):
         return
     for number, document in source.read_array(member=member, max_bytes=_MAX_BYTES) or ():
         yield f"{source.where(member)}:{number}", document
 
 
 def _draft_message(
-    where: str,
+    location: str,
     message: dict[str, object],
     conversation: dict[str, object],
     speaker: str,
@@ -76,7 +76,7 @@ def _draft_message(
     )
     return draft_turn(
         message,
-        where,
+        location,
         name=read_text(message, "id", "uuid"),
         speaker=speaker,
         text=text,
@@ -90,18 +90,18 @@ def _draft_message(
 
 
 def _read_chatgpt(source: ImportSource) -> Iterator[DraftResult]:
-    for where, conversation in _read_file(source):
+    for location, conversation in _read_file(source):
         nodes = conversation.get("mapping") if isinstance(conversation, dict) else None
         if isinstance(conversation, MemorandaError):
-            yield Unreadable(where, conversation)
+            yield Unreadable(location, conversation)
         elif not isinstance(nodes, dict):
             yield Unreadable(
-                where, InvalidInput("not a conversation of ChatGPT: it has no `mapping`")
+                location, InvalidInput("not a conversation of ChatGPT: it has no `mapping`")
             )
         else:
             messages = [node.get("message") for node in nodes.values() if isinstance(node, dict)]
             yield from _draft_messages(
-                where,
+                location,
                 conversation,
                 [message for message in messages if isinstance(message, dict)],
                 source,
@@ -109,7 +109,7 @@ def _read_chatgpt(source: ImportSource) -> Iterator[DraftResult]:
 
 
 def _draft_messages(
-    where: str,
+    location: str,
     conversation: dict[str, object],
     messages: list[dict[str, object]],
     source: ImportSource,
@@ -120,7 +120,7 @@ def _draft_messages(
         speaker = _SPEAKERS.get(read_text(author, "role")) if isinstance(author, dict) else None
         text = _message_text(message.get("content"))
         if speaker is not None and text and read_text(message, "id"):
-            yield _draft_message(where, message, conversation, speaker, text, source)
+            yield _draft_message(location, message, conversation, speaker, text, source)
 
 
 def _message_text(content: object) -> str:
@@ -160,14 +160,14 @@ def _read_claude(source: ImportSource) -> Iterator[DraftResult]:
         read_text(user, "uuid"): read_text(user, "full_name", "name")
         for _, user in _read_objects(source, "users.json")
     }
-    for where, conversation in _read_file(source):
+    for location, conversation in _read_file(source):
         messages = conversation.get("chat_messages") if isinstance(conversation, dict) else None
         if isinstance(conversation, MemorandaError):
-            yield Unreadable(where, conversation)
+            yield Unreadable(location, conversation)
             continue
         if not isinstance(messages, list):
             yield Unreadable(
-                where, InvalidInput("not a conversation of Claude: it has no `chat_messages`")
+                location, InvalidInput("not a conversation of Claude: it has no `chat_messages`")
             )
             continue
         account = conversation.get("account")
@@ -181,17 +181,17 @@ def _read_claude(source: ImportSource) -> Iterator[DraftResult]:
                 and read_text(message, "uuid")
             ):
                 speaker = person if message.get("sender") == "human" else "Claude"
-                yield _draft_message(where, message, conversation, speaker, text, source)
-    for where, project in _read_objects(source, "projects.json"):
-        yield from _draft_project(where, project)
-    for where, memories in _read_objects(source, "memories.json"):
-        yield from _draft_claude_memory(where, memories, source)
+                yield _draft_message(location, message, conversation, speaker, text, source)
+    for location, project in _read_objects(source, "projects.json"):
+        yield from _draft_project(location, project)
+    for location, memories in _read_objects(source, "memories.json"):
+        yield from _draft_claude_memory(location, memories, source)
 
 
 def _read_objects(source: ImportSource, name: str) -> Iterator[tuple[str, dict[str, object]]]:
     return (
-        (where, document)
-        for where, document in _read_file(source, name)
+        (location, document)
+        for location, document in _read_file(source, name)
         if isinstance(document, dict)
     )
 
@@ -200,14 +200,14 @@ def _claude_text(message: dict[str, object]) -> str:
     return join_blocks(message.get("content")) or read_text(message, "text")
 
 
-def _draft_project(where: str, project: dict[str, object]) -> Iterator[DraftResult]:
+def _draft_project(location: str, project: dict[str, object]) -> Iterator[DraftResult]:
     """Yield the instructions and the documents of a project."""
     name = read_text(project, "name")
     created = read_moment(project, "created_at")
     documents = project.get("docs")
     if text := read_text(project, "prompt_template"):
         yield ImportDraft(
-            where=where,
+            where=location,
             id=f"{read_text(project, 'uuid')} instructions",
             text=text,
             original={**project, "docs": []},
@@ -223,7 +223,7 @@ def _draft_project(where: str, project: dict[str, object]) -> Iterator[DraftResu
             and read_text(document, "uuid")
         ):
             yield ImportDraft(
-                where=where,
+                where=location,
                 id=read_text(document, "uuid"),
                 text=text,
                 original=document,
@@ -233,7 +233,7 @@ def _draft_project(where: str, project: dict[str, object]) -> Iterator[DraftResu
 
 
 def _draft_claude_memory(
-    where: str, summary: dict[str, object], source: ImportSource
+    location: str, summary: dict[str, object], source: ImportSource
 ) -> Iterator[DraftResult]:
     """Yield the summaries that Claude keeps about the user and about each project."""
     account = read_text(summary, "account_uuid")
@@ -245,7 +245,7 @@ def _draft_claude_memory(
     for project, text in texts.items():
         if isinstance(text, str) and text.strip():
             yield ImportDraft(
-                where=where,
+                where=location,
                 id=f"memory {account} {project}".strip(),
                 text=text,
                 original={"account_uuid": account, "project": project, "memory": text},

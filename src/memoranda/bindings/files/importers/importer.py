@@ -225,20 +225,20 @@ def read_drafts(
     documents: Iterable[tuple[str, object]], draft: Callable[[dict[str, Any], str], ImportDraft]
 ) -> Iterator[DraftResult]:
     """Yield the drafts of documents with their positions; for an invalid document its position and error."""
-    for where, document in documents:
+    for location, document in documents:
         try:
             if isinstance(document, MemorandaError):
                 raise document
             if not isinstance(document, dict):
                 raise InvalidInput("not an object")
-            yield draft(document, where)
+            yield draft(document, location)
         except MemorandaError as error:
-            yield Unreadable(where, error)
+            yield Unreadable(location, error)
 
 
 def draft_turn(
     message: dict[str, object],
-    where: str,
+    location: str,
     *,
     name: str,
     speaker: str,
@@ -249,7 +249,7 @@ def draft_turn(
 ) -> ImportDraft:
     """Return the draft for one message of a conversation; empty values of `metadata` are left out."""
     return ImportDraft(
-        where=where,
+        where=location,
         id=name,
         text=f"{speaker}: {text}",
         original=message,

@@ -41,10 +41,10 @@ def _recognise(source: ImportSource) -> float:
 
 
 def _read_langchain(source: ImportSource) -> Iterator[DraftResult]:
-    for number, (where, session, document) in enumerate(_read_messages(source), start=1):
+    for number, (location, session, document) in enumerate(_read_messages(source), start=1):
         if not isinstance(document, dict) or document.get("type") in (*_SPEAKERS, None):
             yield from read_drafts(
-                [(where, document)],
+                [(location, document)],
                 partial(_draft_message, session=session, number=number, source=source),
             )
 
@@ -53,7 +53,7 @@ def _read_messages(source: ImportSource) -> Iterator[tuple[str, str, object]]:
     """Yield every message as (position, session, document)."""
     if not source.is_database:
         yield from (
-            (where, source.path.stem, document) for where, document in source.read_documents()
+            (location, source.path.stem, document) for location, document in source.read_documents()
         )
         return
     for row in source.read_rows("message_store", _COLUMNS, "id"):
@@ -66,7 +66,7 @@ def _read_messages(source: ImportSource) -> Iterator[tuple[str, str, object]]:
 
 
 def _draft_message(
-    document: dict[str, object], where: str, *, session: str, number: int, source: ImportSource
+    document: dict[str, object], location: str, *, session: str, number: int, source: ImportSource
 ) -> ImportDraft:
     data = document.get("data")
     text = join_blocks(data.get("content")) if isinstance(data, dict) else ""
@@ -75,7 +75,7 @@ def _draft_message(
     speaker = read_text(data, "name") or _SPEAKERS.get(read_text(document, "type"), "User")
     return draft_turn(
         document,
-        where,
+        location,
         name=read_text(data, "id") or f"{session} {number}",
         speaker=speaker,
         text=text,

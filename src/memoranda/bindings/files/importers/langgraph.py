@@ -101,7 +101,7 @@ def _read_dump(source: ImportSource) -> Iterator[tuple[str, object]]:
     """Yield the rows of the table in a dump, with their positions."""
     columns: list[str] = []
     for number, line in source.read_raw_lines():
-        where = f"{source.name}:{number}"
+        location = f"{source.name}:{number}"
         if not columns:
             match = _COPY.match(line)
             columns = (
@@ -112,14 +112,14 @@ def _read_dump(source: ImportSource) -> Iterator[tuple[str, object]]:
             columns = columns if {"prefix", "key", "value"} <= set(columns) else []
             if _INSERT.match(line):
                 yield (
-                    where,
+                    location,
                     InvalidInput("a dump with INSERT is not read; make it without --inserts"),
                 )
                 return
         elif line.rstrip(b"\r\n") == rb"\.":
             columns = []
         else:
-            yield where, _parse_copy_row(line, columns)
+            yield location, _parse_copy_row(line, columns)
 
 
 def _parse_copy_row(line: bytes, columns: list[str]) -> object:
@@ -157,7 +157,7 @@ def _row_to_item(row: dict[str, object]) -> dict[str, object]:
     return {"namespace": str(row.get("prefix")).split("."), **item, "value": document}
 
 
-def item_draft(document: dict[str, object], where: str, modified: Instant) -> ImportDraft:
+def item_draft(document: dict[str, object], location: str, modified: Instant) -> ImportDraft:
     """Read an item; `modified` is its time if it has none. Raises InvalidInput.
 
     Our own exports keep parts that an item has no field for in fields of its value.
@@ -171,7 +171,7 @@ def item_draft(document: dict[str, object], where: str, modified: Instant) -> Im
         raise InvalidInput("its value says nothing")
     kind = read_text(value, *_KINDS)
     return ImportDraft(
-        where=where,
+        where=location,
         id=key,
         text=text,
         original=document,

@@ -43,29 +43,31 @@ def _recognise(source: ImportSource) -> float:
 def _read_letta(source: ImportSource) -> Iterator[DraftResult]:
     for name in ("blocks", "core_memory"):
         yield from read_drafts(source.read_documents(name), partial(_draft_block, source=source))
-    for where, agent in source.read_documents("agents", max_bytes=_MAX_BYTES):
+    for location, agent in source.read_documents("agents", max_bytes=_MAX_BYTES):
         if isinstance(agent, dict):
             messages = agent.get("messages")
             numbered = enumerate(messages if isinstance(messages, list) else (), start=1)
             yield from _draft_turns(
-                ((f"{where}: message {number}", message) for number, message in numbered),
+                ((f"{location}: message {number}", message) for number, message in numbered),
                 agent,
                 source,
             )
         else:
-            yield from read_drafts([(where, agent)], partial(_draft_block, source=source))
+            yield from read_drafts([(location, agent)], partial(_draft_block, source=source))
     fields: dict[str, object] = {
         name: source.value(name) for name in ("id", "name") if name in source.fields
     }
     yield from _draft_turns(source.read_documents("messages"), fields, source)
 
 
-def _draft_block(document: dict[str, object], where: str, *, source: ImportSource) -> ImportDraft:
+def _draft_block(
+    document: dict[str, object], location: str, *, source: ImportSource
+) -> ImportDraft:
     label, text = read_text(document, "label"), read_text(document, "value")
     if not label or not text:
         raise InvalidInput("not a block of Letta: it needs a `label` and a `value`")
     return ImportDraft(
-        where=where,
+        where=location,
         id=read_text(document, "id") or label,
         text=text,
         original=document,
@@ -80,11 +82,11 @@ def _draft_block(document: dict[str, object], where: str, *, source: ImportSourc
 def _draft_turns(
     messages: Iterator[tuple[str, object]], agent: dict[str, object], source: ImportSource
 ) -> Iterator[DraftResult]:
-    for number, (where, message) in enumerate(messages, start=1):
+    for number, (location, message) in enumerate(messages, start=1):
         text = _spoken_text(message) if isinstance(message, dict) else ""
         if text or not isinstance(message, dict):
             yield from read_drafts(
-                [(where, message)],
+                [(location, message)],
                 partial(_draft_turn, text=text, agent=agent, number=number, source=source),
             )
 
@@ -120,7 +122,7 @@ def _parse_object(text: object) -> dict[str, object]:
 
 def _draft_turn(
     message: dict[str, Any],
-    where: str,
+    location: str,
     *,
     text: str,
     agent: dict[str, object],
@@ -132,7 +134,7 @@ def _draft_turn(
     speaker = name if name and message.get("role") == "assistant" else _SPEAKERS[message["role"]]
     return draft_turn(
         message,
-        where,
+        location,
         name=read_text(message, "id") or f"{agent_id} {number}",
         speaker=speaker,
         text=text,

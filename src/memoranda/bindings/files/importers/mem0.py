@@ -136,11 +136,11 @@ def _read_vectors(source: ImportSource) -> Iterator[tuple[str, object]]:
         documents = (
             chroma_documents(database, set(collections.values())) if collections else iter(())
         )
-        for where, document in qdrant_documents(database) if is_qdrant(database) else documents:
+        for location, document in qdrant_documents(database) if is_qdrant(database) else documents:
             if not isinstance(document, dict):
-                yield where, document
+                yield location, document
             elif isinstance(document.get("data"), str) and isinstance(document.get("hash"), str):
-                yield where, _flatten_vector(document)
+                yield location, _flatten_vector(document)
 
 
 def _find_databases(source: ImportSource) -> Iterator[ImportSource]:
@@ -162,7 +162,7 @@ def _flatten_vector(document: dict[str, object]) -> dict[str, object]:
     }
 
 
-def memory_draft(document: dict[str, object], where: str, modified: Instant) -> ImportDraft:
+def memory_draft(document: dict[str, object], location: str, modified: Instant) -> ImportDraft:
     """Read a memory of Mem0; `modified` is its time if it has none. Raises InvalidInput.
 
     Our own exports keep parts that Mem0 has no field for in `metadata`.
@@ -178,7 +178,7 @@ def memory_draft(document: dict[str, object], where: str, modified: Instant) -> 
     categories = document.get("categories")
     created = first_moment(read_moment(document, "created_at"), modified)
     return ImportDraft(
-        where=where,
+        where=location,
         id=name,
         text=text,
         original=document,
@@ -203,7 +203,9 @@ def memory_draft(document: dict[str, object], where: str, modified: Instant) -> 
     )
 
 
-def _draft_relation(document: dict[str, object], where: str, source: ImportSource) -> ImportDraft:
+def _draft_relation(
+    document: dict[str, object], location: str, source: ImportSource
+) -> ImportDraft:
     """Return the draft of an edge of Mem0's graph."""
     subject, relation = (
         read_text(document, "source"),
@@ -213,7 +215,7 @@ def _draft_relation(document: dict[str, object], where: str, source: ImportSourc
     if not (subject and relation and target):
         raise InvalidInput("not a relation of Mem0: it needs `source`, `relationship` and `target`")
     return ImportDraft(
-        where=where,
+        where=location,
         id=read_text(document, "id") or f"{subject} {relation} {target}",
         text=f"{subject} {relation.replace('_', ' ')} {target}",
         original=document,
@@ -223,13 +225,13 @@ def _draft_relation(document: dict[str, object], where: str, source: ImportSourc
     )
 
 
-def _draft_message(document: dict[str, object], where: str, source: ImportSource) -> ImportDraft:
-    text, number = read_text(document, "content"), where.rpartition(" ")[2]
+def _draft_message(document: dict[str, object], location: str, source: ImportSource) -> ImportDraft:
+    text, number = read_text(document, "content"), location.rpartition(" ")[2]
     if not text:
         raise InvalidInput("not a message of Mem0: it says nothing under `content`")
     role, session = read_text(document, "role"), read_text(document, "run_id", "session_id")
     return ImportDraft(
-        where=where,
+        where=location,
         id=read_text(document, "id") or f"message {session} {number}".replace("  ", " "),
         text=f"{name}: {text}" if (name := read_text(document, "name")) else text,
         original=document,
@@ -263,12 +265,12 @@ def _read_history(source: ImportSource) -> Iterator[DraftResult]:
     )
 
 
-def _draft_history_row(row: dict[str, Any], where: str, created: Instant) -> ImportDraft:
+def _draft_history_row(row: dict[str, Any], location: str, created: Instant) -> ImportDraft:
     text, role = read_text(row, "new_memory"), read_text(row, "role")
     if not text:
         raise InvalidInput("its last row in the history says nothing")
     return ImportDraft(
-        where=where,
+        where=location,
         id=row["memory_id"],
         text=text,
         original={column: value for column, value in row.items() if value is not None},

@@ -134,7 +134,7 @@ def _read_mempalace(source: ImportSource) -> Iterator[DraftResult]:
 
 def _draft_node(
     document: dict[str, object],
-    where: str,
+    location: str,
     *,
     into: dict[str, list[dict[str, object]]],
     source: ImportSource,
@@ -145,7 +145,7 @@ def _draft_node(
     edges = into.get(name, [])
     kind = read_text(edges[0], *_TYPE) if edges else ""
     return ImportDraft(
-        where=where,
+        where=location,
         id=name,
         text=text,
         original=document,
@@ -178,9 +178,9 @@ def _read_export(source: ImportSource) -> Iterator[tuple[str, object]]:
         text = source.read_bytes(member).decode("utf-8", "replace").replace("\r\n", "\n")
         room = _ROOM.match(text)
         for number, section in enumerate(_SECTION.split(text)[1:], start=1):
-            where, match = f"{source.where(member)}: section {number}", _DRAWER.match(section)
+            location, match = f"{source.where(member)}: section {number}", _DRAWER.match(section)
             if match is None or room is None:
-                yield where, InvalidInput("not a drawer as MemPalace exports it")
+                yield location, InvalidInput("not a drawer as MemPalace exports it")
                 continue
             name, quoted, origin, filed, author = match.groups()
             words = "\n".join(
@@ -188,16 +188,21 @@ def _read_export(source: ImportSource) -> Iterator[tuple[str, object]]:
             )
             fields = {"source_file": origin, "filed_at": filed, "added_by": author}
             stated = {field: value for field, value in fields.items() if value != "unknown"}
-            yield where, {"id": name, "document": words, "wing": room[1], "room": room[2], **stated}
+            yield (
+                location,
+                {"id": name, "document": words, "wing": room[1], "room": room[2], **stated},
+            )
 
 
-def _draft_drawer(document: dict[str, object], where: str, *, source: ImportSource) -> ImportDraft:
+def _draft_drawer(
+    document: dict[str, object], location: str, *, source: ImportSource
+) -> ImportDraft:
     name, text = read_text(document, "id"), read_text(document, "document")
     if not name or not text:
         raise InvalidInput("a drawer without words")
     wing, room = read_text(document, "wing"), read_text(document, "room")
     return ImportDraft(
-        where=where,
+        where=location,
         id=name,
         text=text,
         original=document,
@@ -227,7 +232,7 @@ def _read_graph(source: ImportSource) -> Iterator[DraftResult]:
         )
 
 
-def _draft_entity(row: dict[str, Any], where: str, *, source: ImportSource) -> ImportDraft:
+def _draft_entity(row: dict[str, Any], location: str, *, source: ImportSource) -> ImportDraft:
     entity_id, name, kind = read_text(row, "id"), read_text(row, "name"), read_text(row, "type")
     if not entity_id or not name:
         raise InvalidInput("an entity without a name")
@@ -238,7 +243,7 @@ def _draft_entity(row: dict[str, Any], where: str, *, source: ImportSource) -> I
         properties = None
     items = properties.items() if isinstance(properties, dict) else ()
     return ImportDraft(
-        where=where,
+        where=location,
         id=entity_id,
         text="\n".join(
             [
@@ -253,7 +258,7 @@ def _draft_entity(row: dict[str, Any], where: str, *, source: ImportSource) -> I
 
 
 def _draft_triple(
-    row: dict[str, object], where: str, *, names: dict[object, str], source: ImportSource
+    row: dict[str, object], location: str, *, names: dict[object, str], source: ImportSource
 ) -> ImportDraft:
     subject, relation, target = (
         read_text(row, column) for column in ("subject", "predicate", "object")
@@ -262,7 +267,7 @@ def _draft_triple(
         raise InvalidInput("a statement needs `id`, `subject`, `predicate` and `object`")
     confidence = row.get("confidence")
     return ImportDraft(
-        where=where,
+        where=location,
         id=read_text(row, "id"),
         text=f"{names.get(subject) or subject} {relation.replace('_', ' ')} {names.get(target) or target}",
         original={name: value for name, value in row.items() if value is not None},

@@ -68,7 +68,9 @@ def _read_mif(source: ImportSource) -> Iterator[DraftResult]:
         yield from read_drafts(source.read_documents(), partial(_draft_linked, source=source))
 
 
-def _draft_memory(document: dict[str, object], where: str, *, source: ImportSource) -> ImportDraft:
+def _draft_memory(
+    document: dict[str, object], location: str, *, source: ImportSource
+) -> ImportDraft:
     name, text = read_text(document, "id"), read_text(document, "content")
     if not name or not text:
         raise InvalidInput("not a memory of MIF: it needs an `id` and a `content`")
@@ -78,7 +80,7 @@ def _draft_memory(document: dict[str, object], where: str, *, source: ImportSour
         document.get("metadata"),
     )
     return ImportDraft(
-        where=where,
+        where=location,
         id=name,
         text=text,
         original={field: value for field, value in document.items() if field != "embeddings"},
@@ -109,7 +111,7 @@ def _read_graph(graph: dict[str, object], source: ImportSource) -> Iterator[Draf
 
 
 def _draft_relation(
-    document: dict[str, object], where: str, *, names: dict[str, str], source: ImportSource
+    document: dict[str, object], location: str, *, names: dict[str, str], source: ImportSource
 ) -> ImportDraft:
     ends = [
         read_text(document, field)
@@ -120,7 +122,7 @@ def _draft_relation(
     subject, relation, target = ends
     confidence = document.get("confidence")
     return ImportDraft(
-        where=where,
+        where=location,
         id=read_text(document, "id") or " ".join(ends),
         text=f"{names.get(subject) or subject} {relation.replace('_', ' ').lower()} {names.get(target) or target}",
         original=document,
@@ -131,7 +133,9 @@ def _draft_relation(
     )
 
 
-def _draft_linked(document: dict[str, object], where: str, *, source: ImportSource) -> ImportDraft:
+def _draft_linked(
+    document: dict[str, object], location: str, *, source: ImportSource
+) -> ImportDraft:
     name, text = read_text(document, "@id", "id"), read_text(document, "content")
     if not name or not text:
         raise InvalidInput("not a memory of MIF: it needs an `@id` and a `content`")
@@ -140,7 +144,7 @@ def _draft_linked(document: dict[str, object], where: str, *, source: ImportSour
     confidence = origin.get("confidence")
     made_from = origin.get("wasDerivedFrom") or origin.get("prov:wasDerivedFrom")
     return ImportDraft(
-        where=where,
+        where=location,
         id=name,
         text=text,
         original={field: value for field, value in document.items() if field != "embedding"},

@@ -71,22 +71,22 @@ def _read_each_note(
 ) -> Iterator[DraftResult]:
     """Yield the drafts that a function makes of each note, or the error of a note that cannot be read."""
     for member, name in _find_notes(source, endings):
-        where = source.where(member)
+        location = source.where(member)
         try:
             note = Note.parse(source.read_bytes(member, max_bytes=_MAX_BYTES))
         except MemorandaError as error:
-            yield Unreadable(where, error)
+            yield Unreadable(location, error)
             continue
         except OSError as error:
-            yield Unreadable(where, InvalidInput(error.strerror or str(error)))
+            yield Unreadable(location, InvalidInput(error.strerror or str(error)))
             continue
-        yield from drafts(note, name, where, source.modified_at(member))
+        yield from drafts(note, name, location, source.modified_at(member))
 
 
 def _draft_note(
     note: Note,
     name: str,
-    where: str,
+    location: str,
     modified: Instant,
     tags: Sequence[str] = (),
     **metadata: object,
@@ -100,7 +100,7 @@ def _draft_note(
         (memory_kind for memory_kind in KINDS if memory_kind == note.kind), "semantic"
     )
     yield ImportDraft(
-        where=where,
+        where=location,
         id=name,
         text=note.text,
         original=note.data().decode("utf-8"),
@@ -190,7 +190,7 @@ def _recognise_basic_memory(source: ImportSource) -> float:
 
 
 def _draft_basic_memory(
-    note: Note, name: str, where: str, modified: Instant
+    note: Note, name: str, location: str, modified: Instant
 ) -> Iterator[DraftResult]:
     observations = [
         {"category": match[1], "text": match[2]} for match in _OBSERVATION.finditer(note.text)
@@ -198,7 +198,7 @@ def _draft_basic_memory(
     categories = [match["category"] for match in observations]
     permalink = None if note.properties is None else note.properties.text("permalink")
     metadata = {"observations": observations} if observations else {}
-    yield from _draft_note(note, permalink or name, where, modified, categories, **metadata)
+    yield from _draft_note(note, permalink or name, location, modified, categories, **metadata)
 
 
 def _read_basic_memory(source: ImportSource) -> Iterator[DraftResult]:
@@ -261,7 +261,9 @@ def _recognise_rules(source: ImportSource) -> float:
     return 0.9 if not source.is_folder and (name in _RULES or name.endswith(_RULES_ENDING)) else 0.0
 
 
-def _draft_sections(note: Note, name: str, where: str, modified: Instant) -> Iterator[DraftResult]:
+def _draft_sections(
+    note: Note, name: str, location: str, modified: Instant
+) -> Iterator[DraftResult]:
     """Yield a draft for each section."""
     seen: dict[str, int] = {}
     for heading, text in _split_sections(note.text):
@@ -269,7 +271,7 @@ def _draft_sections(note: Note, name: str, where: str, modified: Instant) -> Ite
         seen[heading] = number = seen.get(heading, 0) + 1
         title = heading or PurePosixPath(name).stem
         yield ImportDraft(
-            where=where,
+            where=location,
             id=f"{name}#{heading}" + (f" {number}" if number > 1 else ""),
             text=f"{title}\n\n{text}" if heading else text,
             original=text,
@@ -287,8 +289,8 @@ def _split_sections(text: str) -> Iterator[tuple[str, str]]:
         (match.start(), match.end(), match[1].rstrip(" #")) for match in _HEADING.finditer(masked)
     ]
     starts = [(0, 0, ""), *headings]
-    for (_, start, heading), following in zip(starts, [*headings, None], strict=True):
-        body = text[start : len(text) if following is None else following[0]].strip()
+    for (_, start, heading), next_position in zip(starts, [*headings, None], strict=True):
+        body = text[start : len(text) if next_position is None else next_position[0]].strip()
         if body:
             yield heading, body
 

@@ -74,8 +74,8 @@ def _read_pam(source: ImportSource) -> Iterator[DraftResult]:
     )
     conversation = {name: source.value(name) for name in ("id", "title")}
     spoken = (
-        (where, item)
-        for where, item in source.read_documents("messages")
+        (location, item)
+        for location, item in source.read_documents("messages")
         if not _is_not_spoken(item)
     )
     yield from read_drafts(spoken, partial(_draft_message, about=conversation, source=source))
@@ -83,7 +83,7 @@ def _read_pam(source: ImportSource) -> Iterator[DraftResult]:
 
 def _draft_memory(
     document: dict[str, object],
-    where: str,
+    location: str,
     *,
     user: str,
     made_from: dict[str, list[str]],
@@ -101,7 +101,7 @@ def _draft_memory(
     kind = read_text(document, "custom_type") or read_text(document, "type")
     confidence = certainty.get("current")
     return ImportDraft(
-        where=where,
+        where=location,
         id=name,
         text=text,
         original=document,
@@ -127,7 +127,7 @@ def _is_not_spoken(message: object) -> bool:
 
 
 def _draft_message(
-    message: dict[str, object], where: str, *, about: dict[str, object], source: ImportSource
+    message: dict[str, object], location: str, *, about: dict[str, object], source: ImportSource
 ) -> ImportDraft:
     content = read_object(message, "content")
     text = read_text(content, "text") or join_blocks(content.get("parts"))
@@ -138,7 +138,7 @@ def _draft_message(
         )
     return draft_turn(
         message,
-        where,
+        location,
         name=read_text(message, "id"),
         speaker=speaker,
         text=text,

@@ -45,7 +45,9 @@ def _read_rem(source: ImportSource) -> Iterator[DraftResult]:
     yield from read_drafts(source.read_documents("dreams"), partial(_draft_dream, source=source))
 
 
-def _draft_memory(document: dict[str, object], where: str, *, source: ImportSource) -> ImportDraft:
+def _draft_memory(
+    document: dict[str, object], location: str, *, source: ImportSource
+) -> ImportDraft:
     name, text = read_text(document, "key", "id"), read_text(document, *_TEXT)
     if not name or not text:
         raise InvalidInput(
@@ -55,7 +57,7 @@ def _draft_memory(document: dict[str, object], where: str, *, source: ImportSour
     theirs = document.get("metadata")
     confidence = theirs.get("confidence") if isinstance(theirs, dict) else None
     return ImportDraft(
-        where=where,
+        where=location,
         id=name,
         text=text,
         original=document,
@@ -71,8 +73,10 @@ def _draft_memory(document: dict[str, object], where: str, *, source: ImportSour
     )
 
 
-def _draft_dream(document: dict[str, object], where: str, *, source: ImportSource) -> ImportDraft:
-    draft = _draft_memory(document, where, source=source)
+def _draft_dream(
+    document: dict[str, object], location: str, *, source: ImportSource
+) -> ImportDraft:
+    draft = _draft_memory(document, location, source=source)
     strategy = read_text(document, "strategy")
     if not strategy:
         raise InvalidInput("a dream of REM that names no `strategy`")

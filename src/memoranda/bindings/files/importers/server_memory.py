@@ -45,25 +45,26 @@ def _read_server_memory(source: ImportSource) -> Iterator[DraftResult]:
 
 def _split_entities(source: ImportSource) -> Iterator[tuple[str, object]]:
     """Yield relations, and entities with one observation each: every one of them is a memory."""
-    for where, document in source.read_documents():
+    for location, document in source.read_documents():
         observations = document.get("observations") if isinstance(document, dict) else None
         if not isinstance(observations, list) or not observations:
-            yield where, document
+            yield location, document
         else:
             yield from (
-                (where, {**document, "observations": [observation]}) for observation in observations
+                (location, {**document, "observations": [observation]})
+                for observation in observations
             )
 
 
-def _build_draft(document: dict[str, object], where: str, source: ImportSource) -> ImportDraft:
+def _build_draft(document: dict[str, object], location: str, source: ImportSource) -> ImportDraft:
     if document.get("type") not in _TYPES:
         raise InvalidInput("neither an entity nor a relation")
     return (_draft_relation if document["type"] == "relation" else _draft_entity)(
-        document, where, source
+        document, location, source
     )
 
 
-def _draft_entity(document: dict[str, object], where: str, source: ImportSource) -> ImportDraft:
+def _draft_entity(document: dict[str, object], location: str, source: ImportSource) -> ImportDraft:
     name, kind, observations = (
         read_text(document, "name"),
         read_text(document, "entityType"),
@@ -81,7 +82,7 @@ def _draft_entity(document: dict[str, object], where: str, source: ImportSource)
     if observations and kind in (OUR_USER, OUR_PROJECT):
         user, scope = (name, "") if kind == OUR_USER else ("", name)
         return ImportDraft(
-            where=where,
+            where=location,
             id=statement,
             text=observation,
             original=document,
@@ -90,7 +91,7 @@ def _draft_entity(document: dict[str, object], where: str, source: ImportSource)
             created=source.modified,
         )
     return ImportDraft(
-        where=where,
+        where=location,
         id=statement if observations else name,
         text=statement,
         original=document,
@@ -100,7 +101,9 @@ def _draft_entity(document: dict[str, object], where: str, source: ImportSource)
     )
 
 
-def _draft_relation(document: dict[str, object], where: str, source: ImportSource) -> ImportDraft:
+def _draft_relation(
+    document: dict[str, object], location: str, source: ImportSource
+) -> ImportDraft:
     ends = (
         read_text(document, "from"),
         read_text(document, "relationType"),
@@ -110,7 +113,7 @@ def _draft_relation(document: dict[str, object], where: str, source: ImportSourc
         raise InvalidInput("a relation needs `from`, `to` and `relationType`")
     subject, relation, target = ends
     return ImportDraft(
-        where=where,
+        where=location,
         id=" → ".join(ends),
         text=f"{subject} {relation.replace('_', ' ')} {target}",
         original=document,

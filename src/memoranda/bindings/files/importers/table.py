@@ -137,7 +137,7 @@ def _read_rows(
 
 def _draft_row(
     document: dict[str, object],
-    where: str,
+    location: str,
     *,
     columns: Mapping[str, str] | None,
     source: ImportSource,
@@ -157,7 +157,7 @@ def _draft_row(
     if not text:
         raise InvalidInput("the row has no text")
     return ImportDraft(
-        where=where,
+        where=location,
         # A row without an id is identified by its text.
         id=read_content("id") or f"{user} {text}".strip(),
         text=text,

@@ -80,11 +80,11 @@ def is_qdrant(source: ImportSource) -> bool:
 def qdrant_documents(source: ImportSource) -> Iterator[tuple[str, object]]:
     """Yield the payload of each point with its `id`, or its error, with its position."""
     for number, row in enumerate(source.read_rows("points", ("id", "point"), "id"), start=1):
-        where = f"{source.name}: point {number}"
+        location = f"{source.name}: point {number}"
         try:
-            yield where, _read_point(row["point"])
+            yield location, _read_point(row["point"])
         except MemorandaError as error:
-            yield where, error
+            yield location, error
 
 
 def _read_point(data: object) -> dict[str, object]:

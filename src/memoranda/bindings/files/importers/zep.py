@@ -82,18 +82,18 @@ def _read_zep(source: ImportSource) -> Iterator[DraftResult]:
     summary = (
         [(f"{source.name}: summary", source.value("summary"))] if "summary" in source.fields else []
     )
-    for where, document in (
+    for location, document in (
         chain(lists, summary) if source.fields else source.read_documents(max_bytes=_MAX_BYTES)
     ):
         if isinstance(document, dict) and _is_session(document):
             context.users[_session_id(document)] = read_text(document, "user_id")
             yield from read_drafts(
-                _session_documents(document, where),
+                _session_documents(document, location),
                 partial(_draft_document, session=document, context=context),
             )
         else:
             yield from read_drafts(
-                [(where, _wrap_text(document))],
+                [(location, _wrap_text(document))],
                 partial(_draft_document, session=file_fields, context=context),
             )
 
@@ -106,15 +106,15 @@ def _session_id(document: Mapping[str, object]) -> str:
     return read_text(document, "session_id", "thread_id")
 
 
-def _session_documents(session: dict[str, object], where: str) -> Iterator[tuple[str, object]]:
+def _session_documents(session: dict[str, object], location: str) -> Iterator[tuple[str, object]]:
     for name in _LISTS:
         documents = session.get(name)
         for number, document in enumerate(
             documents if isinstance(documents, list) else (), start=1
         ):
-            yield f"{where}: {name} {number}", _wrap_text(document)
+            yield f"{location}: {name} {number}", _wrap_text(document)
     if session.get("summary"):
-        yield f"{where}: summary", _wrap_text(session["summary"], "content")
+        yield f"{location}: summary", _wrap_text(session["summary"], "content")
 
 
 def _wrap_text(document: object, name: str = "fact") -> object:
@@ -123,7 +123,11 @@ def _wrap_text(document: object, name: str = "fact") -> object:
 
 
 def _draft_document(
-    document: dict[str, object], where: str, *, session: Mapping[str, object], context: _FileContext
+    document: dict[str, object],
+    location: str,
+    *,
+    session: Mapping[str, object],
+    context: _FileContext,
 ) -> ImportDraft:
     name = _session_id(document) or _session_id(session)
     text, kind = _document_text(document)
@@ -145,7 +149,7 @@ def _draft_document(
     is_turn = kind in ("message", "episode")
     labels = [label for label in read_texts(document, "labels") if label != "Entity"]
     return ImportDraft(
-        where=where,
+        where=location,
         id=uuid,
         text=text,
         original=document,

@@ -56,7 +56,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     word: str | None = None
     # lambda, threshold, staleness bound in milliseconds, locale, or time to live in seconds.
     value: Value | None = None
-    # Only of x_ options.
+    # Arguments of vendor options, whose names begin with x_; empty for other options.
     arguments: tuple[Value, ...] = ()
 
 
@@ -290,7 +290,7 @@ class Explain(msgspec.Struct, frozen=True, kw_only=True):
     query: Explainable
 
 
-# Section 8: a closed sum of exactly twelve.
+# Section 8 defines exactly these twelve kinds of statement.
 CalStatement: TypeAlias = (
     Recall
     | Assemble
