@@ -67,12 +67,12 @@ def list_memories(
                 records = []
                 break
             records, next_position = memoranda.ump.list_records(**{**where, "after": next_position})
-        short = memoranda.ump.short_ids([record["id"] for record in records])
+        short_ids = memoranda.ump.short_ids([record["id"] for record in records])
         if not records:
             note(_empty_list_message(memoranda, project))
 
     def show() -> None:
-        rows = [_row(record, short, exact=exact) for record in records]
+        rows = [_row(record, short_ids, exact=exact) for record in records]
         if rows:
             table(("id", "when", "kind", "project", "text"), rows, when_empty="")
         if next_position is not None:
@@ -88,8 +88,8 @@ def _parse_since(memoranda: Memoranda, text: str) -> str:
     return format_instant(memoranda.service.context.clock() - read_duration_ms(text, "--since"))
 
 
-def _row(record: Record, short: Mapping[str, str], *, exact: bool) -> tuple[str, ...]:
-    name = short[record["id"]] if sys.stdout.isatty() else record["id"]
+def _row(record: Record, short_ids: Mapping[str, str], *, exact: bool) -> tuple[str, ...]:
+    name = short_ids[record["id"]] if sys.stdout.isatty() else record["id"]
     observed = record["time"].get("observed") or record["time"]["created"]
     text = one_line(record["body"]["text"])
     excerpt = text if len(text) <= _TEXT_CHARS else text[: _TEXT_CHARS - 1] + "…"

@@ -36,12 +36,12 @@ def get(name: MemoryId, /, *, run: GivenRun) -> None:
     """Show one memory."""
     with run.open() as memoranda:
         record = memoranda.ump.get(name)
-        short = memoranda.ump.short_ids([record["id"]])
-    run.answer({"record": record}, lambda: _show_record(record, short))
+        short_ids = memoranda.ump.short_ids([record["id"]])
+    run.answer({"record": record}, lambda: _show_record(record, short_ids))
 
 
-def _show_record(record: Record, short: Mapping[str, str]) -> None:
-    record_block(record, short=short)
+def _show_record(record: Record, short_ids: Mapping[str, str]) -> None:
+    record_block(record, short=short_ids)
     time, lifecycle = record["time"], record.get("lifecycle", {})
     valid_to = time.get("valid_to")
     end = f"until {when(valid_to)}" if valid_to else "no end"
@@ -85,14 +85,16 @@ def history(name: MemoryId, /, *, run: GivenRun) -> None:
     """Show all versions of a memory, oldest first."""
     with run.open() as memoranda:
         versions: list[dict[str, Any]] = memoranda.ump.history(name)
-        short = memoranda.ump.short_ids([version["record"]["id"] for version in versions])
+        short_ids = memoranda.ump.short_ids([version["record"]["id"] for version in versions])
 
     def show() -> None:
         for version in versions:
             replaced = f" to {when(version['replaced'])}" if version["replaced"] else ""
             doubt = "" if version["verified"] else "  SIGNATURE DOES NOT VERIFY"
             record_block(
-                version["record"], head=f"{when(version['recorded'])}{replaced}{doubt}", short=short
+                version["record"],
+                head=f"{when(version['recorded'])}{replaced}{doubt}",
+                short=short_ids,
             )
 
     run.answer({"versions": versions}, show)

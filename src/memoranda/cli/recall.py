@@ -142,9 +142,9 @@ def _show_results(
         # Keyword search alone has no relevance threshold.
         has_floor = request.hints.floor and not request.hints.words_only
         note(f"{message}; --no-floor includes weak ones" if has_floor else message)
-    short = memoranda.ump.short_ids([document["record"]["id"] for document in documents])
+    short_ids = memoranda.ump.short_ids([document["record"]["id"] for document in documents])
     for document in documents:
-        record_block(document["record"], head=f"{document['score']:.2f}", short=short)
+        record_block(document["record"], head=f"{document['score']:.2f}", short=short_ids)
         if "explanation" in document:
             signals = sorted(document["explanation"].items(), key=lambda item: -item[1]["part"])
             parts = [

@@ -94,13 +94,13 @@ def suspicious(
             "checking", partial(memoranda.service.count_versions, memoranda.owner)
         ) as done:
             suspects = list(memoranda.ump.orders(progress=done))
-        short = memoranda.ump.short_ids([suspect.id for suspect in suspects])
+        short_ids = memoranda.ump.short_ids([suspect.id for suspect in suspects])
     documents = [
         {"id": suspect.id, "kinds": list(suspect.kinds), "text": suspect.text}
         for suspect in suspects
     ]
     rows = [
-        (short[suspect.id], ", ".join(suspect.kinds), one_line(suspect.text)[:_TEXT_CHARS])
+        (short_ids[suspect.id], ", ".join(suspect.kinds), one_line(suspect.text)[:_TEXT_CHARS])
         for suspect in suspects
     ]
     run.answer(

@@ -246,7 +246,7 @@ def distill(
 def consolidate(
     context: Context, access: Access, ref: str, *, has_canary: bool
 ) -> tuple[distillation.Consolidated, bool | None]:
-    """Consolidate a ref; with a canary, after a run that knew a secret wrote entries with it.
+    """Consolidate a ref; with a canary, a run first writes entries that contain a secret of the run.
 
     Return the consolidation, and True if the secret leaked (None without a canary).
     """

@@ -47,7 +47,7 @@ from memoranda.standards.oams.memory import (
 )
 from memoranda.standards.oams.namespace import DEFAULT_SCOPE, parse_namespace
 
-# The namespace of the UUIDs that memories get in a system they did not come from, made of their names here.
+# Namespace of the UUIDs that an export derives from our ids, for systems that identify memories by UUIDs.
 _NAMES: Final = uuid.UUID("5d8b7a2e-0c63-5f2b-9a6d-3f1f0a4c9e11")
 COLUMNS: Final = (
     *(

@@ -69,37 +69,37 @@ def verify(source: str, progress: Progress) -> FileCheck:
 
     Raises MemorandaError only for a file that cannot be opened or has no grains as bytes.
     """
-    checked = FileCheck(source=source, report=Report())
+    file_check = FileCheck(source=source, report=Report())
     with open_grains(source) as file:
         kind = detect_kind(file)
         if kind == "container":
-            _verify_container(checked, file, progress)
-            return checked
+            _verify_container(file_check, file, progress)
+            return file_check
         if kind == "fields":
             raise InvalidInput("fields in JSON have no bytes to verify; pack or sign them first")
         try:
             signature.open_delivery(read_all(file))
         except MemorandaError as error:
-            checked.report.refuse(source, "", error)
+            file_check.report.refuse(source, "", error)
         else:
-            checked.report.verified = 1
-    return checked
+            file_check.report.verified = 1
+    return file_check
 
 
-def _verify_container(checked: FileCheck, file: IO[bytes], progress: Progress) -> None:
+def _verify_container(file_check: FileCheck, file: IO[bytes], progress: Progress) -> None:
     with scratch_file() as spool:
         try:
             reader = ContainerReader(file, spool=spool)
             reader.verify(progress)
         except MemorandaError as error:
-            _find_damage(checked, file, error)
+            _find_damage(file_check, file, error)
             return
-        checked.report.verified = checked.announced = len(reader)
+        file_check.report.verified = file_check.announced = len(reader)
 
 
-def _find_damage(checked: FileCheck, file: IO[bytes], error: MemorandaError) -> None:
+def _find_damage(file_check: FileCheck, file: IO[bytes], error: MemorandaError) -> None:
     """Refuse the damaged grains of a container, or the file if none of them explains the error."""
-    source, grain_report = checked.source, Report()
+    source, grain_report = file_check.source, Report()
     recoverable = 0
     try:
         announced = FileHeader.parse(container.read_at(file, 0, container.HEADER_BYTES)).count
@@ -110,13 +110,13 @@ def _find_damage(checked: FileCheck, file: IO[bytes], error: MemorandaError) -> 
                 location = f"{source}: grain {recoverable}"
                 grain_report.refuse(location, "", refused, number=recoverable)
     except MemorandaError:
-        checked.report.refuse(source, "", error)
+        file_check.report.refuse(source, "", error)
         return
-    checked.announced, checked.recoverable = announced, recoverable
+    file_check.announced, file_check.recoverable = announced, recoverable
     if all(error.message != refusal.message for refusal in grain_report.refusals):
-        checked.report.refuse(source, "", error)
-    checked.report.verified = recoverable - grain_report.refused
-    checked.report.add(grain_report)
+        file_check.report.refuse(source, "", error)
+    file_check.report.verified = recoverable - grain_report.refused
+    file_check.report.add(grain_report)
 
 
 # --- describing --------------------------------------------------------------------------------------

@@ -126,13 +126,13 @@ def _is_bundle(path: Path) -> bool:
 def detect_shape(file: IO[bytes]) -> tuple[Shape | None, bytes]:
     """Return the shape of OAMS that a stream has, or None, and the bytes read from it for that."""
     seen: list[bytes] = []
-    telling = _content_lines(_read_ahead(file, seen))
-    first = next(telling, b"")
+    content_lines = _content_lines(_read_ahead(file, seen))
+    first = next(content_lines, b"")
     shape: Shape | None = None
     if first.startswith(b"{"):
-        shape = "jsonl" if _are_memories(chain((first,), telling)) else None
+        shape = "jsonl" if _are_memories(chain((first,), content_lines)) else None
     elif not first.startswith((b"---", b"[", markdown_book.MARK.encode())):
-        shape = "markdown" if _has_section(chain((first,), telling)) else None
+        shape = "markdown" if _has_section(chain((first,), content_lines)) else None
     return shape, b"".join(seen)
 
 

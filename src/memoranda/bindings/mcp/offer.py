@@ -70,7 +70,7 @@ class ToolOffer:
         )
 
     def is_plain(self, tool: MemoryTool, name: str) -> bool:
-        """Return True if a call by this name means the plain face of the tool."""
+        """Return True if a call by this name uses the plain arguments and answers of the tool, not those of UMP."""
         if self.schemas != "brief" or name != tool.plain_name:
             return False
         # A name without a dot is both names of its tool; the listed names decide.

@@ -291,12 +291,14 @@ def _find_openings(sentence: _SentenceInput, start: int) -> Iterator[tuple[int, 
     """Yield the indices at which the main clause may begin: at once, after a time, or after a condition."""
     plain = sentence.plain
     yield start, _Trigger()
-    when = intents.WHEN.match(plain, start)
-    if when:
-        for comma in islice(_COMMA.finditer(plain[when.end() :]), _COMMAS_LIMIT):
-            before = _read_waiting(sentence, when, (when.end(), when.end() + comma.start()))
+    time_clause = intents.WHEN.match(plain, start)
+    if time_clause:
+        for comma in islice(_COMMA.finditer(plain[time_clause.end() :]), _COMMAS_LIMIT):
+            before = _read_waiting(
+                sentence, time_clause, (time_clause.end(), time_clause.end() + comma.start())
+            )
             if before is not None:
-                yield when.end() + comma.end(), before
+                yield time_clause.end() + comma.end(), before
         return
     recurring = read_recurrence(plain[start:], sentence.at)
     if recurring is not None and recurring.start == 0:

@@ -44,9 +44,11 @@ def find_repeats(
     """
     trimmed = _drop_noise(lists, least)
     grams = _find_grams(trimmed)
-    marks = {name: _position_bits(items) for name, items in trimmed.items()}
+    position_bits = {name: _position_bits(items) for name, items in trimmed.items()}
     lists_by_items = {
-        items: frozenset(places) if len(places) >= least else _find_lists_with(items, places, marks)
+        items: frozenset(places)
+        if len(places) >= least
+        else _find_lists_with(items, places, position_bits)
         for items, places in _select_candidates(grams, length, least)
     }
     frequent = {items: names for items, names in lists_by_items.items() if len(names) >= least}
@@ -54,7 +56,7 @@ def find_repeats(
     for items in _sort_by_weight(frequent, _drop_covered(frequent))[: _RANKED_A_RESULT * limit]:
         once = _shorten_loop(items)
         if len(once) >= length and once not in by_items:
-            by_items[once] = Repeat(once, tuple(sorted(_find_lists_with(once, (), marks))))
+            by_items[once] = Repeat(once, tuple(sorted(_find_lists_with(once, (), position_bits))))
     by_lists = {items: repeat.lists for items, repeat in by_items.items()}
     return _drop_parts([by_items[items] for items in _sort_by_weight(by_lists, by_items)])[:limit]
 
@@ -73,12 +75,12 @@ def _position_bits(items: Sequence[str]) -> _PositionBits:
     return bits
 
 
-def _contains_in_order(marks: _PositionBits, wanted: Sequence[str]) -> bool:
+def _contains_in_order(position_bits: _PositionBits, sequence: Sequence[str]) -> bool:
     """Return True if a list contains the items in this order, with at most one other item between any two."""
     # Bits of the positions at which the items up to now may end.
-    ends = marks.get(wanted[0], 0)
-    for want in wanted[1:]:
-        ends = (ends << 1 | ends << 2) & marks.get(want, 0)
+    ends = position_bits.get(sequence[0], 0)
+    for item in sequence[1:]:
+        ends = (ends << 1 | ends << 2) & position_bits.get(item, 0)
     return ends != 0
 
 
@@ -142,11 +144,13 @@ def _select_candidates(
 
 
 def _find_lists_with(
-    items: tuple[str, ...], places: Collection[str], marks: Mapping[str, _PositionBits]
+    items: tuple[str, ...], places: Collection[str], position_bits: Mapping[str, _PositionBits]
 ) -> frozenset[str]:
     """Return the names of the lists that contain the items, with or without gaps."""
     return frozenset(
-        name for name, bits in marks.items() if name in places or _contains_in_order(bits, items)
+        name
+        for name, bits in position_bits.items()
+        if name in places or _contains_in_order(bits, items)
     )
 
 

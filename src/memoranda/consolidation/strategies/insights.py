@@ -126,8 +126,8 @@ def _shared_value_dreams(claims: Sequence[Claim], least: int) -> Iterator[Dream]
         if len(members) < least or len({claim.note.name for claim in members}) < 2:
             continue
         subjects = [_lower_article(claim.subject) for claim in members]
-        more = [f"{len(subjects) - _SHOWN} more"] if len(subjects) > _SHOWN else []
-        names = join_phrases([*subjects[:_SHOWN], *more])
+        remainder = [f"{len(subjects) - _SHOWN} more"] if len(subjects) > _SHOWN else []
+        names = join_phrases([*subjects[:_SHOWN], *remainder])
         yield make_dream(
             f"At least {len(members)} {members[0].predicate.plural} {members[-1].value}: {names}.",
             [claim.note for claim in members],

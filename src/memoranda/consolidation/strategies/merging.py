@@ -53,10 +53,10 @@ def synthesize(corpus: Corpus, now: int, options: Options) -> list[Dream]:
         if statements_by_note[note.name]:
             notes_by_statements[frozenset(statements_by_note[note.name])].append(note)
     dreams = []
-    telling = frozenset(
+    informative = frozenset(
         root for root in representatives if len(corpus.sentences[root].word_set) >= _TELLING_WORDS
     )
-    for group in _merge_groups(list(notes_by_statements), telling):
+    for group in _merge_groups(list(notes_by_statements), informative):
         notes = [note for roots in group for note in notes_by_statements[roots]]
         if len(notes) > 1:
             sentences = [corpus.sentences[root] for root in sorted(frozenset().union(*group))]
@@ -65,7 +65,7 @@ def synthesize(corpus: Corpus, now: int, options: Options) -> list[Dream]:
 
 
 def _merge_groups(
-    statements: Sequence[frozenset[int]], telling: frozenset[int]
+    statements: Sequence[frozenset[int]], informative: frozenset[int]
 ) -> list[list[frozenset[int]]]:
     """Group sets of statements, joining pairs until no pair shares enough. A second run changes nothing."""
     groups = {index: [roots] for index, roots in enumerate(statements)}
@@ -74,7 +74,7 @@ def _merge_groups(
     while has_joined:
         has_joined = False
         touched: set[int] = set()
-        for first, second in _find_sharing_pairs(statements_by_group, telling):
+        for first, second in _find_sharing_pairs(statements_by_group, informative):
             if first in touched or second in touched:
                 continue
             union = statements_by_group[first] | statements_by_group[second]
@@ -89,15 +89,15 @@ def _merge_groups(
 
 
 def _find_sharing_pairs(
-    statements_by_group: Mapping[int, frozenset[int]], telling: frozenset[int]
+    statements_by_group: Mapping[int, frozenset[int]], informative: frozenset[int]
 ) -> list[tuple[int, int]]:
     """Return the pairs that share at least half of the statements of one side, the largest share first.
 
-    Only statements in `telling` count; scraps ("required", "see above") are shared by chance.
+    Only statements in `informative` count; scraps ("required", "see above") are shared by chance.
     """
     groups_by_statement: dict[int, list[int]] = defaultdict(list)
     for group, roots in statements_by_group.items():
-        for root in sorted(roots & telling):
+        for root in sorted(roots & informative):
             groups_by_statement[root].append(group)
     shares: dict[tuple[int, int], float] = {}
     for sharing_groups in groups_by_statement.values():
@@ -106,7 +106,9 @@ def _find_sharing_pairs(
         for index, first in enumerate(sharing_groups):
             for second in sharing_groups[index + 1 : index + 1 + reach]:
                 ours, theirs = statements_by_group[first], statements_by_group[second]
-                shares[(first, second)] = len(ours & theirs & telling) / min(len(ours), len(theirs))
+                shares[(first, second)] = len(ours & theirs & informative) / min(
+                    len(ours), len(theirs)
+                )
     return sorted(
         (pair for pair, share in shares.items() if share >= _SHARE),
         key=lambda pair: (-shares[pair], pair),

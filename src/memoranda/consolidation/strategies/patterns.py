@@ -87,12 +87,16 @@ def _template_dreams(
 ) -> Iterator[Dream]:
     """Yield one dream for each sentence template."""
     # Sentences that differ only in numbers and dates are figures or rhythms; equal sentences are no template.
-    moving = {member.sentence for group in groups if len(group) >= least for member in group}
+    varying_sentences = {
+        member.sentence for group in groups if len(group) >= least for member in group
+    }
     representatives = fold_duplicates(corpus.sentences)
     different = [
         sentence
         for index, sentence in enumerate(corpus.sentences)
-        if representatives[index] == index and sentence not in moving and not is_code(sentence.text)
+        if representatives[index] == index
+        and sentence not in varying_sentences
+        and not is_code(sentence.text)
     ]
     for template in find_templates(different, least=least):
         fillers = [quote(filler, 40) for filler in template.fillers]

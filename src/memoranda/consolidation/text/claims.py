@@ -328,18 +328,18 @@ def _add_keys(claim: Claim) -> Claim:
     if len(parts) == 2:
         value, scope = parts[0].strip(), parts[1].strip()
     subject_key = _subject_key(claim.subject)
-    completed = replace(
+    claim_with_keys = replace(
         claim,
         value=value,
         subject_key=subject_key,
         value_key=_value_key(value),
         scope_key=name_key(scope) if scope else "",
     )
-    if _VAGUE.search(value) and completed.mood == "fact":
-        completed = replace(completed, mood="hedged")
+    if _VAGUE.search(value) and claim_with_keys.mood == "fact":
+        claim_with_keys = replace(claim_with_keys, mood="hedged")
     if claim.mood != "fact" or len(full_value.split()) > _VALUE_WORDS_LIMIT or not value:
-        return completed
-    return replace(completed, slot=_find_slot(completed, scope))
+        return claim_with_keys
+    return replace(claim_with_keys, slot=_find_slot(claim_with_keys, scope))
 
 
 def _value_key(value: str) -> str:

@@ -200,10 +200,10 @@ class GrainReader(msgspec.Struct):
                 versions = self.snapshot.load_versions(chunk)
                 chunk = [version.version_id for version in versions if self._may_see(version)]
             documents = self.snapshot.load_documents(chunk)
-            self.count_bytes(*(len(queried.document.native) for queried in documents))
+            self.count_bytes(*(len(result.document.native) for result in documents))
             if is_ranked:
                 documents = place_below_sources(documents, _document_of)
-            items += [item for queried in documents if (item := self._to_item(queried)) is not None]
+            items += [item for result in documents if (item := self._to_item(result)) is not None]
         self.scanned += len(version_ids)
         return items
 
@@ -639,33 +639,33 @@ class GrainReader(msgspec.Struct):
 
     # --- grains ------------------------------------------------------------------------------------------
 
-    def _to_item(self, queried: QueriedDocument) -> ResultItem | None:
+    def _to_item(self, result: QueriedDocument) -> ResultItem | None:
         """Return a document as a result; None if it is damaged."""
         try:
-            grain_type, fields = self._decode(queried)
+            grain_type, fields = self._decode(result)
         except (MemorandaError, LookupError, TypeError, ValueError):
             # A damaged document must not fail the query for the others; `memoranda verify` reports it.
             return None
-        score = self.scores.get(queried.version_id)
-        is_contested = queried.verification == "contested"
+        score = self.scores.get(result.version_id)
+        is_contested = result.verification == "contested"
         return ResultItem(
-            address=queried.address,
+            address=result.address,
             grain_type=grain_type,
             fields=fields,
-            verification=queried.verification,
-            contradicted=is_contested or queried.version_id in self.contradicting,
-            superseded_by="" if queried.is_superseded else None,
-            system_valid_to=queried.closed if queried.is_superseded else None,
+            verification=result.verification,
+            contradicted=is_contested or result.version_id in self.contradicting,
+            superseded_by="" if result.is_superseded else None,
+            system_valid_to=result.closed if result.is_superseded else None,
             score=1.0 if score is None else score,
             matched=partial(_matched_fields, fields, self.condition_fields, self.search_terms),
             breakdown=_NO_BREAKDOWN if score is None else {"lexical": score},
         )
 
-    def _decode(self, queried: QueriedDocument) -> tuple[str, Mapping[str, object]]:
+    def _decode(self, result: QueriedDocument) -> tuple[str, Mapping[str, object]]:
         """Return the type and the fields of a grain, or of the grain that shows a memory of another standard."""
-        document = queried.document
+        document = result.document
         if not port_of(document.standard).has_own_fields:
-            grain = as_grain(self.context, self.snapshot.load_versions([queried.version_id])[0])[0]
+            grain = as_grain(self.context, self.snapshot.load_versions([result.version_id])[0])[0]
             return grain.type_name, grain.fields
         if document.decoded is None:
             document.decoded = _decode_document(document)
@@ -733,8 +733,8 @@ def _decode_document(document: OpenedDocument) -> tuple[str, Mapping[str, object
     return _TYPE_NAMES[grain.type_byte], grain.fields
 
 
-def _document_of(queried: QueriedDocument) -> Document:
-    document = queried.document
+def _document_of(result: QueriedDocument) -> Document:
+    document = result.document
     return Document(
         standard=document.standard, media_type="", name=document.name, native=document.native
     )

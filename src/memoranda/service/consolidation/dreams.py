@@ -422,7 +422,7 @@ def _find_results(
     builder = ResultBuilder(request.location, request.strategy, run_id, contents.inputs)
     results: list[AcceptedMemory] = []
     left_out: list[str] = []
-    rests_on: set[int] = set()
+    source_ids: set[int] = set()
     for user, dream in _run_strategy(request, contents.inputs, reference_time):
         try:
             clean = _screen_secrets(context, dream)
@@ -433,7 +433,7 @@ def _find_results(
             continue
         owner = structs.replace(accepted.location, user=user or accepted.location.user)
         results.append(structs.replace(accepted, location=owner))
-        rests_on.update(contents.inputs[name].memory_id for name in dream.inputs)
+        source_ids.update(contents.inputs[name].memory_id for name in dream.inputs)
     if len(results) > WRITTEN_LIMIT:
         raise InvalidInput(
             f"this run would make more than {WRITTEN_LIMIT} memories; choose a smaller limit"
@@ -444,7 +444,7 @@ def _find_results(
         contents=contents,
         accepted=tuple(results),
         left_out=tuple(left_out),
-        rests_on=frozenset(rests_on),
+        rests_on=frozenset(source_ids),
     )
 
 

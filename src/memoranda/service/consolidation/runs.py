@@ -300,20 +300,20 @@ def _plan_undo(
             if head is None or not is_as_left or not may_change(snapshot, head, now):
                 plan.append(_UndoStep(key=key, prior_id=prior_id, is_left=True))
                 continue
-        restored, rests_on = None, set[int]()
+        restored, source_ids = None, set[int]()
         if prior_id is not None:
-            restored, rests_on = _restore(
+            restored, source_ids = _restore(
                 context, snapshot, location, prior_id, now, withdrawn=head
             )
         if head is not None:
-            rests_on.add(head.memory_id)
+            source_ids.add(head.memory_id)
         step = _UndoStep(
             key=key,
             prior_id=prior_id,
             withdrawn=head,
             restored=restored,
             is_left=prior_id is not None and restored is None,
-            rests_on=frozenset(rests_on),
+            rests_on=frozenset(source_ids),
         )
         plan.append(step)
     return plan
@@ -382,14 +382,14 @@ def _restore(
     if is_current or not _is_result(last):
         # Somebody wrote another memory under this key, even if they forgot it again.
         return None, set()
-    rests_on = {last.memory_id}
+    source_ids = {last.memory_id}
     for key in cited_keys(content):
         source = memories.find_head(context, snapshot, location, key)
         if source is None:
             return None, set()
-        rests_on.add(source.memory_id)
+        source_ids.add(source.memory_id)
     owner = structs.replace(location, user=user_of(content) or location.user)
-    return build_owned_version(context, owner, content), rests_on
+    return build_owned_version(context, owner, content), source_ids
 
 
 def _is_result(version: Version) -> bool:

@@ -35,15 +35,24 @@ def _is_own_statement(access: Access, author: object, *, is_from_file: bool) -> 
 
 def attribute_draft(access: Access, draft: Draft, *, is_from_file: bool) -> Draft:
     """Return a draft whose author is the verified caller; another author it named becomes a claim."""
-    claimed: Provenance | None = draft.get("provenance")
-    if claimed is None or _is_own_statement(access, claimed["actor"], is_from_file=is_from_file):
+    stated_provenance: Provenance | None = draft.get("provenance")
+    if stated_provenance is None or _is_own_statement(
+        access, stated_provenance["actor"], is_from_file=is_from_file
+    ):
         return draft
-    mine, kind = draft.copy(), "import" if is_from_file else access.actor_kind
-    mine["provenance"] = {**claimed, "actor": access.actor, "actor_kind": cast("ActorKind", kind)}
+    attributed, kind = draft.copy(), "import" if is_from_file else access.actor_kind
+    attributed["provenance"] = {
+        **stated_provenance,
+        "actor": access.actor,
+        "actor_kind": cast("ActorKind", kind),
+    }
     if is_from_file:
         # UMP §2.6: an import carries its provider.
-        mine["provenance"]["source"] = {"provider": "file", **claimed.get("source", {})}
-    return with_claim(mine, (claimed["actor"], claimed["actor_kind"]))
+        attributed["provenance"]["source"] = {
+            "provider": "file",
+            **stated_provenance.get("source", {}),
+        }
+    return with_claim(attributed, (stated_provenance["actor"], stated_provenance["actor_kind"]))
 
 
 def with_writer(

@@ -200,7 +200,7 @@ class _Carrier(msgspec.Struct, frozen=True):
 
 
 def _resolve_carrier(context: Context, document: Document, tenant: str) -> _Carrier:
-    """Return a document with the one that it carries, if it is that one's view."""
+    """Return a document, and the original inside it if the document is a view of another one."""
     port = port_of(document.standard)
     record = port.record(document) if _NATIVE in document.native else None
     if record is not None:

@@ -90,11 +90,11 @@ def resolve_name(
 
 def shorten_ids(context: Context, access: Access, names: Sequence[str]) -> dict[str, str]:
     """Return the shortest ids by which the caller can name memories; full names for memories of others."""
-    short: dict[str, str] = {}
+    short_ids: dict[str, str] = {}
     with context.engine.open_snapshot(access.tenant or access.default_tenant) as snapshot:
         for name in names:
-            short[name] = _shorten_id(snapshot, name)
-    return short
+            short_ids[name] = _shorten_id(snapshot, name)
+    return short_ids
 
 
 def _shorten_id(snapshot: Snapshot, name: str) -> str:
@@ -196,13 +196,13 @@ def read_history_page(
         visible = readable_visibilities(context, access, snapshot)
         version_ids = snapshot.list_history_ids(version.memory_id)[after:]
         fitting = snapshot.fit_into_bytes(version_ids[:SLICE_VERSIONS], PAGE_BYTES)
-        bound = (
+        line_versions = (
             bind_to_line(context, snapshot, entry_version)
             for entry_version in snapshot.load_versions(fitting)
         )
         versions = [
             entry_version
-            for entry_version in bound
+            for entry_version in line_versions
             if may_see_forgotten(access, entry_version, now)
             and may_read_personal(context, access, snapshot, entry_version)
         ]

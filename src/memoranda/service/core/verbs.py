@@ -157,7 +157,7 @@ class PublicVerb(Generic[P, R]):
 
 
 class FreeVerb(Generic[P, R]):
-    """A function of a table that needs no store either, and can be called on the class."""
+    """A verb that needs neither a caller nor a store, and can be called on the class."""
 
     bound_count: ClassVar = 0
 

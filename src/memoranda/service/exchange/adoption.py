@@ -102,11 +102,11 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(scope, dict) or scope.get("owner") == self.tenant:
             return draft
         unsigned = {name: value for name, value in draft.items() if name != "integrity"}
-        mine: Unchecked = {**unsigned, "scope": {**scope, "owner": self.tenant}}
+        adopted: Unchecked = {**unsigned, "scope": {**scope, "owner": self.tenant}}
         try:
-            complete = check_complete(mine, version=self.context.ump_version)
+            complete = check_complete(adopted, version=self.context.ump_version)
         except InvalidInput:
-            return mine
+            return adopted
         limited = {**complete, "scope": self.access.narrow_scope(scope_of(complete))}
         screened = remember.screen_parts(self.context, cast("Draft", limited))
         attributed = authorship.attribute_draft(self.access, screened, is_from_file=True)

@@ -216,11 +216,11 @@ def _delete_record(unit: Unit, name: str, restored: list[tuple[str, int]]) -> No
     for other, stored in unit.load_items(_IMPORTS).items() if restored_versions else ():
         record = json_text.parse(stored)
         ranges = record["ranges"]
-        ours = [
+        moved_changes = [
             new
             for new, before in restored_versions
             if any(first < before <= last for first, last in ranges)
         ]
-        if ours:
-            ranges += [[new - 1, new] for new in sorted(ours)]
+        if moved_changes:
+            ranges += [[new - 1, new] for new in sorted(moved_changes)]
             unit.put_item(_IMPORTS, other, json_text.dump(record))

@@ -71,12 +71,12 @@ def prepare_record(
     context: Context, access: Access, draft: object, now: Instant, adoption: Adoption | None = None
 ) -> PreparedItem:
     """Return a record, or the document that it is the view of, ready to be written."""
-    mine = (
+    adopted = (
         adoption.adopt_record(draft) if adoption is not None and isinstance(draft, dict) else draft
     )
-    accepted = remember.accept(context, access, mine, now, is_from_file=True)
+    accepted = remember.accept(context, access, adopted, now, is_from_file=True)
     # An adopted record is compared in its original form: a view is one of its former owner's document.
-    record = accepted.record if mine is draft else cast("Record", draft)
+    record = accepted.record if adopted is draft else cast("Record", draft)
     inner, index = ump.unwrap(accepted.record), read_index_state(accepted.record)
     if inner is not None:
         original = _try_or_none(
@@ -348,8 +348,8 @@ def _prepare_original_of_grain(
     """Return the document that a grain is the view of, ready to be written; None if it is no view."""
     grain, inner, tenant, adoption = opened.grain, inside.document, inside.tenant, inside.adoption
     # A record names its owner itself, and is compared in its original form.
-    mine = inner if adoption is None or ump.owns(inner) else adoption.adopt_document(inner)
-    moved = None if adoption is None else mine
+    adopted = inner if adoption is None or ump.owns(inner) else adoption.adopt_document(inner)
+    moved = None if adoption is None else adopted
     original = original_in(
         grain, opened.delivery, inner, tenant, moved=moved, ump_version=context.ump_version
     )
@@ -361,7 +361,7 @@ def _prepare_original_of_grain(
     )
     if ready.tenant != tenant:
         return None
-    ready = replace(ready, alias=find_embedding_address(context, mine, tenant))
+    ready = replace(ready, alias=find_embedding_address(context, adopted, tenant))
     if adoption is None:
         return ready
     # The grain itself may be stored, if somebody imported it without adopting it.
@@ -455,7 +455,7 @@ def precompute(
     try:
         accepted = memories.prepare_next(context, snapshot, accepted, prior, now)
     except MemorandaError:
-        # It is refused when it is written, if it still has to be.
+        # The write repeats this check and reports the error.
         return ready
     prepared_item = _create_memory_item(context, accepted)
     is_settled = (
@@ -480,7 +480,7 @@ def _precompute_record(
             return ready if stored is None else replace(ready, settled=(stored.memory_id, "merged"))
         merged = remember.prepare_merge(context, snapshot, accepted, now)
     except MemorandaError:
-        # It is refused when it is written, if it still has to be.
+        # The write repeats this check and reports the error.
         return ready
     return (
         ready
@@ -596,9 +596,9 @@ def _prepare_carried_record(
     context: Context, access: Access, inside: _CarriedDocument, now: Instant
 ) -> PreparedItem:
     """Return a carried record as an item."""
-    mine = inside.adopted
-    accepted = remember.accept(context, access, parse(mine.native), now)
-    if ump.document_of(accepted.record) != mine:
+    adopted = inside.adopted
+    accepted = remember.accept(context, access, parse(adopted.native), now)
+    if ump.document_of(accepted.record) != adopted:
         raise InvalidInput("the carried record does not match its name")
     # A record that exceeds a grain travels complete, and may itself be the view of a document.
     record = load_record(inside.document.native)

@@ -35,9 +35,9 @@ def only_namespace(store: JsonlStore) -> Namespace:
     if not names:
         raise NamespaceNotFound("the file has no memories")
     if len(names) > 1:
-        more = ", …" if len(names) > _LISTED_NAMESPACES else ""
+        ellipsis = ", …" if len(names) > _LISTED_NAMESPACES else ""
         raise InvalidInput(
-            f"the file has {len(names)} namespaces; name one of {', '.join(names[:_LISTED_NAMESPACES])}{more}"
+            f"the file has {len(names)} namespaces; name one of {', '.join(names[:_LISTED_NAMESPACES])}{ellipsis}"
         )
     return read_namespace(names[0])
 

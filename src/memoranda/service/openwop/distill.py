@@ -551,11 +551,11 @@ def _consolidate(
         (versions[step["id"]].version_id, versions[step["by"]].version_id) for step in replacements
     ]
     in_doubt = {name for pair in disputed for name in pair}
-    rests_on = {version_id for pair in replaced for version_id in pair}
-    rests_on |= {versions[name].version_id for name in in_doubt}
+    source_ids = {version_id for pair in replaced for version_id in pair}
+    source_ids |= {versions[name].version_id for name in in_doubt}
 
     def work(unit: Unit) -> Consolidated:
-        require_unchanged(unit, sorted(rests_on))
+        require_unchanged(unit, sorted(source_ids))
         unit.supersede(replaced, now=now)
         for step in replacements:
             note_replaced(unit, step["by"], (versions[step["id"]].version_id,))

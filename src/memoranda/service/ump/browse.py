@@ -63,7 +63,7 @@ class Origins(msgspec.Struct, frozen=True, kw_only=True):
     sources: list[Record]
     # Memories that name this one as their source.
     made: list[Record]
-    # Memories that go when this one is erased: results of consolidation runs, and those that it stands for.
+    # Number of memories that are erased with this one: results of consolidation runs, and originals that it replaced.
     going: int
 
 

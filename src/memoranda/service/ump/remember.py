@@ -315,13 +315,15 @@ def _is_later_edition(stored: Version, accepted: Accepted) -> bool:
     record = accepted.record
     if not mapping.owns(stored.document) or "integrity" not in accepted.draft:
         return False
-    ours = load_record(stored.document.native)
+    stored_record = load_record(stored.document.native)
     return (
         stored.state.is_head
-        and record["integrity"]["signer"] == ours["integrity"]["signer"]
-        and all(record.get(name) == ours.get(name) for name in ("kind", "scope", "supersedes"))
-        and record["body"]["text"] == ours["body"]["text"]
-        and record["time"]["created"] == ours["time"]["created"]
+        and record["integrity"]["signer"] == stored_record["integrity"]["signer"]
+        and all(
+            record.get(name) == stored_record.get(name) for name in ("kind", "scope", "supersedes")
+        )
+        and record["body"]["text"] == stored_record["body"]["text"]
+        and record["time"]["created"] == stored_record["time"]["created"]
         and accepted.projection.observed >= stored.state.observed
     )
 

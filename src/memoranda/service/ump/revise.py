@@ -252,7 +252,7 @@ def forget_many(
 
     Those that may not be forgotten stay. Raises the first error if this is so for all of them.
     """
-    action, forgotten, errors = Action(), list[str](), list[MemorandaError]()
+    action, forgotten_names, errors = Action(), list[str](), list[MemorandaError]()
     for name in names:
         request = ForgetRequest.parse({"id": name, "reason": reason, "hard": hard})
         try:
@@ -260,11 +260,11 @@ def forget_many(
         except MemorandaError as error:
             errors.append(error)
         else:
-            forgotten.append(name)
-    if errors and not forgotten:
+            forgotten_names.append(name)
+    if errors and not forgotten_names:
         raise errors[0]
     return ManyForgotten(
-        forgotten=tuple(forgotten), errors=tuple(error.message for error in errors)
+        forgotten=tuple(forgotten_names), errors=tuple(error.message for error in errors)
     )
 
 

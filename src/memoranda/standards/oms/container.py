@@ -175,9 +175,9 @@ class CheckedGrain(bytes):
     @classmethod
     def of(cls, delivery: bytes, address: str) -> CheckedGrain:
         """Attach the address to the bytes."""
-        checked = cls(delivery)
-        checked.address = address
-        return checked
+        grain = cls(delivery)
+        grain.address = address
+        return grain
 
 
 class ContainerWriter:

@@ -20,14 +20,14 @@ class ValueReader(ABC):
 
     def __init__(self, data: bytes, max_depth: int) -> None:
         self._data = data
-        self._at = 0
+        self._offset = 0
         self._max_depth = max_depth
 
     def read_all(self) -> object:
         """Return the value, which must fill the data."""
         value = self.read_value(self._max_depth)
-        if self._at != len(self._data):
-            self.refuse(f"{len(self._data) - self._at} stray bytes after the value")
+        if self._offset != len(self._data):
+            self.refuse(f"{len(self._data) - self._offset} stray bytes after the value")
         return value
 
     @abstractmethod
@@ -36,7 +36,7 @@ class ValueReader(ABC):
 
     def read_text(self, length: int) -> str:
         """Read a string of this many bytes: UTF-8, NFC and without a byte order mark."""
-        start = self._at
+        start = self._offset
         try:
             text = self.take(length).decode("utf-8")
         except UnicodeDecodeError:
@@ -61,12 +61,12 @@ class ValueReader(ABC):
         entries: dict[str, Any] = {}
         previous: bytes | None = None
         for _ in range(length):
-            start = self._at
+            start = self._offset
             key = self.read_value(0)
             if not isinstance(key, str):
                 self.refuse("a map key that is not a string", start)
             sort_key = (
-                self._data[start : self._at] if self.sorts_by_encoding else key.encode("utf-8")
+                self._data[start : self._offset] if self.sorts_by_encoding else key.encode("utf-8")
             )
             if previous is not None and sort_key <= previous:
                 # Section 4.1: keys are sorted, and duplicates MUST be rejected.
@@ -75,7 +75,7 @@ class ValueReader(ABC):
                     start,
                 )
             previous = sort_key
-            start = self._at
+            start = self._offset
             entries[key] = self.read_value(depth - 1)
             if entries[key] is None:
                 # Section 4.5: entries that are null MUST be omitted.
@@ -84,15 +84,15 @@ class ValueReader(ABC):
 
     def take(self, length: int) -> bytes:
         """Return the next bytes and advance. Raises GrainError if there are fewer."""
-        data = self._data[self._at : self._at + length]
+        data = self._data[self._offset : self._offset + length]
         if len(data) != length:
             self.refuse("the end in the middle of a value")
-        self._at += length
+        self._offset += length
         return data
 
     def refuse(self, violation: str, at: int | None = None) -> NoReturn:
         """Raise GrainError for a violation at this byte of the payload, by default the current one."""
-        position = self._at if at is None else at
+        position = self._offset if at is None else at
         raise GrainError(
             f"not {self.encoding}: {violation} at byte {position} of the payload",
             oms_code="ERR_CORRUPT",
@@ -101,13 +101,13 @@ class ValueReader(ABC):
     @property
     def position(self) -> int:
         """The number of bytes read."""
-        return self._at
+        return self._offset
 
     def _check_nesting(self, elements: int, depth: int) -> None:
         """Check the limits of a map or an array. Raises GrainError."""
         if depth < 1:
             # Section 4.10: parsers MAY reject payloads exceeding their profile's limit with ERR_CORRUPT.
             self.refuse("maps and arrays nested too deeply, or as a map key")
-        if elements > len(self._data) - self._at:
+        if elements > len(self._data) - self._offset:
             # Every element takes at least one byte.
             self.refuse("a length beyond the end")

@@ -73,17 +73,17 @@ MAX_QUERY_CHARS: Final = 4096
 
 def check_entry(value: object) -> Entry:
     """Check an entry from untrusted JSON and return it unchanged. Raises InvalidInput that names the field."""
-    checked = check_closed_object(value, FIELDS, "entry")
+    entry = check_closed_object(value, FIELDS, "entry")
     for name in ("id", "content", "tags", "createdAt"):
-        if name not in checked:
+        if name not in entry:
             raise InvalidInput(f"entry.{name} is required")
-    check_id(checked["id"], "entry.id")
-    check_content(checked["content"], "entry.content")
-    check_tags(checked["tags"], "entry.tags")
-    check_time(checked["createdAt"], "entry.createdAt")
-    if "expiresAt" in checked:
-        check_time(checked["expiresAt"], "entry.expiresAt")
-    return cast(Entry, checked)
+    check_id(entry["id"], "entry.id")
+    check_content(entry["content"], "entry.content")
+    check_tags(entry["tags"], "entry.tags")
+    check_time(entry["createdAt"], "entry.createdAt")
+    if "expiresAt" in entry:
+        check_time(entry["expiresAt"], "entry.expiresAt")
+    return cast(Entry, entry)
 
 
 def build_entry(

@@ -116,24 +116,24 @@ def check_proposal(value: object) -> Proposal:
 
     A malformed artifact is accepted; applying it is not.
     """
-    checked = check_closed_object(value, _FIELDS, "proposal")
-    require_fields(checked, _FIELDS[:7], "proposal")
-    check_id(checked["id"], "proposal.id")
-    check_word(checked["kind"], PROPOSAL_KINDS, "proposal.kind")
-    check_word(checked["state"], STATES, "proposal.state")
-    _check_size(check_object(checked["artifact"], "proposal.artifact"))
-    _check_provenance(checked["provenance"])
-    check_owner(checked["owner"], "proposal.owner")
+    proposal = check_closed_object(value, _FIELDS, "proposal")
+    require_fields(proposal, _FIELDS[:7], "proposal")
+    check_id(proposal["id"], "proposal.id")
+    check_word(proposal["kind"], PROPOSAL_KINDS, "proposal.kind")
+    check_word(proposal["state"], STATES, "proposal.state")
+    _check_size(check_object(proposal["artifact"], "proposal.artifact"))
+    _check_provenance(proposal["provenance"])
+    check_owner(proposal["owner"], "proposal.owner")
     for name in ("createdAt", "updatedAt"):
-        if name in checked:
-            check_time(checked[name], f"proposal.{name}")
+        if name in proposal:
+            check_time(proposal[name], f"proposal.{name}")
     for name, limit in (("title", MAX_TITLE_CHARS), ("rationale", MAX_RATIONALE_CHARS)):
-        if name in checked:
-            check_text(checked[name], f"proposal.{name}", limit)
-    if checked.get("duplicateOf") is not None:
-        check_id(checked["duplicateOf"], "proposal.duplicateOf")
-    _check_activation(checked.get("activation"), checked["state"])
-    return checked
+        if name in proposal:
+            check_text(proposal[name], f"proposal.{name}", limit)
+    if proposal.get("duplicateOf") is not None:
+        check_id(proposal["duplicateOf"], "proposal.duplicateOf")
+    _check_activation(proposal.get("activation"), proposal["state"])
+    return proposal
 
 
 def _check_size(artifact: Artifact) -> None:

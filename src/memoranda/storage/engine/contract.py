@@ -457,7 +457,7 @@ class Unit(Snapshot, Protocol):
         ...
 
     def mark_commitments_checked(self, commitments: Sequence[tuple[str, bytes]]) -> None:
-        """Mark commitments as no longer fresh, where their documents are still as given: (id, document)."""
+        """Mark commitments as checked: pairs of id and document. A commitment with another document stays unchecked."""
         ...
 
     def prune_commitments(self, before: Instant, limit: int) -> None:

@@ -328,7 +328,10 @@ class WorkItem:
         self._settled.acquire()
 
     def perform(self, connection: Connection, observer: Observer | None = None) -> object:
-        """Run the work unless its thread has given it up; from then on it cannot. It may be run more than once."""
+        """Run the work, unless its thread has stopped waiting. After this call the thread must wait for the result.
+
+        The work may run more than once.
+        """
         if not self._is_begun:
             self._is_begun = self._turn.acquire(blocking=False)
             if not self._is_begun:

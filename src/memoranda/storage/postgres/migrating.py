@@ -99,8 +99,8 @@ class _Progress(NamedTuple):
 def application_name(name: str) -> str:
     """Return the name of a connection with the number of this version behind it."""
     suffix = f" (layout {newest_number('postgres')})"
-    short = name.encode()[: _NAME_BYTES - len(suffix)].decode(errors="ignore")
-    return f"{short}{suffix}"
+    shortened_name = name.encode()[: _NAME_BYTES - len(suffix)].decode(errors="ignore")
+    return f"{shortened_name}{suffix}"
 
 
 def migrate(raw: psycopg.Connection[Row], *, may_be_moving: bool = False) -> bool:
