@@ -122,12 +122,12 @@ BROWSER := $(VENV)/browser/.ready
 $(BROWSER): $(TOOLS) tests/browser/requirements.txt
 	@command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; }
 	@$(PIP) install -r tests/browser/requirements.txt
-	@npm install --prefix $(VENV)/browser --no-audit --no-fund --loglevel=error axe-core@4.14.0 >/dev/null
+	@npm install --prefix $(VENV)/browser --no-audit --no-fund --loglevel=error axe-core@4.14.0 oidc-provider@9.13.3 >/dev/null
 	@touch $(BROWSER)
 
 bring-browser: develop $(BROWSER)
 
-test-browser: develop  ## the console in a real browser; installs Chromium (as root on Debian), Playwright and axe-core
+test-browser: develop  ## the console in a real browser; installs Chromium (as root on Debian), Playwright, axe-core and oidc-provider
 	@$(MAKE) -s --no-print-directory bring-browser || echo "Chromium, Playwright or axe-core could not be installed: tests that need it are skipped"
 	@MEMORANDA_AXE=$(VENV)/browser/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest -q -rs tests/browser $(ARGS)
 

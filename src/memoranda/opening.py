@@ -34,6 +34,7 @@ from memoranda.service.core.access import ALL_VERBS, key_parts
 from memoranda.service.core.audit import create_sealer
 from memoranda.service.core.context import AuditReads, Context, SteadyClock
 from memoranda.service.core.limits import Quotas
+from memoranda.service.core.people import People, parse_rule
 from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.service.openwop.secrets import (
     CommandResolver,
@@ -156,6 +157,7 @@ def _service(
         semantic_search=_meaning(settings, patience_seconds)
         if embedder is None
         else SemanticSearch(embedder.model, lambda: embedder, patience_seconds=patience_seconds),
+        people=_people(settings, operator.did),
         open_registration=settings.open_registration == "on",
         allowed_owners=settings.allowed_owners,
         webhooks_anywhere=settings.webhook_addresses == "any",
@@ -168,6 +170,14 @@ def _service(
         ),
     )
     return Service(context)
+
+
+def _people(settings: Settings, operator_did: str) -> People | None:
+    """Return the rules for people who sign in with an account; None if no provider is set."""
+    if not settings.oidc_issuer:
+        return None
+    rules = [parse_rule(text) for text in settings.oidc_roles]
+    return People(rules, settings.owner or operator_did)
 
 
 def _meaning(settings: Settings, patience_seconds: float) -> SemanticSearch:

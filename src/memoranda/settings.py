@@ -198,6 +198,32 @@ class Settings:
         "text",
         choices=("off", "known", "on", "open"),
     )
+    oidc_issuer: str = _setting(
+        "",
+        "the provider with whose accounts people sign in to the console (OpenID Connect): its issuer, such as "
+        "https://id.example.com/realms/team",
+        "text",
+    )
+    oidc_client_id: str = _setting("", "the client id of this server at the provider", "text")
+    oidc_client_secret: str = _setting(
+        "",
+        "the client secret; empty for a public client, which proves itself with PKCE alone",
+        "text",
+    )
+    oidc_scopes: tuple[str, ...] = _setting(
+        ("openid", "profile", "email"), "scopes to request from the provider", "list"
+    )
+    oidc_groups_claim: str = _setting(
+        "groups",
+        "the claim with a person's groups, in the ID token or the user information",
+        "text",
+    )
+    oidc_roles: tuple[str, ...] = _setting(
+        (),
+        "roles of groups, GROUP=ROLE or GROUP=ROLE:OWNER: reader, writer, manager or owner of the memory of OWNER "
+        "(default: `owner`; @person: each person's own). The group * is everybody",
+        "list",
+    )
     rate_limit: int = _setting(
         5_000,
         "requests per second of one credential; further ones are refused as rate_limited",
@@ -331,7 +357,7 @@ def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) ->
 
 
 # Settings whose values `memoranda config` does not show.
-SECRET_SETTINGS: Final = frozenset(("embedder_key",))
+SECRET_SETTINGS: Final = frozenset(("embedder_key", "oidc_client_secret"))
 
 
 def origins(home: Path) -> dict[str, str]:
@@ -367,6 +393,10 @@ def _check(settings: Settings) -> None:
         check_owner(settings.owner, "MEMORANDA_OWNER or --owner")
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise InvalidInput("MEMORANDA_TLS_CERT and MEMORANDA_TLS_KEY: set both, or neither")
+    if settings.oidc_issuer and not (settings.oidc_client_id and settings.oidc_roles):
+        raise InvalidInput(
+            "MEMORANDA_OIDC_ISSUER: set MEMORANDA_OIDC_CLIENT_ID and MEMORANDA_OIDC_ROLES, too"
+        )
     if not 0 <= settings.port <= 65_535:
         raise InvalidInput("MEMORANDA_PORT: must be from 0 to 65535")
 

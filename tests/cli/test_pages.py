@@ -34,6 +34,8 @@ PAGES = [
     *sorted(HOWTO.glob("coming-from-*.md")),
     ROOT / "docs" / "reference" / "http.md",
     TUTORIAL,
+    # Last, because it sets an owner for all commands.
+    HOWTO / "team.md",
 ]
 # Each with a test of its own, of what it prints.
 ELSEWHERE = {"cal.md", "consolidate.md", "oams.md"}
@@ -55,6 +57,7 @@ NOT_RUN = {
     "oauth.md": _FOR_EVER,
     "postgresql.md": "needs database servers and clusters; `make test-postgres` starts one",
     "proxy.md": _FOR_EVER,
+    "team.md": "installs, and serves until it is stopped; tests/browser/test_oidc.py signs in",
     "systemd.md": _SYSTEM,
     "cli.md": "written by the commands themselves",
 }

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from memoranda.bindings.console.lazy import LazyConsole
@@ -31,9 +32,10 @@ from memoranda.cli.console import console_link
 from memoranda.cli.logs import set_up
 from memoranda.cli.run import GivenRun, Parameter, print_json
 from memoranda.cli.show import note
-from memoranda.errors import InvalidInput
+from memoranda.errors import InvalidInput, Unsupported
 from memoranda.keys import OWNER_CREDENTIAL_FILE
 from memoranda.opening import open_service, owner_credential
+from memoranda.service.core.people import ProviderSettings
 from memoranda.settings import server_url
 from memoranda.stores import settle_vectors
 from memoranda.telemetry import start
@@ -170,7 +172,7 @@ def _serve(
         if settings.mcp_tools:
             # Raises InvalidInput for unknown tools now, not at the first request.
             _mcp_offer(settings)
-        oauth = _oauth(service, settings)
+        oauth, provider = _oauth(service, settings), _provider(settings)
         app = create_app(
             service,
             Rules(
@@ -184,7 +186,7 @@ def _serve(
                 seams=_conformance_seams() if seams else None,
                 extra_routes=mcp.routes,
                 public_routes=() if oauth is None else oauth.routes,
-                folders={CONSOLE: lambda threads: LazyConsole(service, threads).routes},
+                folders={CONSOLE: lambda threads: LazyConsole(service, threads, provider).routes},
                 lifespans=[mcp.running] if oauth is None else [mcp.running, oauth.running],
                 on_stop=[mcp.stop_streams],
             ),
@@ -222,6 +224,21 @@ def _mcp_offer(settings: Settings) -> ToolOffer:
     from memoranda.bindings.mcp.offer import ToolOffer
 
     return ToolOffer().with_query(settings.mcp_offer)
+
+
+def _provider(settings: Settings) -> ProviderSettings | None:
+    """Return the provider with whose accounts people sign in. Raises Unsupported if its library is missing."""
+    if not settings.oidc_issuer:
+        return None
+    if find_spec("jwt") is None:
+        raise Unsupported("signing in with accounts needs PyJWT: pip install 'memoranda[oidc]'")
+    return ProviderSettings(
+        issuer=settings.oidc_issuer,
+        client_id=settings.oidc_client_id,
+        client_secret=settings.oidc_client_secret,
+        scopes=settings.oidc_scopes,
+        groups_claim=settings.oidc_groups_claim,
+    )
 
 
 def _oauth(service: Service, settings: Settings) -> OAuth | None:

@@ -65,7 +65,11 @@ class Service(Ump[None]):
         from memoranda.service.core.sign_in import Sessions
 
         return Sessions(
-            self.gate, self._context.engine.system, self._context.operator, self._context.clock
+            self.gate,
+            self._context.engine.system,
+            self._context.operator,
+            self._context.clock,
+            self._context.people,
         )
 
     @cached_property

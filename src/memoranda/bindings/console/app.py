@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib.resources import files
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote, unquote
 
 import jinja2
@@ -51,14 +51,24 @@ from memoranda.bindings.http.threads import Threads
 from memoranda.bindings.http.ump import refuse
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.service.core.access import Access
+from memoranda.service.core.people import ProviderSettings
 from memoranda.service.core.sign_in import IDLE_MS, Session
 from memoranda.service.service import Service
+
+if TYPE_CHECKING:
+    from memoranda.bindings.console.oidc import Accounts
 
 COOKIE: Final = "memoranda_session"
 # The cookie with a notice for the next page. It holds no content of memories.
 NOTICE_COOKIE: Final = "memoranda_said"
 SIGN_IN: Final = f"{ROOT}/sign-in"
 ENTER: Final = f"{ROOT}/enter"
+# Signing in with an account of a provider (OpenID Connect): the start, and the address to which the provider answers.
+ACCOUNTS: Final = f"{ROOT}/oidc"
+CALLBACK: Final = f"{ACCOUNTS}/callback"
+PENDING_COOKIE: Final = "memoranda_signing_in"
+# Seconds in which a person signs in at the provider.
+PENDING_SECONDS: Final = 600
 # Fields of a form; selecting many memories sends one field for each.
 FIELDS_LIMIT: Final = 1_000
 # Characters of a notice; cookies hold little more.
@@ -158,13 +168,26 @@ SCANS: Final = frozenset(
 )
 
 
+def _load_accounts(service: Service, provider: ProviderSettings) -> Accounts:
+    # Loads PyJWT, which only servers with a provider need.
+    from memoranda.bindings.console.oidc import Accounts
+
+    return Accounts(service, provider)
+
+
 class Console:
     """The routes of all pages, over an open service."""
 
     def __init__(
-        self, service: Service, threads: Threads, clock: Callable[[], float] = time.monotonic
+        self,
+        service: Service,
+        threads: Threads,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        provider: ProviderSettings | None = None,
     ) -> None:
         self._service = service
+        self._accounts = None if provider is None else _load_accounts(service, provider)
         self._threads = threads
         self._failures = TokenBuckets(rate=FAILURES_RATE, burst=FAILURES_BURST, clock=clock)
         self.routes = [
@@ -173,6 +196,7 @@ class Console:
             Route(ENTER, self._enter, methods=["GET"]),
             Route(f"{ROOT}/sign-out", self._sign_out, methods=["POST"]),
             Route(f"{ROOT}/static/{{name}}", self._static, methods=["GET"]),
+            *([] if self._accounts is None else self._account_routes()),
             *(
                 Route(ROOT + path, self._handler(show), methods=["GET"])
                 for path, show in PAGES.items()
@@ -306,7 +330,9 @@ class Console:
         target = _safe_target(request.query_params.get("next", ""))
         if request.method == "GET":
             return _render(
-                TemplatePage(template="sign_in.html", context={"target": target, "wrong": ""}),
+                TemplatePage(
+                    template="sign_in.html", context=self._sign_in_context(target, wrong="")
+                ),
                 request,
             )
         form = _parse_fields(await _read_small_body(request))
@@ -333,10 +359,24 @@ class Console:
             "sign_in.dead_link",
         )
 
+    def _sign_in_context(self, target: str, *, wrong: str) -> dict[str, object]:
+        """Return the context of the sign-in page."""
+        provider = "" if self._accounts is None else self._accounts.name
+        return {"target": target, "wrong": wrong, "provider": provider, "accounts": ACCOUNTS}
+
     def _start_session(
-        self, request: Request, sign_in: Callable[[], str], target: str, wrong: str
+        self,
+        request: Request,
+        sign_in: Callable[[], str],
+        target: str,
+        wrong: str,
+        *,
+        is_foreign: bool = False,
     ) -> Response:
-        """Set the cookie of a new session, or show why there is none. Wrong credentials are rate-limited."""
+        """Set the cookie of a new session, or show why there is none. Wrong credentials are rate-limited.
+
+        `is_foreign`: the browser comes from another site.
+        """
         address = request.client.host if request.client else ""
         try:
             sealed = sign_in()
@@ -347,10 +387,11 @@ class Console:
                     template="wrong.html", context={"message": refused.message}, status=429
                 )
                 return _render(page, request)
-            context = {"target": target, "wrong": texts_of(request)(wrong, why=error.message)}
+            message = texts_of(request)(wrong, why=error.message)
+            context = self._sign_in_context(target, wrong=message)
             page = TemplatePage(template="sign_in.html", context=context, status=401)
             return _render(page, request)
-        response = _redirect(target)
+        response = self._go_on(request, target) if is_foreign else _redirect(target)
         _set_cookie(response, request, COOKIE, sealed, IDLE_MS // 1_000 * 24)
         return response
 
@@ -358,16 +399,117 @@ class Console:
         """End the session, and delete its cookie."""
         form = _parse_fields(await _read_small_body(request))
 
-        def end() -> None:
+        def end() -> str:
+            """End the session; return the address where it ends at the provider, if it has one."""
             session, access = self._load_session(request)
-            if _has_session_token(form, session):
-                self._service.sessions.end_session(access, session, session.grant_id)
+            if not _has_session_token(form, session):
+                return ""
+            self._service.sessions.end_session(access, session, session.grant_id)
+            if self._accounts is None or session.person is None:
+                return ""
+            with suppress(MemorandaError):
+                return self._accounts.end_session_url(f"{wire.base_url(request.scope)}{SIGN_IN}")
+            return ""
 
+        onward = ""
         with suppress(Unauthorized):
-            await self._threads.run(end)
-        response = _redirect(SIGN_IN, notice=texts_of(request)("sign_in.signed_out"))
+            onward = await self._threads.run(end)
+        if onward:
+            response = self._go_on(request, onward)
+        else:
+            response = _redirect(SIGN_IN, notice=texts_of(request)("sign_in.signed_out"))
         response.delete_cookie(COOKIE, path=ROOT)
         return response
+
+    # --- signing in with an account -------------------------------------------------------------------------
+
+    def _account_routes(self) -> list[Route]:
+        return [
+            Route(ACCOUNTS, self._ask_provider, methods=["GET"]),
+            Route(CALLBACK, self._come_back, methods=["GET"]),
+            Route(f"{ACCOUNTS}/logout", self._log_out, methods=["POST"]),
+        ]
+
+    async def _ask_provider(self, request: Request) -> Response:
+        """Send a person to the provider, and remember the sign-in in a cookie."""
+        target = _safe_target(request.query_params.get("next", ""))
+        return_to = f"{wire.base_url(request.scope)}{CALLBACK}"
+
+        def ask() -> Response:
+            assert self._accounts is not None
+            try:
+                address, cookie = self._accounts.begin(target, return_to)
+            except MemorandaError as error:
+                return self._refuse_account(request, error, target)
+            response = _redirect(address)
+            response.set_cookie(
+                PENDING_COOKIE,
+                cookie,
+                max_age=PENDING_SECONDS,
+                path=ACCOUNTS,
+                httponly=True,
+                # Sent when the browser comes back from the provider.
+                samesite="lax",
+                secure=request.url.scheme == "https",
+            )
+            return response
+
+        return await self._threads.run(ask)
+
+    async def _come_back(self, request: Request) -> Response:
+        """Start a session for a person who comes back from the provider."""
+        cookie, query = request.cookies.get(PENDING_COOKIE, ""), dict(request.query_params)
+
+        def come_back() -> Response:
+            assert self._accounts is not None
+            accounts = self._accounts
+            target = accounts.target_of(cookie)
+            try:
+                response = self._start_session(
+                    request,
+                    lambda: accounts.finish(cookie, query),
+                    target,
+                    "sign_in.failed",
+                    is_foreign=True,
+                )
+            except MemorandaError as error:
+                response = self._refuse_account(request, error, target)
+            response.delete_cookie(PENDING_COOKIE, path=ACCOUNTS)
+            return response
+
+        return await self._threads.run(come_back)
+
+    def _refuse_account(self, request: Request, error: MemorandaError, target: str) -> Response:
+        """Show on the sign-in page why the provider cannot be used."""
+        _log.warning("signing in with an account: %s", error.message)
+        message = texts_of(request)("sign_in.failed", why=error.message)
+        context = self._sign_in_context(target, wrong=message)
+        return _render(TemplatePage(template="sign_in.html", context=context, status=503), request)
+
+    async def _log_out(self, request: Request) -> Response:
+        """End the sessions of a person at the provider's request (back-channel logout)."""
+        form = _parse_fields(await _read_small_body(request))
+        token = (form.get("logout_token") or [""])[0]
+
+        def end() -> Response:
+            assert self._accounts is not None
+            try:
+                self._accounts.end_sessions(token)
+            except MemorandaError as error:
+                _log.warning("back-channel logout: %s", error.message)
+                return Response(status_code=400, headers={"Cache-Control": "no-store"})
+            return Response(status_code=200, headers={"Cache-Control": "no-store"})
+
+        return await self._threads.run(end)
+
+    def _go_on(self, request: Request, target: str) -> Response:
+        """Return a page that leads on to another.
+
+        A cookie that other sites must not send is not sent either when one of them redirects here, but this page is
+        ours. And no form may lead to another site, but a page may.
+        """
+        context = {"target": target}
+        return _render(TemplatePage(template="onward.html", context=context), request)
 
     async def _static(self, request: Request) -> Response:
         """Serve a style, script or icon, which browsers may cache forever."""

@@ -14,14 +14,18 @@ from starlette.types import Receive, Scope, Send
 from memoranda.bindings.console.visit import ROOT
 from memoranda.bindings.http.route import RouteTable
 from memoranda.bindings.http.threads import Threads
+from memoranda.service.core.people import ProviderSettings
 from memoranda.service.service import Service
 
 
 class LazyConsole:
     """The ASGI application under `/console`."""
 
-    def __init__(self, service: Service, threads: Threads) -> None:
-        self._service, self._threads = service, threads
+    def __init__(
+        self, service: Service, threads: Threads, provider: ProviderSettings | None = None
+    ) -> None:
+        """Prepare the routes. `provider` lets people sign in with its accounts (OpenID Connect)."""
+        self._service, self._threads, self._provider = service, threads, provider
         self._lock = threading.Lock()
         self._router: Router | None = None
 
@@ -41,6 +45,8 @@ class LazyConsole:
 
         with self._lock:
             if self._router is None:
-                table = RouteTable(Console(self._service, self._threads).routes)
+                table = RouteTable(
+                    Console(self._service, self._threads, provider=self._provider).routes
+                )
                 self._router = Router([table], redirect_slashes=False)
             return self._router

@@ -20,6 +20,7 @@ from memoranda.model.memory import AuditEntry
 from memoranda.service.cal.session import CalSettings
 from memoranda.service.core.access import Access
 from memoranda.service.core.limits import KeyQuotas, Quotas, parse_rules, tighten_quotas
+from memoranda.service.core.people import People
 from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.service.openwop.secrets import Vault
 from memoranda.standards.ump.shapes import Version as UmpVersion
@@ -75,6 +76,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     # True if webhooks may call private addresses.
     webhooks_anywhere: bool = False
+
+    # The rules for people who sign in to the console with an account, if there are any.
+    people: People | None = None
 
     # Secrets of runs, in memory only, and the policy for texts that look like secrets (openwop SR-1).
     secrets: Vault = msgspec.field(default_factory=Vault)

@@ -5,8 +5,9 @@ Both start with an API key, and neither can ever do more than that key, nor outl
 ids, authorization requests, codes, refresh tokens, sign-in links, session cookies) is sealed with a key of this
 installation (`Seals`), so nothing is stored for it: strangers who register programs fill no space.
 
-Sessions. A person signs in with an API key, or with a link made with one, which is valid once and for ten minutes. The
-browser then holds the sealed session. It ends with its key, after 30 minutes without use, or after 12 hours.
+Sessions. A person signs in with an API key, or with a link made with one, which is valid once and for ten minutes, or
+with an account of their organisation, by rules that are applied to each request (people.py). The browser then holds the
+sealed session. It ends with its key, after 30 minutes without use, or after 12 hours.
 
 Programs. A program registers, sends a person to approve its request with an API key, and exchanges the code for tokens.
 The grant's row counts generations: the code is generation 0, each refresh token the next. A generation that is
@@ -30,6 +31,7 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, Unauthorized
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import ALL_VERBS, GRANT_PREFIX, SCOPES, TOKEN_VERBS, Access, Gate
+from memoranda.service.core.people import People, Person
 from memoranda.storage.engine.contract import ProgramGrant, System
 
 # Characters of a sealed value; the largest is a client id with eight redirect URIs.
@@ -103,18 +105,26 @@ class Session(Sealed, frozen=True, kw_only=True):
     started: Instant
     # A token that every form of the console must send; other pages cannot know it.
     token: str
+    # The person who signed in with an account of their organisation; None for a session of an API key.
+    person: Person | None = None
 
 
 class Sessions:
     """The sessions of the console: opens, authenticates and ends them."""
 
     def __init__(
-        self, gate: Gate, system: System, operator: SigningKey, clock: Callable[[], Instant]
+        self,
+        gate: Gate,
+        system: System,
+        operator: SigningKey,
+        clock: Callable[[], Instant],
+        people: People | None = None,
     ) -> None:
         self._gate = gate
         self._system = system
         self._seals = Seals(operator.derive(b"console seals"))
         self._clock = clock
+        self._people = people
 
     def create_link(self, key: str) -> str:
         """Return a sealed link that opens one session with the rights of a key. Raises Unauthorized."""
@@ -136,6 +146,41 @@ class Sessions:
         now = self._clock()
         return self._seal_session(self._add_grant(key, Instant(now + IDLE_MS)), now)
 
+    def sign_in_person(self, person: Person, state: str) -> str:
+        """Return a new sealed session for a person. Raises Unauthorized.
+
+        `state` names the sign-in, which opens one session: the id of the session is derived from it.
+        """
+        now = self._clock()
+        grant_id = base32_encode(hashlib.sha256(state.encode()).digest()[:20])
+        self._admit_person(person, grant_id)
+        if self._system.load_grant(grant_id, now) is not None:
+            raise Unauthorized("this sign-in was completed before")
+        grant = ProgramGrant(
+            grant_id=grant_id,
+            key_id=person.key_id,
+            verbs=_SESSION_VERBS,
+            expires=Instant(now + IDLE_MS),
+        )
+        self._system.add_grant(grant, now=now, limit=SESSIONS_LIMIT)
+        return self._seal_session(grant_id, now, person)
+
+    def _admit_person(self, person: Person, grant_id: str) -> Access:
+        if self._people is None:
+            raise Unauthorized("signing in with an account is switched off here")
+        return self._people.admit(person, f"session:{grant_id}")
+
+    def end_sessions_of(self, key_id: str) -> int:
+        """End the sessions of a key or a person, and return their number."""
+        grants = [
+            grant
+            for grant in self._system.list_grants(self._clock())
+            if grant.verbs == _SESSION_VERBS and grant.key_id == key_id
+        ]
+        for grant in grants:
+            self._system.delete_grant(grant.grant_id)
+        return len(grants)
+
     def _add_grant(self, key: str, expires: Instant) -> str:
         """Store the row of a session and return its id. Raises Unauthorized unless the key is an API key."""
         access = self._gate.authenticate(key)
@@ -149,10 +194,9 @@ class Sessions:
         self._system.add_grant(grant, now=self._clock(), limit=SESSIONS_LIMIT)
         return grant_id
 
-    def _seal_session(self, grant_id: str, now: Instant) -> str:
-        return self._seals.seal(
-            Session(grant_id=grant_id, started=now, token=secrets.token_urlsafe(16))
-        )
+    def _seal_session(self, grant_id: str, now: Instant, person: Person | None = None) -> str:
+        token = secrets.token_urlsafe(16)
+        return self._seals.seal(Session(grant_id=grant_id, started=now, token=token, person=person))
 
     def authenticate(self, text: str, *, is_used: bool = True) -> tuple[Session, Access]:
         """Return a session and its access. Raises Unauthorized once it has ended. `is_used` extends its idle time."""
@@ -167,6 +211,8 @@ class Sessions:
             raise Unauthorized("the session has ended; sign in again")
         if is_used and grant.expires < now + IDLE_MS - _EXTEND_INTERVAL_MS:
             self._system.extend_grant(session.grant_id, Instant(now + IDLE_MS))
+        if session.person is not None:
+            return session, self._admit_person(session.person, session.grant_id)
         return session, self._gate.for_person(grant.key_id, f"session:{session.grant_id}")
 
     def key_id(self, session: Session) -> str | None:
@@ -176,10 +222,9 @@ class Sessions:
 
     def open_sessions(self, access: Access, session: Session) -> list[ProgramGrant]:
         """Return the open sessions of an owner, last used first; a key without all scopes sees only its own."""
+        keys = {key_id for key_id in (self.key_id(session),) if key_id is not None}
         if access.verbs >= ALL_VERBS:
-            keys = {key.key_id for key in self._gate.keys_of(access.default_tenant)}
-        else:
-            keys = {key_id for key_id in (self.key_id(session),) if key_id is not None}
+            keys |= {key.key_id for key in self._gate.keys_of(access.default_tenant)}
         return [
             grant
             for grant in self._system.list_grants(self._clock())
