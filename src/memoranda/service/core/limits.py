@@ -184,12 +184,12 @@ def parse_rules(stored: bytes) -> OwnRules:
 @lru_cache(maxsize=1_024)
 def tighten_quotas(quotas: Quotas, stored_rules: bytes) -> Quotas:
     """Return the quotas of a tenant: the server's or granted ones, with the owner's limits where they are smaller."""
-    own, quotas = parse_rules(stored_rules), apply_grant(quotas, parse_grant(stored_rules))
+    rules, quotas = parse_rules(stored_rules), apply_grant(quotas, parse_grant(stored_rules))
     return msgspec.structs.replace(
         quotas,
-        memories=_smaller_limit(quotas.memories, own.memories),
-        bytes=_smaller_limit(quotas.bytes, own.bytes),
-        writes_per_minute=_smaller_limit(quotas.writes_per_minute, own.writes_per_minute),
+        memories=_smaller_limit(quotas.memories, rules.memories),
+        bytes=_smaller_limit(quotas.bytes, rules.bytes),
+        writes_per_minute=_smaller_limit(quotas.writes_per_minute, rules.writes_per_minute),
     )
 
 
