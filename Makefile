@@ -64,7 +64,7 @@ $(COMPILED): $(TOOLS) $(CASES)
 
 # Runs in parallel with the type check, because tests often wait for processes.
 tests: $(COMPILED)
-	@$(PYTEST) $(ARGS)
+	@MEMORANDA_OUTCOMES=build/requirements.json $(PYTEST) $(ARGS)
 
 # Service tests that also run on PostgreSQL. Tests that damage a file or start processes with their own stores are marked.
 # Left out: cal_model, which side_by_side runs on both databases; grains_crash and writer, which test SQLite's file and writer.

@@ -7,6 +7,7 @@ What a hang costs stands in pyproject.toml (faulthandler_timeout).
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import sys
@@ -83,6 +84,31 @@ _POSTGRES_OF_WORKERS: Final[set[str]] = set()
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["postgres"] = sorted(_used_postgres())
+    else:
+        _write_outcomes()
+
+
+# Test without its parameters → the outcome for the page of conformance (tools/site.py): the worst of all its cases.
+_OUTCOMES: Final[dict[str, str]] = {}
+_WORST_FIRST: Final = ("failed", "skipped", "passed")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" or report.outcome != "passed":
+        name = report.nodeid.partition("[")[0]
+        outcomes = (_OUTCOMES.get(name, "passed"), report.outcome)
+        _OUTCOMES[name] = min(outcomes, key=_WORST_FIRST.index)
+
+
+def _write_outcomes() -> None:
+    """Add the outcomes of this run to those of earlier runs, if a file for them is named."""
+    target = os.environ.get("MEMORANDA_OUTCOMES")
+    if target is None:
+        return
+    path = Path(target)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    earlier = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**earlier, **_OUTCOMES}, indent=0, sort_keys=True), "utf-8")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from importlib import import_module
@@ -472,6 +473,46 @@ def _declarations(source: str) -> Iterator[tuple[str, str, str]]:
         comment = ""
 
 
+def conformance() -> str:
+    """Return the page of all requirements: section, text, tests, and the state in the last run of the tests."""
+    states = _test_states()
+    lines = [
+        "# Conformance",
+        "",
+        "For readers who compare implementations: every requirement of the standards, with its tests and their result.",
+        "The table is generated from `tests/standards/*/requirements.toml`, and from the results of `make test` in",
+        "`build/requirements.json`. `memoranda conformance URL` checks any server ([command line](cli.md)).",
+        "",
+        "A state is *passed* if every test passed, *failed* if one failed, and *not run* if one was not run for this",
+        "page. The level *OURS* marks a rule of our own.",
+    ]
+    for table in sorted((ROOT / "tests" / "standards").glob("*/requirements.toml")):
+        requirements = tomllib.loads(table.read_text(encoding="utf-8"))["requirement"]
+        rows = [_requirement_row(requirement, states) for requirement in requirements]
+        count = sum(row.endswith(" passed |") for row in rows)
+        lines += ["", f"## {table.parent.name.upper()}", "", f"{count} of {len(rows)} requirements passed.", ""]
+        lines += ["| requirement | section | level | text | tests | state |", "|---|---|---|---|---|---|", *rows]
+    return "\n".join(lines) + "\n"
+
+
+def _test_states() -> dict[str, str]:
+    """Return the outcome of each test of the last run, by its name without parameters; empty without a run."""
+    path = ROOT / "build" / "requirements.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def _requirement_row(requirement: dict[str, Any], states: dict[str, str]) -> str:
+    """Return one requirement as a row."""
+    tests: list[str] = requirement.get("tests", [])
+    outcomes = {states.get(test, "not run") for test in tests}
+    state = next((name for name in ("failed", "not run", "skipped") if name in outcomes), "passed")
+    if "deferred" in requirement:
+        state = f"not ours to prove: {requirement['deferred']}"
+    names = "<br>".join(f"`{test.rpartition('/')[2]}`" for test in tests)
+    cells = (f"`{requirement['id']}`", requirement["section"], requirement["level"], requirement["text"], names, state)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
 MADE: dict[str, Callable[[], str]] = {
     "python": python,
     "python-verbs": python_verbs,
@@ -479,6 +520,7 @@ MADE: dict[str, Callable[[], str]] = {
     "http-operations": http_operations,
     "mcp-tools": mcp_tools,
     "errors": error_codes,
+    "conformance": conformance,
     "typescript": typescript,
 }
 

@@ -142,6 +142,11 @@ _FILES = Section(
         ),
         _command("verify", "verify:verify", "Check signatures of the whole store, or of files."),
         _command(
+            "conformance",
+            "conformance:conformance",
+            "Check any server against the standards.",
+        ),
+        _command(
             "convert", "convert:convert", "Convert a file to another format, without a store."
         ),
         CommandEntry(

@@ -169,6 +169,28 @@ class ServerConnection:
             raise self._error(status, answer_headers, document)
         return Answer(status=status, headers=answer_headers, document=document)
 
+    def try_request(
+        self, method: str, path: str, body: object = None, *, is_anonymous: bool = False
+    ) -> tuple[int, str, Any]:
+        """Send a request and return any answer, also a refusal: status, media type, and document or bytes."""
+        data = body if body is None or isinstance(body, bytes) else dump(body)
+        media_type = "application/octet-stream" if isinstance(body, bytes) else "application/json"
+        headers = {} if data is None else {"Content-Type": media_type}
+        own_headers = {
+            name: value
+            for name, value in self._headers.items()
+            if not (is_anonymous and name == "Authorization")
+        }
+        status, answer_headers, raw = self._exchange(
+            method, self._prefix + path, data, {**own_headers, **headers}
+        )
+        answer_type = answer_headers.get_content_type()
+        try:
+            document = self._parse(raw) if answer_type.endswith("json") else raw
+        except StoreUnavailable:
+            document = raw
+        return status, answer_type, document
+
     def close(self) -> None:
         """Close the idle connections, and refuse further requests."""
         self._is_closed = True
