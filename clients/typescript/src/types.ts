@@ -1412,7 +1412,7 @@ export type VerificationAnswer = {
   verification_status: "unverified" | "verified" | "contested" | "retracted";
 };
 
-/** A verification status, its reason, and the grain that contradicts the one it is for. */
+/** The verification status of a grain, its reason, and the address of a contradicting grain. */
 export type VerificationRequest = {
   status: "contested" | "retracted" | "unverified" | "verified";
   /** The reason, in a line or two; kept in the audit log. */

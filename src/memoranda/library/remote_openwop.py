@@ -118,6 +118,11 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         self.run(run_id)
         return RemoteRunMemory(self, run_id)
 
+    def cancel_run(self, run_id: str) -> Run:
+        """Cancel a run."""
+        self._answer("cancel_run", run_id=run_id)
+        return self._run(run_id)
+
     def finish_run(
         self,
         run_id: str,

@@ -162,7 +162,7 @@ def test_an_event_is_posted_once_signed_as_the_standard_says_and_to_its_own_tena
     tmp_path: Path, receiver: Receiver
 ) -> None:
     with running(tmp_path / "home", settings=ANYWHERE) as server, server.client(server.key()) as client:
-        made = register(client, receiver, "run.completed", "memory.written", tenantId="acme")
+        made = register(client, receiver, "run.completed", "memory.written", tenantId=OWNER)
         assert made["secretFingerprint"] == hashlib.sha256(made["secret"].encode()).hexdigest()[:8]
         with server.client(server.key("did:example:other")) as other:
             finish(other, begin(other))
@@ -179,7 +179,7 @@ def test_an_event_is_posted_once_signed_as_the_standard_says_and_to_its_own_tena
         assert all("Ann" not in body.decode() for _, body in receiver.got)
         # A replay repeats what was told already; the run itself is not over again.
         client.post(f"/v1/runs/{run_id}:fork", json={"mode": "replay"})
-        assert client.delete(f"/v1/webhooks/{made['webhookId']}?tenantId=acme").status_code == 204
+        assert client.delete(f"/v1/webhooks/{made['webhookId']}?tenantId={OWNER}").status_code == 204
         finish(client, begin(client))
         assert client.get("/v1/webhooks").json() == {"webhooks": []}
         assert len(receiver.got) == 2
@@ -476,7 +476,7 @@ def test_a_look_up_that_never_ends_keeps_nobody_waiting(monkeypatch: pytest.Monk
 def test_webhooks_are_the_owners_to_set(tmp_path: Path) -> None:
     with running(tmp_path / "home") as server, server.client(server.key()) as client:
         inside = client.post("/v1/webhooks", json={"url": "https://10.0.0.1/", "events": ["run.completed"]})
-        assert openwop_error_of(inside) == (400, "validation_error")
+        assert openwop_error_of(inside) == (400, "webhook_url_rejected")
         nothing = client.post("/v1/webhooks", json={"url": "https://hooks.example/", "events": []})
         assert openwop_error_of(nothing) == (400, "validation_error")
         with server.client(server.key(OWNER, "read")) as reader:
@@ -497,3 +497,43 @@ def test_webhooks_are_the_owners_to_set(tmp_path: Path) -> None:
         secret = answers[0]["secret"].encode()
         server.service.context.engine.flush()
         assert not any(secret in path.read_bytes() for path in (tmp_path / "home").iterdir() if path.is_file())
+
+
+@pytest.mark.requirement("WOP-webhooks-tenant", "WOP-webhooks-codes")
+def test_a_webhook_of_another_tenant_is_refused_and_refusals_have_their_codes(
+    server: Running, client: httpx.Client
+) -> None:
+    draft = {"url": "https://hooks.example/openwop", "events": ["run.completed"]}
+    foreign = client.post("/v1/webhooks", json={**draft, "tenantId": "did:example:other"})
+    assert (foreign.status_code, foreign.json()["error"]) == (403, "forbidden")
+    assert client.get("/v1/webhooks").json() == {"webhooks": []}
+    for url in ("http://hooks.example/x", "https://127.0.0.1/x", "https://169.254.169.254/x", "https://localhost/x"):
+        refused = client.post("/v1/webhooks", json={**draft, "url": url})
+        assert (refused.status_code, refused.json()["error"]) == (400, "webhook_url_rejected"), url
+    unknown = client.delete("/v1/webhooks/wh_unknown")
+    assert (unknown.status_code, unknown.json()["error"]) == (404, "subscription_not_found")
+    assert client.delete("/v1/webhooks/wh_unknown?tenantId=did:example:other").status_code == 403
+
+
+@pytest.mark.requirement("WOP-5-cancel")
+def test_a_run_is_cancelled_once_and_a_completed_one_is_not(client: httpx.Client) -> None:
+    run_id = begin(client)
+    for _ in range(2):
+        answer = client.post(f"/v1/runs/{run_id}/cancel", json={"reason": "not needed"})
+        assert (answer.status_code, answer.json()) == (200, {"runId": run_id, "status": "cancelled"})
+    log = client.get(f"/v1/runs/{run_id}/events", headers={"accept": "application/json"}).json()["events"]
+    assert [event["type"] for event in log] == ["run.started", "run.cancelled"]
+    completed = begin(client)
+    finish(client, completed)
+    assert client.post(f"/v1/runs/{completed}/cancel").status_code == 409
+    assert client.post("/v1/runs/run_unknown/cancel").status_code == 404
+
+
+@pytest.mark.requirement("WOP-5-discovery-etag")
+def test_discovery_has_an_etag_and_declares_only_what_goes_on(server: Running) -> None:
+    with server.client("") as stranger:
+        first = stranger.get("/.well-known/openwop")
+        again = stranger.get("/.well-known/openwop", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert first.json()["replay"]["modes"] == ["replay"]
+    assert first.json()["x-host-memoranda-memory-query"] == {"supported": True, "path": "/v1/memory/{ref}"}

@@ -16,10 +16,22 @@ from memoranda.bindings.http.webhook_sender import check_url
 from memoranda.bindings.operations.openwop import EXAMPLE_REF
 from memoranda.bindings.operations.row import in_header
 from memoranda.encoding.json_text import canonical, dump, parse
-from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, NotFound
+from memoranda.errors import (
+    ForbiddenScope,
+    InvalidInput,
+    MemorandaError,
+    NotFound,
+    WorkflowError,
+)
 from memoranda.service.service import Service
 from memoranda.standards.openwop.answers import ANSWERS
-from memoranda.standards.openwop.problem import NOT_FOUND, build_problem, problem_of
+from memoranda.standards.openwop.problem import (
+    NOT_FOUND,
+    SUBSCRIPTION_NOT_FOUND,
+    WEBHOOK_URL_REJECTED,
+    build_problem,
+    problem_of,
+)
 from memoranda.standards.openwop.requests import (
     ApplyRequest,
     FireRequest,
@@ -28,6 +40,7 @@ from memoranda.standards.openwop.requests import (
     PutEntriesRequest,
     RegisterWebhookRequest,
     RejectRequest,
+    UnregisterWebhookRequest,
     WatchRequest,
 )
 from memoranda.standards.openwop.workspace import WorkspaceDraft, check_path, is_prefix
@@ -297,9 +310,27 @@ def reject_proposal(service: Service, call: HttpCall, request: RejectRequest) ->
 
 
 def register_webhook(service: Service, call: HttpCall, request: RegisterWebhookRequest) -> object:
-    """Register a webhook whose address is allowed."""
-    check_url(request.url, is_private_allowed=service.context.webhooks_anywhere)
+    """Register a webhook whose address is allowed, for the tenant of the credential."""
+    _require_own_tenant(call, request.tenant_id)
+    try:
+        check_url(request.url, is_private_allowed=service.context.webhooks_anywhere)
+    except InvalidInput as error:
+        raise WorkflowError(error.message, openwop_code=WEBHOOK_URL_REJECTED) from None
     return service.openwop.register_webhook(call.access, request.url, request.events, request.tags)
+
+
+def unregister_webhook(service: Service, call: HttpCall, request: UnregisterWebhookRequest) -> None:
+    """Remove a webhook of the credential's tenant. Raises WorkflowError `subscription_not_found`."""
+    _require_own_tenant(call, request.tenant_id)
+    if not service.openwop.unregister_webhook(call.access, call.path_name("webhook_id")):
+        raise WorkflowError("no such webhook", openwop_code=SUBSCRIPTION_NOT_FOUND)
+
+
+def _require_own_tenant(call: HttpCall, tenant_id: str | None) -> None:
+    """Raise ForbiddenScope for another tenant than the credential's, which snapshots of runs name (`owner.tenant`)."""
+    # webhooks.md: "The caller MUST be a member of the tenant the subscription will live under."
+    if tenant_id is not None and tenant_id != call.access.default_tenant:
+        raise ForbiddenScope("tenantId: this credential belongs to another tenant")
 
 
 SERVE: Final[Mapping[str, Serve]] = {
@@ -313,4 +344,5 @@ SERVE: Final[Mapping[str, Serve]] = {
     "openwop_apply": apply_proposal,
     "openwop_reject": reject_proposal,
     "openwop_register": register_webhook,
+    "openwop_unregister": unregister_webhook,
 }

@@ -6,11 +6,12 @@ POST /v1/host/runs         a host's own run: it reads the current store, and its
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from memoranda.bindings.http import openwop
-from memoranda.bindings.http.call import HttpCall, Serve
+from memoranda.bindings.http.call import HttpAnswer, HttpCall, Serve
 from memoranda.bindings.http.openwop import DISCOVERY, OPENWOP
 from memoranda.bindings.http.operation import Operation
 from memoranda.bindings.operations import openwop as rows
@@ -23,6 +24,7 @@ from memoranda.service.openwop.runs import HOST_WORKFLOW, Run
 from memoranda.service.service import Service
 from memoranda.standards.openwop.requests import (
     BeginRunRequest,
+    CancelRunRequest,
     ConsolidationRequest,
     FinishRunRequest,
     ListRunsRequest,
@@ -83,8 +85,15 @@ def make_start(workflows: Mapping[str, Workflow]) -> Serve:
 def make_discovery(fixtures: tuple[str, ...]) -> Serve:
     """Return the function that serves the capabilities of this host."""
 
-    def discovery(service: Service, _call: HttpCall, _request: None) -> object:
-        return service.openwop.discovery(is_attended=service.upkeep.is_running, fixtures=fixtures)
+    def discovery(service: Service, call: HttpCall, _request: None) -> HttpAnswer:
+        document = service.openwop.discovery(
+            is_attended=service.upkeep.is_running, fixtures=fixtures
+        )
+        etag = f'"{hashlib.sha256(dump(document)).hexdigest()[:32]}"'
+        headers = ((b"etag", etag.encode("ascii")), (b"cache-control", b"no-cache"))
+        if call.header(b"if-none-match") == etag:
+            return HttpAnswer(status=304, headers=headers, body=b"")
+        return HttpAnswer(result=document, headers=headers)
 
     return discovery
 
@@ -107,6 +116,12 @@ def fork_run(service: Service, call: HttpCall, request: ForkRequest) -> dict[str
         "fromSeq": request.from_seq,
         "mode": request.mode,
     }
+
+
+def cancel_run(service: Service, call: HttpCall, _request: CancelRunRequest) -> dict[str, object]:
+    """Cancel a run, and return its new status."""
+    run = service.openwop.cancel_run(call.access, call.path_name("run_id"))
+    return {"runId": run.run_id, "status": run.status}
 
 
 # --- runs of a host ----------------------------------------------------------------------------------------
@@ -245,6 +260,7 @@ OPERATIONS: Final = (
             **openwop.SERVE,
             "openwop_pass": run_pass,
             "openwop_fork": fork_run,
+            "openwop_cancel_run": cancel_run,
             "openwop_runs": list_runs,
             "openwop_begin": begin_run,
             "openwop_finish": finish_run,

@@ -13,6 +13,7 @@ from memoranda.standards.openwop.requests import (
     ApplyRequest,
     AttributedEntry,
     BeginRunRequest,
+    CancelRunRequest,
     ConsolidationRequest,
     EmitEventRequest,
     FinishRunRequest,
@@ -282,6 +283,16 @@ OPERATIONS: Final = (
     ),
     row(
         "POST",
+        f"{_RUN}/cancel",
+        "openwop_cancel_run",
+        "Cancel a run; 409 if it has ended otherwise",
+        "OpenwopCancelled",
+        CancelRunRequest,
+        {},
+        verb="cancel_run",
+    ),
+    row(
+        "POST",
         f"{_RUN}:fork",
         "openwop_fork",
         "Fork a run: a replay repeats its facts, a branch continues from one of them",
@@ -504,7 +515,6 @@ OPERATIONS: Final = (
         {
             "url": "https://hooks.example/openwop",
             "events": ["commitment.fired"],
-            "tenantId": "acme",
         },
         verb="register_webhook",
         success=(201,),

@@ -135,6 +135,16 @@ def emit(
     return context.engine.write(access.default_tenant, work)
 
 
+def cancel_run(context: Context, access: Access, run_id: str) -> Run:
+    """Cancel a run; one that is cancelled already is returned as it is. Raises Conflict if it has ended otherwise."""
+    run = run_log.get(context, access, run_id)
+    return (
+        run
+        if run.status == "cancelled"
+        else finish_run(context, access, run_id, status="cancelled")
+    )
+
+
 def finish_run(
     context: Context,
     access: Access,
@@ -275,10 +285,15 @@ def discovery(
                 max_files=MAX_FILES,
                 max_versions=MAX_VERSIONS,
             ),
-            replay_modes=("replay", "branch"),
+            # A branch goes on by itself only if its host runs it; our own workflows are over when they are answered.
+            replay_modes=("replay",),
             webhooks=True,
             fixtures=fixtures,
-            extra={"implementation": {"name": "memoranda", "version": __version__}},
+            extra={
+                "implementation": {"name": "memoranda", "version": __version__},
+                # RFC 0080 §B: a host exposes a query API under a host-extension scope.
+                "x-host-memoranda-memory-query": {"supported": True, "path": "/v1/memory/{ref}"},
+            },
         )
     )
 
@@ -357,6 +372,7 @@ class Openwop(Verbs[Caller]):
     begin_run = Verb(begin_run, "write", owner_wide=True)
     memory_of = Verb(memory_of, "read")
     emit = Verb(emit, "write", owner_wide=True)
+    cancel_run = Verb(cancel_run, "write", owner_wide=True)
     finish_run = Verb(finish_run, "write", owner_wide=True)
     fork = Verb(run_log.fork, "write", owner_wide=True)
     run = Verb(run_log.get, "read", owner_wide=True)

@@ -125,6 +125,7 @@ ANSWERS: Final[dict[str, Schema]] = {
         eventsUrl=TEXT,
         statusUrl=TEXT,
     ),
+    "OpenwopCancelled": closed_object("runId status", runId=_NAME, status=one_of(STATUSES)),
     "OpenwopRun": open_object("runId workflowId status variables", **_RUN, variables=OBJECT),
     "OpenwopRuns": closed_object(
         "runs", runs=array_of(open_object("runId workflowId status", **_RUN)), nextCursor=TEXT

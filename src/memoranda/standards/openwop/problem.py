@@ -42,15 +42,19 @@ MALFORMED_ARTIFACT: Final = "malformed_artifact"
 IDEMPOTENCY_KEY_MISMATCH: Final = "idempotency_key_mismatch"
 IDEMPOTENCY_IN_FLIGHT: Final = "idempotency_in_flight"
 UNSUPPORTED_STREAM_MODE: Final = "unsupported_stream_mode"
+WEBHOOK_URL_REJECTED: Final = "webhook_url_rejected"
+SUBSCRIPTION_NOT_FOUND: Final = "subscription_not_found"
 
 # If upstream defines no status or several, docs/standards/openwop.md gives our choice.
 STATUSES: Final[Mapping[str, int]] = {
     VALIDATION_ERROR: 400,
     UNSUPPORTED_STREAM_MODE: 400,
+    WEBHOOK_URL_REJECTED: 400,
     UNAUTHENTICATED: 401,
     FORBIDDEN: 403,
     RUN_FORBIDDEN: 403,
     NOT_FOUND: 404,
+    SUBSCRIPTION_NOT_FOUND: 404,
     CONFLICT: 409,
     WORKSPACE_CONFLICT: 409,
     IDEMPOTENCY_KEY_MISMATCH: 409,
@@ -115,6 +119,8 @@ def error_of(envelope: Mapping[str, object], *, retry_after_seconds: float) -> M
     """Return the error that an envelope stands for."""
     code, message = str(envelope["error"]), str(envelope.get("message", ""))
     details = envelope.get("details")
+    if code == SUBSCRIPTION_NOT_FOUND:
+        return errors.NotFound(message)
     if code == RATE_LIMITED:
         return errors.RateLimited(message, retry_after_seconds=retry_after_seconds)
     # Several classes can have the same code; take the widest.

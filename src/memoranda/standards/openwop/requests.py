@@ -151,6 +151,15 @@ class RunError(OpenwopShape):
     details: Fields | UnsetType = UNSET
 
 
+class CancelRunRequest(OpenwopShape):
+    """A request to cancel a run."""
+
+    reason: (
+        Annotated[str, text_limit(MAX_MESSAGE_CHARS, "Not stored: a log holds no free text.")]
+        | None
+    ) = None
+
+
 class FinishRunRequest(OpenwopShape):
     """The result of a run."""
 
@@ -243,9 +252,10 @@ class RegisterWebhookRequest(OpenwopShape):
         tuple[EventName, ...],
         Meta(min_length=1, max_length=64, description="The event types to deliver."),
     ]
-    # The credential determines the tenant; the request's is ignored.
     tenant_id: (
-        Annotated[str, text_limit(MAX_ID_CHARS, "Ignored; the credential determines the tenant.")]
+        Annotated[
+            str, text_limit(MAX_ID_CHARS, "The tenant of the credential; another one is refused.")
+        ]
         | None
     ) = None
     tags: Annotated[RunTags, Meta(description="Only events of runs with one of these tags.")] = ()
@@ -255,7 +265,9 @@ class UnregisterWebhookRequest(OpenwopShape):
     """A request to remove a webhook of the credential's tenant."""
 
     tenant_id: (
-        Annotated[str, text_limit(MAX_ID_CHARS, "Ignored; the credential determines the tenant.")]
+        Annotated[
+            str, text_limit(MAX_ID_CHARS, "The tenant of the credential; another one is refused.")
+        ]
         | None
     ) = None
 
