@@ -14,11 +14,10 @@ import secrets
 import shutil
 import tempfile
 import time
-import tomllib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Final, NamedTuple, Self
 
 import msgspec
 
@@ -37,11 +36,18 @@ from memoranda.keys import (
     sync_folder,
 )
 from memoranda.model.instant import Instant, format_instant
-from memoranda.settings import SETTINGS_FILE, Settings, is_postgres, sqlite_path
+from memoranda.settings import (
+    SETTINGS_FILE,
+    Settings,
+    is_postgres,
+    list_differences,
+    sqlite_path,
+)
 from memoranda.storage.engine.moving import TableStore, move
 from memoranda.storage.sqlite.copying import SqliteTables, copy_database, settle, writers_kept_out
 from memoranda.storage.sqlite.heads import heads_path, losses_path, write_heads_of
 from memoranda.storage.sqlite.keys import SqliteKeyRing
+from memoranda.storage.sqlite.migrating import check_file, check_ring_file
 from memoranda.stores import KEY_RING_FILE, MASTER_KEY_FILE, open_cipher
 
 Progress = Callable[[int], None]
@@ -67,6 +73,18 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
     encrypted: bool
 
 
+class SettingDifference(NamedTuple):
+    """A setting in a backup that differs from the one in force."""
+
+    name: str
+    backup: object
+    current: object
+
+
+# Decides if differing settings of a backup are applied. They may run commands and open the server to others.
+TakesSettings = Callable[[Sequence[SettingDifference]], bool]
+
+
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a restore, with the folder of the store that was there before."""
 
@@ -74,8 +92,9 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     operator: str
     created: str
     aside: str | None
-    # The file with the settings of the backup, if they name another store and so were not applied.
+    # The file with the settings of the backup, if they were not applied; and those that differ.
     settings: str | None
+    differences: tuple[SettingDifference, ...] = ()
 
 
 def back_up(
@@ -205,24 +224,39 @@ def restore(
     *,
     passphrase: str | None = None,
     force: bool = False,
+    takes_settings: TakesSettings = lambda _: False,
     progress: Progress | None = None,
 ) -> Restored:
     """Restore a store from one file into an empty data directory; with `force` an existing store is moved aside.
 
-    The whole file is read and checked first, so that a damaged file changes nothing. On PostgreSQL the database must
-    not hold a store; only the keys in the data directory are moved aside.
+    The whole file is read first, and its database compared with the layouts that this version can open: a damaged or
+    newer file, or one with triggers, changes nothing. Settings that differ from those in force are applied only if
+    `takes_settings` agrees. On PostgreSQL the database must not hold a store; only the keys in the data directory are
+    moved aside.
     """
     if not source.is_file():
         raise NotFound(f"{source}: there is no such file")
     if settings.address is None:
         return _restore_into(
-            settings, _database(settings), source, passphrase, force=force, progress=progress
+            settings,
+            _database(settings),
+            source,
+            passphrase,
+            force=force,
+            takes_settings=takes_settings,
+            progress=progress,
         )
     with _translate_errors(settings.home):
         make_private_folder(settings.home)
     with _private_folder(settings.home) as folder:
         return _restore_into(
-            settings, folder / _DATABASE, source, passphrase, force=force, progress=progress
+            settings,
+            folder / _DATABASE,
+            source,
+            passphrase,
+            force=force,
+            takes_settings=takes_settings,
+            progress=progress,
         )
 
 
@@ -233,6 +267,7 @@ def _restore_into(
     passphrase: str | None,
     *,
     force: bool,
+    takes_settings: TakesSettings,
     progress: Progress | None,
 ) -> Restored:
     existing = [path for path in _store_files(settings, database) if path.exists()]
@@ -244,6 +279,11 @@ def _restore_into(
     staged = _Staged(settings, database)
     try:
         about = _unpack(source, staged, passphrase, progress)
+        staged.check_layout(source)
+        staged.choose_settings(settings, takes_settings)
+        if not staged.applies_settings:
+            # Those in force stay.
+            existing = [path for path in existing if path.name != SETTINGS_FILE]
         with _translate_errors(settings.home):
             if settings.address is not None:
                 staged.put(_FILES)
@@ -261,6 +301,7 @@ def _restore_into(
         created=str(about.get("made", "")),
         aside=None if aside is None else str(aside),
         settings=staged.settings_aside,
+        differences=staged.differences,
     )
 
 
@@ -323,6 +364,35 @@ class _Staged:
         # The temporary file and the target, by the name in the archive.
         self.drafts: dict[str, tuple[Path, Path]] = {}
         self.settings_aside: str | None = None
+        self.applies_settings = True
+        self.differences: tuple[SettingDifference, ...] = ()
+
+    def check_layout(self, source: Path) -> None:
+        """Raise an error unless this version can open the database and the key ring."""
+        for name, check in ((_DATABASE, check_file), (KEY_RING_FILE, check_ring_file)):
+            if name in self.drafts:
+                try:
+                    check(self.drafts[name][0])
+                except (StoreCorrupt, StoreUnavailable) as error:
+                    raise type(error)(f"{source}: {error.message}; nothing was changed") from error
+
+    def choose_settings(self, settings: Settings, takes_settings: TakesSettings) -> None:
+        """Decide if the settings of the backup are applied."""
+        if SETTINGS_FILE not in self.drafts:
+            return
+        draft, _ = self.drafts[SETTINGS_FILE]
+        try:
+            differences = list_differences(draft, settings)
+        except InvalidInput:
+            # From a newer version, perhaps.
+            self.applies_settings = False
+            return
+        self.differences = tuple(SettingDifference(*difference) for difference in differences)
+        # A store with another name would be opened instead of the restored one.
+        names_a_store = any(difference.name == "store" for difference in self.differences)
+        self.applies_settings = not self.differences or (
+            not names_a_store and takes_settings(self.differences)
+        )
 
     def open_target(self, name: str) -> archive.Target:
         """Open a temporary file for a member of the archive. Raises InvalidInput for an unknown or repeated member."""
@@ -352,7 +422,7 @@ class _Staged:
         for name, (draft, target) in sorted(self.drafts.items(), key=lambda item: _order(item[0])):
             if (names is not None and name not in names) or not draft.exists():
                 continue
-            if name == SETTINGS_FILE and _names_a_store(draft):
+            if name == SETTINGS_FILE and not self.applies_settings:
                 target = target.with_name(f"{target.name}.restored")
                 self.settings_aside = str(target)
             draft.replace(target)
@@ -371,14 +441,6 @@ def _order(name: str) -> int:
     if name == _DATABASE:
         return -1
     return _SINGLE.index(name) + 1 if name in _SINGLE else 0
-
-
-def _names_a_store(path: Path) -> bool:
-    """Return True if the settings in a file name a store, which would be opened instead of the restored one."""
-    try:
-        return "store" in tomllib.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        return True
 
 
 class _Synced:

@@ -431,6 +431,18 @@ def _from_file(path: Path) -> dict[str, Any]:
     return _check_table(table, path)
 
 
+def list_differences(path: Path, settings: Settings) -> list[tuple[str, object, object]]:
+    """Return the settings in a file that differ from those in force: name, value in the file, value in force.
+
+    Raises InvalidInput if the file cannot be read.
+    """
+    return [
+        (name, value, getattr(settings, name))
+        for name, value in _from_file(path).items()
+        if value != getattr(settings, name)
+    ]
+
+
 def _parse_toml(source: str) -> dict[str, Any]:
     """Parse a TOML text. Raises ValueError."""
     # Imported here: most programs have no settings file.

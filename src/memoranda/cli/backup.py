@@ -5,16 +5,17 @@ from __future__ import annotations
 import getpass
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from memoranda.backup import back_up, move_store
+from memoranda.backup import SettingDifference, back_up, move_store
 from memoranda.backup import restore as restore_store
 from memoranda.bindings.files.archive import is_encrypted
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import counted, line, note, progress, progress_steps
+from memoranda.cli.show import counted, is_confirmed, line, note, progress, progress_steps
 from memoranda.errors import InvalidInput
-from memoranda.settings import without_password
+from memoranda.settings import SECRET_SETTINGS, without_password
 
 PASSPHRASE_VARIABLE = "MEMORANDA_PASSPHRASE"  # noqa: S105 -- the name of the variable, not its value
 
@@ -70,6 +71,10 @@ def restore(
         bool,
         Parameter(help="Move an existing store into a folder inside the data directory first."),
     ] = False,
+    apply_settings: Annotated[
+        bool,
+        Parameter(help="Apply settings in the backup that differ from yours, without asking."),
+    ] = False,
     run: GivenRun,
 ) -> None:
     """Restore a store from a backup into an empty data directory (--data). Stop its server first.
@@ -80,21 +85,53 @@ def restore(
     path = Path(source)
     secret = _read_passphrase() if path.is_file() and is_encrypted(path) else None
     with progress("restoring") as done:
-        result = restore_store(run.settings(), path, passphrase=secret, force=force, progress=done)
+        result = restore_store(
+            run.settings(),
+            path,
+            passphrase=secret,
+            force=force,
+            takes_settings=lambda differences: apply_settings or _ask_for_settings(differences),
+            progress=done,
+        )
     document = {
         "files": result.files,
         "operator": result.operator,
         "made": result.created,
         "aside": result.aside,
         "settings": result.settings,
+        "differences": [
+            {
+                "name": name,
+                "backup": _show_setting(name, backup),
+                "current": _show_setting(name, current),
+            }
+            for name, backup, current in result.differences
+        ],
     }
     if result.settings is not None and not run.json:
+        names = ", ".join(difference.name for difference in result.differences)
+        reason = f"differ ({names})" if names else "cannot be read"
         note(
-            f"the settings in the backup name another store, so they were not applied; they are in {result.settings}"
+            f"the settings in the backup {reason} and were not applied; they are in {result.settings}"
         )
     summary = f"{counted(result.files, 'file')} restored, as of {result.created}"
     previous = f"; the previous store is in {result.aside}" if result.aside else ""
     run.answer(document, lambda: line(summary + previous))
+
+
+def _ask_for_settings(differences: Sequence[SettingDifference]) -> bool:
+    """Show the settings in a backup that differ from those in force; return True if the person wants them."""
+    if not sys.stdin.isatty():
+        return False
+    note("the backup has other settings than this installation:")
+    for name, backup, current in differences:
+        note(f"  {name} = {_show_setting(name, backup)}, here {_show_setting(name, current)}")
+    return is_confirmed("Apply the settings of the backup?")
+
+
+def _show_setting(name: str, value: object) -> str:
+    """Return the value of a setting as text, unless it is secret."""
+    return "(secret)" if name in SECRET_SETTINGS and value else str(value)
 
 
 def _read_passphrase(*, twice: bool = False) -> str:

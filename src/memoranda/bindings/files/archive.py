@@ -202,7 +202,9 @@ def read_archive(
         ) as tar:
             done = 0
             for entry in tar:
-                source = tar.extractfile(entry) if entry.isreg() else None
+                # A sparse member claims to be larger than the archive.
+                is_plain = entry.isreg() and not entry.issparse()
+                source = tar.extractfile(entry) if is_plain else None
                 if source is None:
                     raise _damage_error()
                 if entry.name == MANIFEST:

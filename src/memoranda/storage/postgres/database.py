@@ -81,6 +81,19 @@ _OLDEST: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 # The number of a new transaction, which ends with this query. All transactions that began earlier have lower numbers.
 _HORIZON: Final = "SELECT pg_current_xact_id()::text::bigint"
 _INVALID: Final = "SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid"
+# Triggers, rules, views and functions that none of our migrations makes: they run inside our statements.
+_PROGRAMS: Final = """
+SELECT 'trigger', t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+WHERE c.relnamespace = current_schema()::regnamespace AND NOT t.tgisinternal
+  AND t.tgname NOT IN ('clear_vector_erase', 'clear_vector_lock')
+UNION ALL
+SELECT CASE c.relkind WHEN 'r' THEN 'rule' ELSE 'view' END, c.relname FROM pg_rewrite r
+JOIN pg_class c ON c.oid = r.ev_class WHERE c.relnamespace = current_schema()::regnamespace
+UNION ALL
+SELECT 'function', p.proname FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
+  AND p.proname NOT IN ('listed', 'listed_numbers', 'clear_vector_erase', 'clear_vector_lock')
+  AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')
+"""
 _DAMAGED: Final = (
     "SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()"
 )
@@ -387,6 +400,8 @@ class PostgresDatabase:
         damaged = sum(count for (count,) in self._select_alone(_DAMAGED))
         if damaged:
             problems.append(f"{damaged} pages of the database do not have their checksum")
+        for kind, name in self._select_alone(_PROGRAMS):
+            problems.append(f"{kind} {name!a} is not Memoranda's")
         return problems
 
     def check_queries(self) -> None:

@@ -59,6 +59,7 @@ from memoranda.storage.sqlite.file import (
 )
 from memoranda.storage.sqlite.heads import SYNC_SECONDS, ChainEnds, losses_of
 from memoranda.storage.sqlite.migrating import BeforeUpgrade, migrate, remove_backups
+from memoranda.storage.sqlite.schema import find_differences
 
 T = TypeVar("T")
 
@@ -344,7 +345,8 @@ class SqliteDatabase:
         with self.open_snapshot() as connection:
             # Unlike quick_check, this compares every index with its table.
             rows = connection.raw.execute("PRAGMA integrity_check(20)").fetchall()
-        return [str(line) for (line,) in rows if line != "ok"]
+            differences = find_differences(connection.raw)
+        return [*(str(line) for (line,) in rows if line != "ok"), *differences]
 
     def check_queries(self) -> None:
         # Nothing to check: the pinned library (apsw) contains SQLite, and the tests run every query on this version.

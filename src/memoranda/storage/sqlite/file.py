@@ -30,6 +30,7 @@ PRAGMA secure_delete = ON;
 PRAGMA temp_store = MEMORY;
 PRAGMA cache_size = -8000;
 PRAGMA mmap_size = 0;
+PRAGMA trusted_schema = OFF;
 PRAGMA journal_size_limit = 67108864;
 PRAGMA wal_autocheckpoint = 4000;
 """

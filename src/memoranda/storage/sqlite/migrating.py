@@ -24,6 +24,7 @@ from memoranda.storage.engine.migrations import (
     newest_number,
     pending_migrations,
 )
+from memoranda.storage.sqlite.file import open_to_read, sqlite_errors
 from memoranda.storage.sqlite.schema import find_differences, find_programs, schema_digest
 
 # Is called with the number of a store before it is upgraded, while its tables cannot change.
@@ -37,6 +38,11 @@ _ALSO_NUMBERS: Final = {1: (2,)}
 _OTHER_BUILD: Final = (
     "this store was made by another build of Memoranda, whose tables are different: "
     "export it with that build (`memoranda export all.mg`) and import it here into a new data directory"
+)
+
+_PROGRAM: Final = (
+    "this database has a {}, which is not Memoranda's and may change or keep what is written: "
+    "use a backup that you made yourself"
 )
 
 _log = logging.getLogger(__name__)
@@ -109,6 +115,23 @@ def migrate_ring(raw: apsw.Connection) -> None:
         raise
 
 
+def check_file(path: Path) -> None:
+    """Raise an error unless this version can open or upgrade a file that nobody uses, and its schema is ours."""
+    with sqlite_errors(), contextlib.closing(open_to_read(path)) as raw:
+        _refuse_foreign_file(raw, newest_number("sqlite"))
+        _identify(raw, read_number(raw))
+
+
+def check_ring_file(path: Path) -> None:
+    """Raise an error unless this version can open a key ring that nobody uses, and its schema is ours."""
+    with sqlite_errors(), contextlib.closing(open_to_read(path)) as raw:
+        number = read_number(raw)
+        _refuse_newer(number, newest_number("keyring"))
+        # Rings of builds before 1.0 have no number.
+        if differences := find_differences(raw, "keyring", max(1, number)):
+            raise StoreCorrupt(f"the key ring is not Memoranda's ({differences[0]})")
+
+
 def read_number(raw: apsw.Connection) -> int:
     """Return the number of the last migration of a file; 0 for an empty file."""
     return _pragma(raw, "user_version")
@@ -164,6 +187,8 @@ def _identify(raw: apsw.Connection, present: int) -> tuple[Predecessor, ...]:
     predecessors = load_predecessors("sqlite") if present == 1 else ()
     digests = [predecessor.layout for predecessor in predecessors]
     digest = schema_digest(raw)
+    if digest not in digests and (programs := find_programs(raw)):
+        raise StoreCorrupt(_PROGRAM.format(programs[0]))
     if digest not in digests:
         raise StoreUnavailable(f"{_OTHER_BUILD} ({find_differences(raw, number=present)[0]})")
     return predecessors[digests.index(digest) :]
@@ -190,10 +215,7 @@ def _refuse_other_layout(raw: apsw.Connection) -> None:
     if _read_layout(raw) != layout("sqlite"):
         raise StoreUnavailable(_OTHER_BUILD)
     if programs := find_programs(raw):
-        raise StoreCorrupt(
-            f"this database has a {programs[0]}, which is not Memoranda's and may change or keep what is written: "
-            "restore a backup that you made yourself"
-        )
+        raise StoreCorrupt(_PROGRAM.format(programs[0]))
 
 
 def _read_layout(raw: apsw.Connection) -> bytes | None:
