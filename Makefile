@@ -74,7 +74,7 @@ POSTGRES := $(patsubst %,tests/service/test_%.py,access authority beside cal_com
   oams_one_memory oams_policy one_memory openwop_commitments openwop_distill openwop_ids openwop_memory openwop_proposals openwop_runs openwop_secrets ranking recall remember retrieve rules same_order sessions short_ids superseding verbs)
 POSTGRES += $(patsubst %,tests/storage/postgres_%.py,catalogue doctor nodes selections vectors) tests/service/side_by_side.py tests/chaos/with_nodes.py
 # Tests that select their own store.
-POSTGRES_NAMED := tests/storage/postgres_moving.py tests/bindings/side_by_side.py
+POSTGRES_NAMED := tests/storage/postgres_moving.py tests/bindings/side_by_side.py tests/upgrades/test_fixtures.py tests/upgrades/rolling.py
 # Tests that `make test` runs on the newest version.
 POSTGRES_TESTED := $(patsubst %,tests/storage/test_%.py,moving postgres postgres_backup) tests/bindings/http/test_nodes.py
 # Tests with vectors, repeated with pgvector.

@@ -78,6 +78,8 @@ class Upkeep:
                 self._context.engine.merge_large_segments()
                 self._gate.key_uses.record()
                 wait = IDLE_SECONDS
+                # The node that is elected for the upkeep may be of an older version, without these steps.
+                self._continue_upgrade()
                 if self._context.engine.is_elected(_JOB):
                     self._do_what_is_due()
                     wait = self._seconds_until_next()
@@ -103,7 +105,6 @@ class Upkeep:
             reindex(self._context, outdated=True)
         cascade.erase_all_withdrawn(self._context)
         schedule.tick(self._context)
-        self._continue_upgrade()
         # Pages that a reader kept from being scrubbed.
         self._context.engine.scrub(patient=False)
 

@@ -28,6 +28,7 @@ from psycopg import errors
 
 from memoranda.errors import StoreUnavailable
 from memoranda.storage.engine.database import Connection, Loss, PendingWrite, Row
+from memoranda.storage.engine.migrations import newest_number
 from memoranda.storage.engine.write_queue import (
     Outcome,
     TenantQueue,
@@ -383,7 +384,9 @@ class PostgresDatabase:
 
     def continue_upgrade(self) -> bool:
         self.queue.refuse_when_closed()
-        if self.is_read_only or self._is_upgraded:
+        # Nodes of one version elect one of them.
+        job = f"upgrade to layout {newest_number('postgres')}"
+        if self.is_read_only or self._is_upgraded or not self.is_elected(job):
             return False
         # A connection without the bound role, which may not change tables.
         with postgres_errors(), closing(open_connection(self._address)) as connection:
