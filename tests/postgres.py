@@ -66,7 +66,7 @@ DO $$ DECLARE each regclass; BEGIN
   END LOOP;
   PERFORM setval(format('%I.%I', schemaname, sequencename), 1, false) FROM pg_sequences WHERE last_value IS NOT NULL;
 END $$;
-DELETE FROM meta WHERE name NOT IN ('schema', 'layout', 'compatible');
+DELETE FROM meta WHERE name NOT IN ('schema', 'layout', 'compatible', 'version');
 UPDATE key_ring SET changes = 0;
 """
 

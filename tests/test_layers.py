@@ -12,6 +12,7 @@ from tests.reach import imports_in, tree_of
 
 SOURCE = Path(memoranda.__file__).parent
 LAYERS = (
+    "build",
     "errors",
     "measures",
     "tracing",

@@ -25,6 +25,7 @@ from memoranda import __version__
 from memoranda.bindings.files import archive
 from memoranda.bindings.files.folder import atomic_writer, create
 from memoranda.bindings.files.sync import STATES_FOLDER
+from memoranda.build import build_id
 from memoranda.errors import InvalidInput, NotFound, StoreCorrupt, StoreUnavailable, words_of
 from memoranda.keys import (
     DID_FOLDER,
@@ -43,6 +44,7 @@ from memoranda.settings import (
     list_differences,
     sqlite_path,
 )
+from memoranda.storage.engine.migrations import newest_number
 from memoranda.storage.engine.moving import TableStore, move
 from memoranda.storage.sqlite.copying import SqliteTables, copy_database, settle, writers_kept_out
 from memoranda.storage.sqlite.heads import heads_path, losses_path, write_heads_of
@@ -122,6 +124,8 @@ def back_up(
         members = _collect_members(settings, folder, copying)
         about = {
             "memoranda": __version__,
+            "build": build_id(),
+            "layout": newest_number("sqlite"),
             "operator": operator,
             "made": _now(),
         }
@@ -282,7 +286,7 @@ def _restore_into(
         staged.check_layout(source)
         staged.choose_settings(settings, takes_settings)
         if not staged.applies_settings:
-            # Those in force stay.
+            # The settings in force stay.
             existing = [path for path in existing if path.name != SETTINGS_FILE]
         with _translate_errors(settings.home):
             if settings.address is not None:

@@ -8,6 +8,7 @@ import pytest
 from tests.cli.conftest import Command
 
 from memoranda import __version__
+from memoranda.build import build_id, version_and_build
 from memoranda.cli.catalogue import SECTIONS
 from memoranda.cli.reference import reference
 
@@ -26,7 +27,7 @@ def test_the_overview_names_every_command_and_option(run: Command) -> None:
         ran = run(*tokens)
         assert ran.code == 0
         assert all(f"  {name} " in ran.out for name in COMMANDS)
-    assert run("--version").out == f"{__version__}\n"
+    assert run("--version").out == f"{version_and_build()}\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -106,4 +107,11 @@ def test_help_and_version_are_commands(run: Command) -> None:
     assert run("help", "help").out.startswith("Usage: memoranda help")
     assert (run("help", "distil").code, run("help", "distil").out) == (2, "")
     assert run("version").out == run("--version").out
-    assert run("version", "--json").json == run("--version", "--json").json == {"version": __version__}
+    assert (
+        run("version", "--json").json
+        == run("--version", "--json").json
+        == {
+            "version": __version__,
+            "build": build_id(),
+        }
+    )

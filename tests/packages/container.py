@@ -70,7 +70,7 @@ def test_the_image_says_how_it_is_run(image: str) -> None:
 
 def test_it_runs_without_root_and_writes_only_to_the_volume(server: str) -> None:
     assert podman("exec", server, "id", "-u") == "10001"
-    assert podman("exec", server, "memoranda", "--version") == __version__
+    assert podman("exec", server, "memoranda", "--version").startswith(__version__)
     assert podman("exec", server, "sh", "-c", "touch /opt/memoranda/x || echo refused") == "refused"
     found = podman("exec", server, "sh", "-c", "command -v pip gcc curl git || echo none")
     assert found == "none"

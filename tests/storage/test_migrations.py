@@ -28,6 +28,7 @@ from tests.storage.newer import version_with, write_newer
 pytestmark = pytest.mark.sqlite
 
 TEXTS = [f"The gate number {number} is green." for number in range(50)]
+NEWER = r"newer Memoranda \d\S+ \(build \w+\) \(layout 9004, ours is \d+\): install that version"
 NUMBERED = ("sqlite", "postgres", "keyring")
 # Digests of the migrations that stores in use were made with.
 RELEASED = {
@@ -173,7 +174,10 @@ def test_every_kind_of_migration_runs_when_a_file_is_opened(home: Path, newer: P
 def test_a_newer_file_is_refused_with_the_way_out(home: Path, newer: Path) -> None:
     with version_with(newer):
         SqliteDatabase(home / "memoranda.db").close()
-    with pytest.raises(StoreUnavailable, match=r"newer Memoranda \(layout 9004, ours is \d+\): install that version"):
+    with pytest.raises(
+        StoreUnavailable,
+        match=NEWER,
+    ):
         Memoranda.open(home)
     check_upgraded(home)
 
@@ -238,7 +242,7 @@ def test_what_a_node_needs_is_done_when_it_opens_the_store_and_the_rest_in_the_b
         assert not database.continue_upgrade()
         database.close()
         assert postgres_rows(address, labels) == [(len(TEXTS),)]
-    with pytest.raises(StoreUnavailable, match=r"newer Memoranda \(layout 9004, ours is \d+\)"):
+    with pytest.raises(StoreUnavailable, match=NEWER):
         PostgresDatabase(address)
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from memoranda import __version__
+from memoranda.build import version_and_build
 
 # New objects between two runs of the garbage collector. Loading a command, or answering a request, makes thousands of
 # objects without reference cycles, which the default of 700 would scan again and again.
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(tokens: list[str]) -> int:
     # Scripts ask for these two most often, so they are answered before anything heavy is loaded.
     if tokens == ["--version"]:
-        print(__version__)
+        print(version_and_build())
         return DONE
     if tokens in ([], ["--help"], ["-h"]):
         from memoranda.cli.catalogue import overview

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from memoranda import __version__
+from memoranda.build import build_id, version_and_build
 from memoranda.cli.catalogue import overview
 from memoranda.cli.command_line import find_command
 from memoranda.cli.help import help_of
@@ -23,5 +24,6 @@ def show_help(
 
 
 def version(*, run: GivenRun) -> None:
-    """Show the version of Memoranda."""
-    run.answer({"version": __version__}, lambda: print(__version__))
+    """Show the version and build of Memoranda."""
+    document = {"version": __version__, "build": build_id()}
+    run.answer(document, lambda: print(version_and_build()))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memoranda import __version__
+from memoranda.build import build_id, version_and_build
 from memoranda.cli.run import GivenRun
 from memoranda.cli.show import audit_entries, counted, line, progress
 from memoranda.errors import MemorandaError
@@ -50,6 +51,7 @@ def doctor(*, run: GivenRun) -> int:
     document = {
         "ok": is_ok,
         "version": __version__,
+        "build": build_id(),
         "findings": [
             {
                 "what": finding.subject,
@@ -76,7 +78,7 @@ def _findings(settings: Settings) -> Iterator[Diagnosis]:
     yield Diagnosis(
         subject="version",
         ok=True,
-        seen=f"Memoranda {__version__}, Python {platform.python_version()}",
+        seen=f"Memoranda {version_and_build()}, Python {platform.python_version()}",
     )
     if not settings.home.is_dir():
         yield Diagnosis(
@@ -123,7 +125,10 @@ def _check_embeddings(service: Service) -> Diagnosis:
             seen=f"{counted(aside, 'version')} could not be embedded; only keyword search finds them ({model})",
             mend="run 'memoranda models embed', which tries again; the server's log names the errors",
         )
-    waiting = f"{counted(count, 'version')} without vectors; a server or 'memoranda models embed' makes them"
+    waiting = (
+        f"{counted(count, 'version')} without vectors of this model (new, or theirs are outdated); "
+        "a server or 'memoranda models embed' makes them"
+    )
     seen = waiting if count else "every version has its vectors"
     return Diagnosis(subject="semantic search", ok=True, seen=f"{seen} ({model})")
 

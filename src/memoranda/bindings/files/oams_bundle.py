@@ -17,7 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
+from msgspec.structs import replace
+
 from memoranda.bindings.files.folder import create, open_regular
+from memoranda.build import version_and_build
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable, TooLarge, words_of
 from memoranda.standards.oams import bundle, lines
 from memoranda.standards.oams.bundle import Manifest
@@ -113,6 +116,9 @@ class FolderBundleWriter:
             manifest = writer.write(
                 lines_file, vectors_file, exported_at=self._exported_at, progress=self._progress
             )
+        # Readers of other programs ignore unknown members.
+        members = {**manifest.extra_members, "memoranda": version_and_build()}
+        manifest = replace(manifest, extra_members=members)
         self._scratch.close()
         with _synced_file(self._draft / bundle.README_NAME) as file:
             file.write(bundle.render_readme(manifest).encode("utf-8"))

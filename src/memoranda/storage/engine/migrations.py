@@ -26,6 +26,8 @@ from typing import Final, Literal, cast, get_args
 
 import msgspec
 
+from memoranda.build import version_and_build
+
 Kind = Literal["expand", "fill", "index", "contract"]
 
 FOLDER: Path = Path(__file__).parent.with_name("sql")
@@ -99,6 +101,20 @@ def required_number(database: str) -> int:
 def pending_migrations(database: str, number: int) -> list[Migration]:
     """Return the migrations that a store with a number has not completed."""
     return [migration for migration in load_migrations(database) if migration.number > number]
+
+
+def write_version() -> bytes:
+    """Return the version and build as a store names the one that made or upgraded it."""
+    return version_and_build().encode()
+
+
+def refusal_of_newer(number: int, newest: int, version: bytes | None) -> str:
+    """Return the message for a store with a number that this version does not know."""
+    name = "" if version is None else f" {version.decode(errors='replace')[:80]}"
+    return (
+        f"this store was written by a newer Memoranda{name} (layout {number}, ours is {newest}): "
+        "install that version, or restore a backup from before the upgrade"
+    )
 
 
 @cache

@@ -48,7 +48,7 @@ TABLES: Final = {
     "meta": "name",
 }
 # The rows of `meta` that describe a database itself, and are not copied.
-OWN_META: Final = ("schema", "layout", "compatible", "moving")
+OWN_META: Final = ("schema", "layout", "compatible", "moving", "version")
 
 
 class TableStore(Protocol):

@@ -36,7 +36,9 @@ from memoranda.storage.engine.migrations import (
     load_predecessors,
     newest_number,
     pending_migrations,
+    refusal_of_newer,
     required_number,
+    write_version,
 )
 
 # The advisory lock of the process that creates or changes the tables, and that of nodes which open the store; no other
@@ -60,9 +62,7 @@ SELECT current_setting('server_encoding'),
   (SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()), current_schema()
 """
 _SYSTEM: Final = "SELECT set_config('memoranda.system', 'on', true)"
-_META: Final = (
-    "SELECT name, value FROM meta WHERE name IN ('schema', 'layout', 'compatible', 'moving')"
-)
+_META: Final = "SELECT name, value FROM meta WHERE name IN ('schema', 'layout', 'compatible', 'moving', 'version')"
 _PUT: Final = "INSERT INTO meta (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _OTHERS: Final = """
 SELECT application_name FROM pg_stat_activity
@@ -94,6 +94,7 @@ class _Progress(NamedTuple):
     layout: bytes | None
     compatible: int
     is_moving: bool
+    version: bytes | None
 
 
 def application_name(name: str) -> str:
@@ -181,10 +182,7 @@ def _open(raw: psycopg.Connection[Row], *, may_be_moving: bool) -> _Progress:
             "this store is not whole yet: call `memoranda migrate-store` again, and it goes on"
         )
     if progress.compatible > newest:
-        raise StoreUnavailable(
-            f"this store was written by a newer Memoranda (layout {progress.number}, ours is {newest}): "
-            "install that version, or restore a backup from before the upgrade"
-        )
+        raise StoreUnavailable(refusal_of_newer(progress.number, newest, progress.version))
     # Tables with a higher number only have more than ours.
     if progress.number <= newest and progress.layout not in _known_layouts(progress.number):
         raise StoreUnavailable(_OTHER_BUILD)
@@ -209,6 +207,7 @@ def _read_progress(raw: psycopg.Connection[Row]) -> _Progress:
         digest,
         int(meta.get("compatible", b"0")),
         "moving" in meta,
+        meta.get("version"),
     )
 
 
@@ -311,6 +310,7 @@ def _complete(raw: psycopg.Connection[Row], migration: Migration) -> None:
     """Record that a migration is completed."""
     raw.execute(_PUT, ("schema", str(migration.number).encode()))
     raw.execute(_PUT, ("layout", layout("postgres", migration.number)))
+    raw.execute(_PUT, ("version", write_version()))
     if migration.kind == "contract":
         raw.execute(_PUT, ("compatible", str(migration.number).encode()))
 

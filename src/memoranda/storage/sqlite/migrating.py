@@ -23,6 +23,8 @@ from memoranda.storage.engine.migrations import (
     load_predecessors,
     newest_number,
     pending_migrations,
+    refusal_of_newer,
+    write_version,
 )
 from memoranda.storage.sqlite.file import open_to_read, sqlite_errors
 from memoranda.storage.sqlite.schema import find_differences, find_programs, schema_digest
@@ -164,9 +166,8 @@ def _run(raw: apsw.Connection, present: int) -> None:
 
 def _complete(raw: apsw.Connection, newest: int) -> None:
     raw.execute(f"PRAGMA user_version = {newest}; PRAGMA application_id = {APPLICATION_ID}")
-    raw.execute(
-        "INSERT OR REPLACE INTO meta (name, value) VALUES ('layout', ?)", (layout("sqlite"),)
-    )
+    for name, value in (("layout", layout("sqlite")), ("version", write_version())):
+        raw.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", (name, value))
     raw.execute("COMMIT")
 
 
@@ -199,28 +200,25 @@ def _refuse_foreign_file(raw: apsw.Connection, newest: int) -> None:
     tables = raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if _pragma(raw, "application_id") != APPLICATION_ID and tables != (0,):
         raise StoreCorrupt("this file is an SQLite database, but not one of Memoranda's")
-    _refuse_newer(present, newest)
+    _refuse_newer(present, newest, _read_meta(raw, "version"))
 
 
-def _refuse_newer(present: int, newest: int) -> None:
+def _refuse_newer(present: int, newest: int, version: bytes | None = None) -> None:
     if present > newest:
-        raise StoreUnavailable(
-            f"this store was written by a newer Memoranda (layout {present}, ours is {newest}): install that version, "
-            "or restore a backup from before the upgrade"
-        )
+        raise StoreUnavailable(refusal_of_newer(present, newest, version))
 
 
 def _refuse_other_layout(raw: apsw.Connection) -> None:
     """Raise an error unless the tables are those of our migrations, without programs of others."""
-    if _read_layout(raw) != layout("sqlite"):
+    if _read_meta(raw, "layout") != layout("sqlite"):
         raise StoreUnavailable(_OTHER_BUILD)
     if programs := find_programs(raw):
         raise StoreCorrupt(_PROGRAM.format(programs[0]))
 
 
-def _read_layout(raw: apsw.Connection) -> bytes | None:
+def _read_meta(raw: apsw.Connection, name: str) -> bytes | None:
     try:
-        row = raw.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
+        row = raw.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
     except apsw.SQLError:
         return None
     return row[0] if row is not None and isinstance(row[0], bytes) else None
