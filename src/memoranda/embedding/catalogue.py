@@ -100,7 +100,7 @@ class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
         """The publisher's page of the weights."""
         return self.files[MODEL_FILE].publication
 
-    def notice(self, sources: Mapping[str, str]) -> str:
+    def notice(self, sources: Mapping[str, str] | None = None) -> str:
         """Return the text of the NOTICE file; `sources` names the source of each file."""
         lines = [
             f"{self.name}: {self.origin}",
@@ -109,9 +109,10 @@ class KnownModel(msgspec.Struct, frozen=True, kw_only=True):
         ]
         for name, file in self.files.items():
             published = file.publication
+            source = f", from {sources[name]}" if sources else ""
             lines += [
                 f"- {name}: {published.path} of {published.repository}, revision {published.revision}",
-                f"  SHA-256 {file.sha256}, from {sources[name]}",
+                f"  SHA-256 {file.sha256}{source}",
             ]
         return "\n".join(lines) + "\n"
 
