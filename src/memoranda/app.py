@@ -27,7 +27,6 @@ from memoranda.model.instant import (
 )
 from memoranda.model.memory import Standard
 from memoranda.model.owner import check_owner
-from memoranda.opening import open_service
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 from memoranda.service.ump.ump import Ump
@@ -199,6 +198,13 @@ class Memoranda:
         if owner is not None:
             check_owner(owner, "owner")
         own_embedder = None if embedder is None else of_callable(*embedder)
+        try:
+            # Loads the databases, which clients of a server do without.
+            from memoranda.opening import open_service
+        except ModuleNotFoundError as error:
+            raise Unsupported(
+                f"a store on this machine needs {error.name}, which a client has not: pip install memoranda"
+            ) from error
         service = open_service(settings, patience_seconds=PATIENCE_SECONDS, embedder=own_embedder)
         return cls(service, service.gate.local(owner or settings.owner or None))
 

@@ -130,6 +130,8 @@ def serve(
         log_level=log_level,
         workers=workers,
     )
+    if find_spec("jinja2") is None:
+        raise Unsupported("a server needs more packages: pip install 'memoranda[server]'")
     set_up(settings.log_level, form=settings.log_format, requests=settings.log_requests == "on")
     if not _is_loopback(settings.host) and not settings.tls_cert:
         _warn_unencrypted(settings.host)

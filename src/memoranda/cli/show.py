@@ -1,7 +1,4 @@
-"""Output for people: plain lines in a pipe; colours, tables and progress bars on a terminal.
-
-Rich is imported only when it draws, because most commands write to a pipe or print one line.
-"""
+"""Output for people: plain lines in a pipe; styles, tables and progress bars on a terminal."""
 
 from __future__ import annotations
 
@@ -13,14 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from memoranda.cli.drawing import ProgressLine, apply_style, draw_table
 from memoranda.cli.logs import log_note
 from memoranda.encoding.terminal import UNSAFE
 from memoranda.model.instant import parse_instant
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress, Task, TaskID
-
     from memoranda.app import Memoranda
     from memoranda.service.exchange.report import Report
     from memoranda.standards.ump.signature import ChainReport
@@ -48,10 +43,7 @@ def one_line(text: str) -> str:
 
 def line(text: str, style: str = "") -> None:
     """Print a line for a person; the style shows only on a terminal."""
-    if sys.stdout.isatty():
-        _console().print(safe(text), style=style, soft_wrap=True)
-    else:
-        print(safe(text))
+    print(apply_style(safe(text), style) if sys.stdout.isatty() else safe(text))
 
 
 def note(text: str, *, is_failure: bool = False) -> None:
@@ -81,17 +73,8 @@ def table(
     if not cells:
         note(when_empty)
     elif sys.stdout.isatty():
-        from rich.table import Table
-
-        cells = _fit_cells(columns, cells, clipped)
-        drawing = Table(box=None, pad_edge=False, header_style="bold")
-        for column in columns[:-1]:
-            # Ids and dates stay in one piece; the text in the last column takes the remaining width.
-            drawing.add_column(column, overflow="ignore", no_wrap=True)
-        drawing.add_column(columns[-1], overflow="fold")
-        for row in cells:
-            drawing.add_row(*row)
-        _console().print(drawing)
+        width = shutil.get_terminal_size().columns
+        print("\n".join(draw_table(columns, _fit_cells(columns, cells, clipped), width)))
     else:
         for row in cells:
             print("\t".join(row))
@@ -204,27 +187,26 @@ Total = int | Callable[[], int] | None
 
 
 class _Display:
-    """The progress bars of one command, on standard error if that is a terminal.
+    """The progress line of one command, on standard error if that is a terminal.
 
-    They appear only after `PATIENCE`, so that a command that ends sooner shows none.
+    It appears only after `PATIENCE`, so that a command that ends sooner shows none.
     """
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
-        self._bars: Progress | None = None
+        self._line: ProgressLine | None = None
 
-    def bars(self) -> Progress | None:
-        """Return the bars as they are drawn; None if it is too early, or without a terminal."""
+    def progress_line(self) -> ProgressLine | None:
+        """Return the line; None if it is too early, or without a terminal."""
         is_due = time.monotonic() - self._begin >= PATIENCE
-        if self._bars is None and is_due and sys.stderr.isatty():
-            self._bars = _bars()
-            self._bars.start()
-        return self._bars
+        if self._line is None and is_due and sys.stderr.isatty():
+            self._line = ProgressLine(sys.stderr)
+        return self._line
 
     def close(self) -> None:
-        """Remove the bars from the terminal."""
-        if self._bars is not None:
-            self._bars.stop()
+        """Remove the line from the terminal."""
+        if self._line is not None:
+            self._line.erase()
 
 
 class Bar:
@@ -236,20 +218,13 @@ class Bar:
 
     def __init__(self, display: _Display, title: str, total: Total = None) -> None:
         self._display, self._title, self._total = display, title, total
-        self._task: TaskID | None = None
 
     def __call__(self, done: int) -> None:
-        bars = self._display.bars()
-        if bars is None:
+        if (line := self._display.progress_line()) is None:
             return
         if callable(self._total):
             self._total = self._total()
-        if self._total is not None:
-            # Others may write meanwhile.
-            self._total = max(self._total, done)
-        if self._task is None:
-            self._task = bars.add_task(self._title, total=self._total)
-        bars.update(self._task, completed=done, total=self._total)
+        line.draw(self._title, done, self._total)
 
     def expect(self, total: int) -> None:
         """Set the number of items in all."""
@@ -270,32 +245,6 @@ def progress_steps(*titles: str) -> Iterator[tuple[Callable[[int], None], ...]]:
         yield tuple(Bar(display, title) for title in titles)
 
 
-def _bars() -> Progress:
-    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
-    from rich.text import Text
-
-    class KnownBarColumn(BarColumn):
-        """A bar of the tasks whose total is known."""
-
-        def render(self, task: Task) -> Any:
-            return Text() if task.total is None else super().render(task)
-
-    class CountColumn(ProgressColumn):
-        """The number of items done, and of all if that is known."""
-
-        def render(self, task: Task) -> Text:
-            count = f"{task.completed:,.0f}"
-            return Text(count if task.total is None else f"{count} of {task.total:,.0f}")
-
-    columns = (
-        TextColumn("{task.description}"),
-        KnownBarColumn(),
-        CountColumn(),
-        TimeElapsedColumn(),
-    )
-    return Progress(*columns, console=_console(is_error=True), transient=True)
-
-
 def counted(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun, such as "1 record" or "2 records"."""
     return f"{number} {one if number == 1 else many or one + 's'}"
@@ -305,10 +254,3 @@ def audit_entries(report: ChainReport) -> str:
     """Return the number of audit entries, and of those that were pruned before them."""
     pruned = f", {report.pruned} before them were pruned" if report.pruned else ""
     return counted(report.count, "audit entry", "audit entries") + pruned
-
-
-def _console(*, is_error: bool = False) -> Console:
-    from rich.console import Console
-
-    # Texts are printed as they are: nothing in them is markup, or the name of an emoji.
-    return Console(highlight=False, markup=False, emoji=False, stderr=is_error)

@@ -18,9 +18,7 @@ import threading
 import unicodedata
 from collections.abc import Iterable
 from functools import cache, lru_cache
-from typing import Final, NamedTuple
-
-import Stemmer
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memoranda.retrieval.languages import (
     ENGLISH,
@@ -32,6 +30,9 @@ from memoranda.retrieval.languages import (
     language_code,
     stop_words,
 )
+
+if TYPE_CHECKING:
+    import Stemmer
 
 # The version of the analysis. Raise it with every change of what is indexed: older segments are then rebuilt.
 ANALYSIS: Final = 7
@@ -135,6 +136,9 @@ def stem(word: str, language: str = ENGLISH) -> str:
         return fold(word)
     stemmer = stemmers.get(language)
     if stemmer is None:
+        # Imported here: clients of a server analyse no text, and do without it.
+        import Stemmer
+
         stemmer = stemmers[language] = Stemmer.Stemmer(algorithm, 0)
     stemmed: str = stemmer.stemWord(fold(word) if language == ENGLISH else word)
     return fold(stemmed)

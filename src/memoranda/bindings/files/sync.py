@@ -17,6 +17,7 @@ from memoranda.bindings.files.folder import Folder
 from memoranda.bindings.files.record_files import RecordFolder
 from memoranda.bindings.files.sync_pass import FolderPass, SyncState, SyncStep
 from memoranda.bindings.files.vault import NoteFolder
+from memoranda.errors import Unsupported
 from memoranda.service.core.access import Access
 from memoranda.service.service import Service
 
@@ -133,7 +134,12 @@ class FolderSync:
 def _watch_files(folder: str) -> RustNotify:
     """Start to collect the changes of the files in a folder and below it."""
     # Imported here: only watching needs it. `watchfiles.watch` would begin with the first wait, after our first run.
-    from watchfiles._rust_notify import RustNotify
+    try:
+        from watchfiles._rust_notify import RustNotify
+    except ModuleNotFoundError as error:
+        raise Unsupported(
+            "to watch a folder needs a package more: pip install 'memoranda[watch]'"
+        ) from error
 
     return RustNotify(
         [folder],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from memoranda.cli.cal.ask import Query, QueryOptions, ask, refuse, text_of
 from memoranda.cli.cal.show import show_error, write_text
 from memoranda.cli.run import GivenRun, GlobalOptions, Parameter
 from memoranda.cli.show import line, note
-from memoranda.errors import InvalidInput, NotFound, QueryError, TooLarge
+from memoranda.errors import InvalidInput, NotFound, QueryError, TooLarge, Unsupported
 from memoranda.service.cal.cal import Cal
 from memoranda.standards.cal.grammar import prompt_card
 
@@ -136,6 +137,10 @@ def _remove_template(run: GlobalOptions, options: QueryOptions, name: str) -> in
 def _prompt(run: GlobalOptions, options: QueryOptions, *, keeps_history: bool) -> int:
     if run.json or not sys.stdout.isatty():
         raise InvalidInput(NO_QUERY)
+    if find_spec("prompt_toolkit") is None:
+        raise Unsupported(
+            "the prompt needs a package more: pip install 'memoranda[prompt]'; or give a query: memoranda cal QUERY"
+        )
     # Loads prompt_toolkit.
     from memoranda.cli.cal.prompt import prompt
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from memoranda.cli.drawing import cell_width
 from memoranda.cli.show import line, note, one_line, safe, table
 from memoranda.model.instant import format_instant
 from memoranda.opening import system_clock
@@ -228,9 +229,6 @@ def point_at(text: str, line_number: int, column: int) -> tuple[str, ...]:
 
     Wide characters, such as Chinese ones, take two columns of a terminal.
     """
-    # Only errors need it.
-    from rich.cells import cell_len
-
     source_line = text.split("\n")[line_number - 1].rstrip("\r")
     if not source_line:
         return ()
@@ -238,7 +236,7 @@ def point_at(text: str, line_number: int, column: int) -> tuple[str, ...]:
     end = column - 1 + AROUND_CHARS
     before = ("…" if start else "") + _flat(source_line[start : column - 1])
     after = _flat(source_line[column - 1 : end]) + ("…" if end < len(source_line) else "")
-    return f"  {before}{after}", f"  {' ' * cell_len(before)}^"
+    return f"  {before}{after}", f"  {' ' * cell_width(before)}^"
 
 
 def _flat(text: str) -> str:

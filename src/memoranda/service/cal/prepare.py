@@ -13,10 +13,8 @@ import json
 import os
 import uuid
 from collections.abc import Mapping
-from typing import Final, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, cast
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec.structs import replace
 
 from memoranda.encoding import json_text
@@ -29,6 +27,9 @@ from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.language import lexer
 from memoranda.standards.cal.language.syntax import Hash, ParsedQuery, tier_of
 from memoranda.storage.engine.contract import Unit
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 PREFIX: Final = "calprep."
 # Characters of a token. The values of parameters may be as large as a request, and base64 adds a third.
@@ -187,6 +188,8 @@ def _seal(context: Context, session: CalSession, content: _Content) -> str:
 
 def _open(context: Context, session: CalSession, token: str) -> _Content:
     """Decrypt the content of a token. Raises CAL-E044 for a token of another store or credential."""
+    from cryptography.exceptions import InvalidTag
+
     if not token.startswith(PREFIX) or len(token) > MAX_TOKEN_CHARS:
         capability.refuse(capability.BAD_SIGNATURE)
     try:
@@ -201,6 +204,10 @@ def _open(context: Context, session: CalSession, token: str) -> _Content:
 
 
 def _cipher(context: Context) -> AESGCM:
+    """Return the cipher of tokens."""
+    # Imported here: clients of a server load this module and do without the library.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     return AESGCM(context.operator.derive(_KEY_USE))
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-import cbor2
-
 from memoranda.standards.oms.normal import MAX_DEPTH, check_float, is_normal, normalise
 from memoranda.standards.oms.reader import ValueReader
 
@@ -23,7 +21,9 @@ def encode_value(value: object, *, max_depth: int = MAX_DEPTH) -> bytes:
 
 def pack(normal: object) -> bytes:
     """Encode a value in normal form as deterministic CBOR."""
-    return cbor2.dumps(normal, canonical=True)
+    output = bytearray()
+    _write(output, normal)
+    return bytes(output)
 
 
 def decode_value(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
@@ -39,6 +39,62 @@ _UNSIGNED, _NEGATIVE, _BINARY, _TEXT, _ARRAY, _MAP, _TAG, _SIMPLE = range(8)
 _ARGUMENTS: Final = {24: (1, 23), 25: (2, 0xFF), 26: (4, 0xFFFF), 27: (8, 0xFFFFFFFF)}
 _FLOATS: Final = {25: ">e", 26: ">f", 27: ">d"}
 _CONSTANTS: Final = {20: False, 21: True, 22: None}
+_LEADS: Final = {value: lead for lead, value in _CONSTANTS.items()}
+
+
+def _write(output: bytearray, value: object) -> None:
+    """Append the encoding of a value in normal form."""
+    if isinstance(value, str):
+        text = value.encode()
+        _write_head(output, _TEXT, len(text))
+        output += text
+    elif value is None or isinstance(value, bool):
+        output.append(_SIMPLE << 5 | _LEADS[value])
+    elif isinstance(value, int):
+        _write_head(output, *((_UNSIGNED, value) if value >= 0 else (_NEGATIVE, -1 - value)))
+    elif isinstance(value, float):
+        _write_float(output, value)
+    elif isinstance(value, bytes):
+        _write_head(output, _BINARY, len(value))
+        output += value
+    elif isinstance(value, list | tuple):
+        _write_head(output, _ARRAY, len(value))
+        for item in value:
+            _write(output, item)
+    elif isinstance(value, dict):
+        _write_head(output, _MAP, len(value))
+        # Shorter keys have a smaller head, so the order of encoded keys is that of length and bytes.
+        for _, name in sorted((pack(name), name) for name in value):
+            _write(output, name)
+            _write(output, value[name])
+    else:
+        raise TypeError(f"{type(value).__name__} has no CBOR form")
+
+
+def _write_head(output: bytearray, major: int, argument: int) -> None:
+    """Append the type and the argument of a value in the smallest form."""
+    if argument < 24:
+        output.append(major << 5 | argument)
+        return
+    for info, (size, _) in _ARGUMENTS.items():
+        if argument < 1 << 8 * size:
+            output.append(major << 5 | info)
+            output += argument.to_bytes(size, "big")
+            return
+    raise OverflowError("an integer of more than 64 bits")
+
+
+def _write_float(output: bytearray, value: float) -> None:
+    """Append a float in the shortest form that keeps its value."""
+    for info, form in _FLOATS.items():
+        try:
+            packed = struct.pack(form, value)
+        except OverflowError:
+            continue
+        if struct.unpack(form, packed)[0] == value:
+            output.append(_SIMPLE << 5 | info)
+            output += packed
+            return
 
 
 class _CborReader(ValueReader):

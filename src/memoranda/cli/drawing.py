@@ -1,0 +1,126 @@
+"""Drawing on a terminal: the width of characters, styles, tables and a progress bar.
+
+A library for this would be larger than all of Memoranda.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import unicodedata
+from collections.abc import Sequence
+from typing import Final, TextIO
+
+# Select Graphic Rendition (ECMA-48).
+_STYLES: Final = {"bold": "1", "dim": "2"}
+# Blanks between two columns.
+_GAP: Final = 2
+# Cells of the narrowest last column.
+_LEAST_CELLS: Final = 10
+_BAR_CELLS: Final = 40
+# Seconds between two drawings of a bar.
+_REDRAW_SECONDS: Final = 0.1
+_ERASE_LINE: Final = "\r\x1b[K"
+
+
+def cell_width(text: str) -> int:
+    """Return the columns of a terminal that a text takes."""
+    return len(text) if text.isascii() else sum(map(_width_of, text))
+
+
+def _width_of(char: str) -> int:
+    """Return the columns of a character: none for combining ones, two for wide ones such as Chinese ones."""
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def apply_style(text: str, style: str) -> str:
+    """Return the text in a style, `bold` or `dim`, if the terminal has styles."""
+    if not style or os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
+
+
+def draw_table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Return the lines of a table. Its last column is wrapped into what is left of the width; the others are not."""
+    widths = [
+        max(map(cell_width, cells))
+        for cells in zip(columns[:-1], *(row[:-1] for row in rows), strict=True)
+    ]
+    before_last = sum(widths) + _GAP * len(widths)
+    room = max(_LEAST_CELLS, width - before_last)
+    heading = "".join(map(_pad, columns[:-1], widths)) + columns[-1]
+    lines = [apply_style(heading.rstrip(), "bold")]
+    for row in rows:
+        first, *others = wrap(row[-1], room)
+        lines.append(("".join(map(_pad, row[:-1], widths)) + first).rstrip())
+        lines += [" " * before_last + part for part in others]
+    return lines
+
+
+def _pad(cell: str, width: int) -> str:
+    """Return a cell with the blanks up to the next column."""
+    return cell + " " * (width - cell_width(cell) + _GAP)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Split a text at blanks into lines of at most `width` columns; longer words are split anywhere."""
+    lines, current, used = [], "", 0
+    for word in text.split(" "):
+        needed = cell_width(word)
+        if current and used + 1 + needed <= width:
+            current, used = f"{current} {word}", used + 1 + needed
+            continue
+        if current:
+            lines.append(current)
+        current, used = "", 0
+        for char in word:
+            if used + (cells := _width_of(char)) > width:
+                lines.append(current)
+                current, used = "", 0
+            current, used = current + char, used + cells
+    return [*lines, current]
+
+
+class ProgressLine:
+    """A line of a terminal that shows how far the current step is; it is erased at the end."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._begin = time.monotonic()
+        self._drawn_at = 0.0
+        self._title = self._text = ""
+        self._is_current = True
+
+    def draw(self, title: str, done: int, total: int | None) -> None:
+        """Draw the line again, unless it was drawn a moment ago."""
+        now = time.monotonic()
+        minutes, seconds = divmod(int(now - self._begin), 60)
+        bar, count = "", str(done)
+        if total is not None:
+            cells = round(_BAR_CELLS * min(1.0, done / max(1, total)))
+            bar, count = f"{'━' * cells:─<{_BAR_CELLS}} ", f"{done}/{total}"
+        if title != self._title:
+            self._show_end()
+            self._title = title
+        self._text = f"{title} {bar}{count} {minutes}:{seconds:02d}"
+        self._is_current = now - self._drawn_at >= _REDRAW_SECONDS
+        if self._is_current:
+            self._drawn_at = now
+            self._write(self._text)
+
+    def erase(self) -> None:
+        """Show the end of the last step, and remove the line."""
+        self._show_end()
+        self._write("")
+
+    def _show_end(self) -> None:
+        """Draw what was left out because it came too soon."""
+        if not self._is_current:
+            self._write(self._text)
+
+    def _write(self, text: str) -> None:
+        """Replace the line."""
+        self._stream.write(f"{_ERASE_LINE}{text}")
+        self._stream.flush()
