@@ -1,7 +1,7 @@
 """Build the data package of the models: python tools/models_package.py FOLDER.
 
-It takes the installed models of the catalogue, verifies their hashes, and builds a wheel in FOLDER. The same files always
-give the same bytes.
+It takes the installed models of the catalogue, verifies their hashes, and builds a wheel in FOLDER. The same files
+always give the same bytes.
 """
 
 from __future__ import annotations

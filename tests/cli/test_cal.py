@@ -332,7 +332,7 @@ def test_who_may_change_memories_is_a_setting(
 def test_a_query_loads_neither_the_prompt_nor_a_server(home: Path) -> None:
     script = (
         "import sys; from memoranda.cli import main; main(['cal', 'RECALL | COUNT']); "
-        "heavy = {'mcp', 'starlette', 'uvicorn', 'rich', 'prompt_toolkit'}; "
+        "heavy = {'mcp', 'starlette', 'uvicorn', 'prompt_toolkit'}; "
         "sys.exit(','.join(sorted(heavy & set(sys.modules))) or 0)"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -642,7 +642,7 @@ def test_looking_into_a_file_opens_no_store_and_loads_no_server(tmp_path: Path) 
     file = written(tmp_path / "m.jsonl", [memory()])
     script = (
         f"import sys; from memoranda.cli import main; main(['oams', 'get', '01HX', '--file', {str(file)!r}]); "
-        "heavy = {'mcp', 'starlette', 'uvicorn', 'rich', 'apsw'}; "
+        "heavy = {'mcp', 'starlette', 'uvicorn', 'apsw'}; "
         "sys.exit(','.join(sorted(heavy & set(sys.modules))) or 0)"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -52,6 +52,7 @@ NOT_RUN = {
     "container.md": "needs podman and a base image; `make test-container` does it",
     "files.md": "has a placeholder",
     "grains.md": "tests/cli/test_oms.py does each of them",
+    "models.md": "downloads; tests/embedding/test_sources.py does it from this machine",
     "monitoring.md": _FOR_EVER,
     "moving-in.md": _FOREIGN,
     "oauth.md": _FOR_EVER,

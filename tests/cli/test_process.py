@@ -44,7 +44,7 @@ def test_help_and_version_load_nothing_heavy(environment: dict[str, str]) -> Non
     script = (
         "import sys; from memoranda.cli import main; "
         "main(['--help']); main(['--version']); "
-        "heavy = {'mcp', 'starlette', 'uvicorn', 'rich', 'apsw', 'ruamel', 'nacl'}; "
+        "heavy = {'mcp', 'starlette', 'uvicorn', 'apsw', 'ruamel', 'cryptography'}; "
         "sys.exit(','.join(sorted(heavy & set(sys.modules))) or 0)"
     )
     ran = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
@@ -54,7 +54,7 @@ def test_help_and_version_load_nothing_heavy(environment: dict[str, str]) -> Non
 def test_a_local_command_loads_no_server(environment: dict[str, str]) -> None:
     script = (
         "import sys; from memoranda.cli import main; main(['remember', 'x']); "
-        "sys.exit(','.join(sorted({'mcp', 'starlette', 'uvicorn', 'rich'} & set(sys.modules))) or 0)"
+        "sys.exit(','.join(sorted({'mcp', 'starlette', 'uvicorn'} & set(sys.modules))) or 0)"
     )
     ran = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")

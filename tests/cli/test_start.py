@@ -22,7 +22,6 @@ FOREIGN = (
     "http",
     "mcp",
     "prompt_toolkit",
-    "rich",
     "ruamel",
     "ssl",
     "starlette",
@@ -32,7 +31,7 @@ FOREIGN = (
 )
 CONSOLIDATION = ("memoranda.consolidation", "memoranda.service.consolidation")
 OAMS = ("memoranda.standards.oams", "memoranda.service.oams")
-OMS = ("memoranda.standards.oms", "memoranda.service.oms", "cbor2")
+OMS = ("memoranda.standards.oms", "memoranda.service.oms")
 OPENWOP = ("memoranda.standards.openwop", "memoranda.service.openwop.openwop")
 CAL = ("memoranda.standards.cal.language", "memoranda.standards.cal.assembly", "memoranda.service.cal.cal")
 BINDINGS = ("memoranda.bindings",)
@@ -105,7 +104,7 @@ def test_what_looks_for_nothing_by_words_loads_neither_the_parser_nor_what_ranks
 ) -> None:
     modules = loaded(tmp_path, *tokens, code=None)
     assert "memoranda.cli.parser" in modules
-    assert unneeded(modules, ("attr", "rich", "starlette", "mcp", "pydantic", "numpy", "onnxruntime")) == set()
+    assert unneeded(modules, ("attr", "starlette", "mcp", "pydantic", "numpy", "onnxruntime")) == set()
 
 
 @pytest.mark.parametrize("tokens", [("oams", "list"), ("openwop", "list", "mem://a")], ids=" ".join)

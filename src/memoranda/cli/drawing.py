@@ -53,9 +53,9 @@ def draw_table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int
     heading = "".join(map(_pad, columns[:-1], widths)) + columns[-1]
     lines = [apply_style(heading.rstrip(), "bold")]
     for row in rows:
-        first, *others = wrap(row[-1], room)
+        first, *rest = wrap(row[-1], room)
         lines.append(("".join(map(_pad, row[:-1], widths)) + first).rstrip())
-        lines += [" " * before_last + part for part in others]
+        lines += [" " * before_last + part for part in rest]
     return lines
 
 
@@ -66,20 +66,20 @@ def _pad(cell: str, width: int) -> str:
 
 def wrap(text: str, width: int) -> list[str]:
     """Split a text at blanks into lines of at most `width` columns; longer words are split anywhere."""
-    lines, current, used = [], "", 0
+    lines, current, length = [], "", 0
     for word in text.split(" "):
         needed = cell_width(word)
-        if current and used + 1 + needed <= width:
-            current, used = f"{current} {word}", used + 1 + needed
+        if current and length + 1 + needed <= width:
+            current, length = f"{current} {word}", length + 1 + needed
             continue
         if current:
             lines.append(current)
-        current, used = "", 0
+        current, length = "", 0
         for char in word:
-            if used + (cells := _width_of(char)) > width:
+            if length + (cells := _width_of(char)) > width:
                 lines.append(current)
-                current, used = "", 0
-            current, used = current + char, used + cells
+                current, length = "", 0
+            current, length = current + char, length + cells
     return [*lines, current]
 
 
@@ -93,18 +93,18 @@ class ProgressLine:
         self._title = self._text = ""
         self._is_current = True
 
-    def draw(self, title: str, done: int, total: int | None) -> None:
-        """Draw the line again, unless it was drawn a moment ago."""
+    def draw(self, title: str, count: int, total: int | None) -> None:
+        """Show the state of a step, unless one was shown a moment ago."""
         now = time.monotonic()
         minutes, seconds = divmod(int(now - self._begin), 60)
-        bar, count = "", str(done)
+        bar, numbers = "", str(count)
         if total is not None:
-            cells = round(_BAR_CELLS * min(1.0, done / max(1, total)))
-            bar, count = f"{'━' * cells:─<{_BAR_CELLS}} ", f"{done}/{total}"
+            cells = round(_BAR_CELLS * min(1.0, count / max(1, total)))
+            bar, numbers = f"{'━' * cells:─<{_BAR_CELLS}} ", f"{count}/{total}"
         if title != self._title:
             self._show_end()
             self._title = title
-        self._text = f"{title} {bar}{count} {minutes}:{seconds:02d}"
+        self._text = f"{title} {bar}{numbers} {minutes}:{seconds:02d}"
         self._is_current = now - self._drawn_at >= _REDRAW_SECONDS
         if self._is_current:
             self._drawn_at = now
@@ -116,7 +116,7 @@ class ProgressLine:
         self._write("")
 
     def _show_end(self) -> None:
-        """Draw what was left out because it came too soon."""
+        """Show the last state if it was left out because it came too soon."""
         if not self._is_current:
             self._write(self._text)
 
