@@ -53,9 +53,9 @@ def draw_table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int
     heading = "".join(map(_pad, columns[:-1], widths)) + columns[-1]
     lines = [apply_style(heading.rstrip(), "bold")]
     for row in rows:
-        first, *rest = wrap(row[-1], room)
+        first, *further = wrap(row[-1], room)
         lines.append(("".join(map(_pad, row[:-1], widths)) + first).rstrip())
-        lines += [" " * before_last + part for part in rest]
+        lines += [" " * before_last + part for part in further]
     return lines
 
 

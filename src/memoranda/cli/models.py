@@ -62,8 +62,8 @@ def _vectors(service: Service) -> list[dict[str, Any]]:
     vectors = []
     for name in names:
         progress_of_model = queue.progress(name)
-        done, total = progress_of_model.done, progress_of_model.last
-        vectors.append({"model": name, "used": name == used, "done": done, "of": total})
+        count, total = progress_of_model.done, progress_of_model.last
+        vectors.append({"model": name, "used": name == used, "done": count, "of": total})
     return vectors
 
 
