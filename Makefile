@@ -253,7 +253,7 @@ bench-postgres: develop  ## measure a store on PostgreSQL with 1 and 3 servers (
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock: develop  ## resolve the dependencies again (hashes, no index addresses)
 	@$(BIN)/$(LOCK) --extra embed --extra server --extra watch --extra prompt -o requirements.lock pyproject.toml
-	@$(BIN)/$(LOCK) -c requirements.lock --extra embed --extra server --extra watch --extra prompt --extra postgres --extra tokens --extra otel --extra http2 --group dev -o requirements-dev.lock pyproject.toml
+	@$(BIN)/$(LOCK) -c requirements.lock --extra embed --extra server --extra watch --extra prompt --extra postgres --extra tokens --extra otel --extra http2 --extra async --group dev -o requirements-dev.lock pyproject.toml
 	@$(BIN)/$(LOCK) -c requirements-dev.lock --extra embed --extra server --extra postgres --extra tokens --extra otel -o requirements-server.lock pyproject.toml
 	@$(BIN)/$(LOCK) -c requirements-dev.lock --group build -o requirements-build.lock
 	@$(BIN)/$(LOCK) --group release -o requirements-release.lock

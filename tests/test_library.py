@@ -11,6 +11,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -31,10 +32,16 @@ from memoranda import (
     Unsupported,
     Version,
 )
-from memoranda.errors import MemoryNotFound, NamespaceNotFound, RateLimited, VersionMismatch
-from memoranda.library.remote import Remote
+from memoranda.errors import (
+    MemoryNotFound,
+    NamespaceNotFound,
+    RateLimited,
+    VersionMismatch,
+)
+from memoranda.library.remote import ServerConnection
 from memoranda.standards.ump.rules import retention_end
 from tests.bindings.http.running import Running, running
+from tests.waiting import HANG_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -475,11 +482,79 @@ def test_a_limit_says_when_to_ask_again(tmp_path: Path) -> None:
         assert refused.value.retry_after_seconds >= 1
 
 
-def test_a_connection_that_the_server_closed_is_not_used_again(server: Running, far: Memoranda) -> None:
-    first = far.remember("tea is green").id
-    assert isinstance(far._backend, Remote)
-    (idle,) = far._backend._server._idle
-    assert idle.sock is not None
-    idle.sock.shutdown(socket.SHUT_RDWR)
-    assert far.remember("tea is green").id == first
-    assert far._backend._server._idle != [idle]
+def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+    closed = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for _ in range(2):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(65_536)
+                    connection.sendall(answer)
+                closed.set()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        remote = ServerConnection(f"http://127.0.0.1:{listener.getsockname()[1]}", None)
+        for _ in range(2):
+            assert remote.get("/first") == {}
+            assert closed.wait(HANG_SECONDS)
+        remote.close()
+        thread.join()
+
+
+def test_proxies_of_the_environment_are_for_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+
+        def serve() -> None:
+            connection, _ = proxy.accept()
+            with connection:
+                asked.append(connection.recv(65_536).split(b"\r\n")[0])
+                connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        for here in ("127.0.0.1:1", "localhost:1", "[::1]:1"):
+            with pytest.raises(StoreUnavailable, match="does not answer"):
+                ServerConnection(f"http://{here}", None).get("/x")
+        ServerConnection("http://memory.example/base", None).ask("GET", "/x", query={"a": "b c"})
+        thread.join()
+    assert asked == [b"GET http://memory.example/base/x?a=b+c HTTP/1.1"]
+
+
+def test_an_event_loop_waits_for_many_answers_without_threads(server: Running, far: Memoranda) -> None:
+    for number in range(3):
+        far.remember(f"note {number}", project="loop")
+    names: set[str] = set()
+
+    async def recall(m: AsyncMemoranda) -> tuple[str, ...]:
+        hits = await m.recall("note", project="loop")
+        names.update(thread.name for thread in threading.enumerate())
+        return tuple(sorted(hit.text for hit in hits))
+
+    async def main() -> None:
+        async with AsyncMemoranda.open(server.url, key=server.key("did:example:far")) as m:
+            names.update(thread.name for thread in threading.enumerate())
+            before = set(names)
+            answers = await asyncio.gather(*(recall(m) for _ in range(40)))
+            assert set(answers) == {("note 0", "note 1", "note 2")}
+            # Threads of this loop's pool: the one that opened the memory, and no other.
+            assert {name for name in names - before if name.startswith("asyncio")} == set()
+            assert len([memory async for memory in m]) == (await m.stats()).memories
+            with pytest.raises(NotFound):
+                await m.get("ump:sha256:" + "0" * 64)
+            cancelled = asyncio.ensure_future(m.stats())
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+            # The connections are as good as before.
+            assert (await m.stats()).memories >= 3
+
+    asyncio.run(main())

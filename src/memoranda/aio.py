@@ -1,4 +1,7 @@
-"""The library's front door for programs with an event loop: the same verbs, each in a thread of its own.
+"""The library's front door for programs with an event loop: the same verbs, awaited.
+
+A verb over a server waits in the event loop (`library/bridge.py`); a verb of a store of this machine runs in a thread,
+because it waits for files and locks.
 
 Type checkers see the verbs of a standard as `Ump[Awaited]` and so on: each with its own signature, and awaited. At run
 time `AsyncVerbs` calls whatever table is behind it, of a store or of a server.
@@ -25,6 +28,7 @@ from typing import (
 
 from memoranda.app import Memoranda
 from memoranda.embedding.embedder import EmbedTexts
+from memoranda.library import bridge
 from memoranda.library.memories import OamsMemories
 from memoranda.library.results import Memory
 from memoranda.service.exchange.report import Report
@@ -42,6 +46,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T", contravariant=True)
 V = TypeVar("V", covariant=True)
+Run = Callable[..., Awaitable[Any]]
+_FILE_VERBS = frozenset((Memoranda.import_files,))
 # Memories read at once while iterating; a page of a server is no larger.
 _PAGE = 100
 
@@ -52,6 +58,9 @@ class Front(Protocol[V]):
     @property
     def _target(self) -> V:
         """The object that has the methods."""
+
+    def _run(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Awaitable[Any]:
+        """Call a function in the event loop or in a thread."""
 
 
 class _Verb(Generic[T, P, R]):
@@ -70,10 +79,18 @@ class _Verb(Generic[T, P, R]):
             return self
 
         def call(*args: P.args, **keywords: P.kwargs) -> Awaitable[R]:
-            return asyncio.to_thread(self._function, front._target, *args, **keywords)
+            returned: Awaitable[R] = front._run(self._function, front._target, *args, **keywords)
+            return returned
 
         call.__name__, call.__doc__ = self._function.__name__, self.__doc__
         return call
+
+
+def _run_in_loop(function: Callable[..., R], *args: Any, **keywords: Any) -> Awaitable[R]:
+    """Call a function in the event loop; those that read files of this machine run in a thread."""
+    if function in _FILE_VERBS:
+        return asyncio.to_thread(function, *args, **keywords)
+    return bridge.run(function, *args, **keywords)
 
 
 class AsyncVerbs:
@@ -88,11 +105,11 @@ class AsyncVerbs:
         ('green, no sugar', 1)
     """
 
-    def __init__(self, verbs: Any) -> None:
-        self._verbs = verbs
+    def __init__(self, verbs: Any, run: Run = asyncio.to_thread) -> None:
+        self._verbs, self._run = verbs, run
 
     def __call__(self, *args: Any, **keywords: Any) -> Awaitable[Any]:
-        return asyncio.to_thread(_complete, self._verbs, *args, **keywords)
+        return self._run(_complete, self._verbs, *args, **keywords)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -100,7 +117,7 @@ class AsyncVerbs:
         verb = getattr(self._verbs, name)
 
         def call(*args: Any, **keywords: Any) -> Awaitable[Any]:
-            return asyncio.to_thread(_complete, verb, *args, **keywords)
+            return self._run(_complete, verb, *args, **keywords)
 
         call.__name__, call.__doc__ = name, verb.__doc__
         return call
@@ -118,8 +135,8 @@ def _complete(verb: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
 class AsyncOams:
     """One person's memory as OAMS memories; `OamsMemories`, awaited."""
 
-    def __init__(self, memories: OamsMemories) -> None:
-        self._target = memories
+    def __init__(self, memories: OamsMemories, run: Run) -> None:
+        self._target, self._run = memories, run
 
     namespace = _Verb(OamsMemories.namespace)
     store = _Verb(OamsMemories.store)
@@ -132,12 +149,12 @@ class AsyncOams:
     @property
     def namespaces(self) -> Awaitable[Sequence[str]]:
         """The namespaces that hold anything: `await m.oams.namespaces`."""
-        return asyncio.to_thread(lambda: self._target.namespaces)
+        return self._run(lambda: self._target.namespaces)
 
     @property
     def verbs(self) -> Oams[Awaited]:
         """OAMS's own verbs, with its own requests."""
-        return cast("Oams[Awaited]", AsyncVerbs(self._target.verbs))
+        return cast("Oams[Awaited]", AsyncVerbs(self._target.verbs, self._run))
 
 
 class AsyncMemoranda:
@@ -156,6 +173,8 @@ class AsyncMemoranda:
     def __init__(self, opens: Callable[[], Memoranda]) -> None:
         self._opens = opens
         self._opened: Memoranda | None = None
+        # Chosen when the memory is open.
+        self._run: Run = asyncio.to_thread
 
     @classmethod
     def open(
@@ -205,53 +224,56 @@ class AsyncMemoranda:
     @property
     def owner(self) -> Awaitable[str]:
         """The owner of the memory: `await m.owner`."""
-        return asyncio.to_thread(lambda: self.memoranda.owner)
+        return self._run(lambda: self.memoranda.owner)
 
     @property
     def ump(self) -> Ump[Awaited]:
         """UMP's own verbs, with its own requests."""
-        return cast("Ump[Awaited]", AsyncVerbs(self.memoranda.ump))
+        return cast("Ump[Awaited]", AsyncVerbs(self.memoranda.ump, self._run))
 
     @property
     def oams(self) -> AsyncOams:
         """The memory through OAMS."""
-        return AsyncOams(self.memoranda.oams)
+        return AsyncOams(self.memoranda.oams, self._run)
 
     @property
     def grains(self) -> Grains[Awaited]:
         """The memory through OMS."""
-        return cast("Grains[Awaited]", AsyncVerbs(self.memoranda.grains))
+        return cast("Grains[Awaited]", AsyncVerbs(self.memoranda.grains, self._run))
 
     @property
     def openwop(self) -> Openwop[Awaited]:
         """The memory through openwop."""
-        return cast("Openwop[Awaited]", AsyncVerbs(self.memoranda.openwop))
+        return cast("Openwop[Awaited]", AsyncVerbs(self.memoranda.openwop, self._run))
 
     @property
     def cal(self) -> Cal[Awaited]:
         """The query language: `await m.cal("RECALL beliefs")`, and its verbs."""
-        return cast("Cal[Awaited]", AsyncVerbs(self.memoranda.cal))
+        return cast("Cal[Awaited]", AsyncVerbs(self.memoranda.cal, self._run))
 
     async def export(
         self, *, project: str | None = None, history: bool = True, report: Report | None = None
     ) -> tuple[Record, ...]:
         """Return every record that may leave; `report` counts those that stay, with the reasons."""
         exported = self.memoranda.export
-        return await asyncio.to_thread(
+        records: tuple[Record, ...] = await self._run(
             lambda: tuple(exported(project=project, history=history, report=report))
         )
+        return records
 
     async def __aiter__(self) -> AsyncIterator[Memory]:
         """Yield all memories, last updated first."""
         after: int | None = 0
         while after is not None:
             # A page that is full of large memories is shorter, and says where the next begins.
-            page, after = await asyncio.to_thread(self.memoranda._page, _PAGE, after, {})
+            page, after = await self._run(self.memoranda._page, _PAGE, after, {})
             for memory in page:
                 yield memory
 
     async def __aenter__(self) -> Self:
         self._opened = await asyncio.to_thread(self._opens)
+        if self._opened._is_remote and bridge.is_available():
+            self._run = _run_in_loop
         return self
 
     async def __aexit__(
@@ -260,7 +282,7 @@ class AsyncMemoranda:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await asyncio.to_thread(self.memoranda.close)
+        await self._run(self.memoranda.close)
         self._opened = None
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ turns its keywords into a request of UMP, calls the verb, and returns the result
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -198,13 +199,9 @@ class Memoranda:
         if owner is not None:
             check_owner(owner, "owner")
         own_embedder = None if embedder is None else of_callable(*embedder)
-        try:
+        with _require_whole_package("a store on this machine"):
             # Loads the databases, which clients of a server do without.
             from memoranda.opening import open_service
-        except ModuleNotFoundError as error:
-            raise Unsupported(
-                f"a store on this machine needs {error.name}, which a client has not: pip install memoranda"
-            ) from error
         service = open_service(settings, patience_seconds=PATIENCE_SECONDS, embedder=own_embedder)
         return cls(service, service.gate.local(owner or settings.owner or None))
 
@@ -217,6 +214,11 @@ class Memoranda:
     def access(self) -> Access:
         """The rights of this object. Raises Unsupported for a memory on a server."""
         return self._embedded.access
+
+    @property
+    def _is_remote(self) -> bool:
+        """True for a memory on a server."""
+        return not isinstance(self._backend, Embedded)
 
     @property
     def _embedded(self) -> Embedded:
@@ -552,7 +554,8 @@ class Memoranda:
             ...     m.import_files(table).created, m.undo_import().forgotten
             (1, 1)
         """
-        from memoranda.bindings.files.exchange import import_files
+        with _require_whole_package("to read files"):
+            from memoranda.bindings.files.exchange import import_files
         from memoranda.service.exchange.importing import ImportOptions
 
         return import_files(
@@ -622,6 +625,17 @@ class Memoranda:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+@contextmanager
+def _require_whole_package(purpose: str) -> Iterator[None]:
+    """Wrap imports that the package `memoranda-client` lacks a library for. Raises Unsupported."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise Unsupported(
+            f"{purpose} needs {error.name}, which this client lacks: pip install memoranda"
+        ) from error
 
 
 def _store_settings(path_or_url: str | Path | None) -> dict[str, Any]:

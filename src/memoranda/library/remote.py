@@ -8,20 +8,21 @@ are imported when they are first used, because they load the services of their s
 
 from __future__ import annotations
 
-import select
-import ssl
+import ipaddress
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from email.message import Message
 from functools import cached_property
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlencode, urlsplit
+
+import httpx2
 
 from memoranda import __version__, errors
 from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, MemorandaError, RateLimited, StoreUnavailable
+from memoranda.library import bridge
 from memoranda.library.remote_ump import RemoteUmp
 from memoranda.model.instant import Instant
 from memoranda.service.core.verbs import load_table
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 # Seconds for one request: a server queues it for at most 30, and answers within as many again.
 _REQUEST_TIMEOUT_SECONDS: Final = 90.0
-# Idle connections kept open: the threads of one program that send requests at the same time.
+# Idle connections kept open: the threads or tasks of one program that send requests at the same time.
 _IDLE_LIMIT: Final = 16
 # Bytes of one answer: the largest are pages of a few mebibytes.
 _ANSWER_BYTES_LIMIT: Final = 64 * 1_048_576
@@ -108,13 +109,16 @@ class Answer:
     """A server's answer: status, headers, and either its JSON document or, for another media type, the bytes."""
 
     status: int
-    headers: Message
+    headers: httpx2.Headers
     document: Any
     raw: bytes = b""
 
 
 class ServerConnection:
-    """A server's address, the key for it, and idle connections that any thread may use."""
+    """A server's address, the key for it, and the connections that its requests share.
+
+    A call from a thread waits for its answer. A call inside `bridge.run` lets other tasks of the loop run instead.
+    """
 
     def __init__(self, url: str, key: str | None) -> None:
         parts = urlsplit(url)
@@ -128,15 +132,21 @@ class ServerConnection:
                 f"{url!r} is not the address of a server, such as http://127.0.0.1:8420"
             )
         self.url = url.rstrip("/")
-        self._prefix = parts.path.rstrip("/")
         self._headers = {"Accept": "application/json", "User-Agent": f"memoranda/{__version__}"}
         if key is not None:
             if not key.isascii() or not key.isprintable() or " " in key:
                 raise InvalidInput("key must be an API key or a capability token")
             self._headers["Authorization"] = f"Bearer {key}"
-        self._connect = _connection_factory(parts.scheme, parts.hostname, parts.port)
-        # Any thread pops from the list and appends to it: each is one atomic step.
-        self._idle: list[HTTPConnection] = []
+        # Proxies are read from the environment; none of them reaches this machine's own addresses.
+        self._options: dict[str, Any] = {
+            "timeout": _REQUEST_TIMEOUT_SECONDS,
+            "limits": httpx2.Limits(max_connections=None, max_keepalive_connections=_IDLE_LIMIT),
+            "trust_env": not _is_loopback(parts.hostname),
+            "http2": find_spec("h2") is not None,
+        }
+        self._client = httpx2.Client(**self._options)
+        # Of the event loop in which it is first used.
+        self._async_client: httpx2.AsyncClient | None = None
         self._is_closed = False
 
     def get(self, path: str, **query: object) -> Any:
@@ -156,13 +166,18 @@ class ServerConnection:
 
         A body of bytes is sent as it is, any other value as JSON.
         """
-        target = self._prefix + path + _query_string(query or {})
+        target = self.url + path + _query_string(query or {})
         data = body if body is None or isinstance(body, bytes) else dump(body)
         content_type = {} if data is None else {"Content-Type": "application/json"}
-        status, answer_headers, raw = self._exchange(
-            method, target, data, {**self._headers, **content_type, **(headers or {})}
+        request = httpx2.Request(
+            method,
+            target,
+            content=data,
+            headers={**self._headers, **content_type, **(headers or {})},
         )
-        if status < 400 and answer_headers.get_content_type() != "application/json":
+        status, answer_headers, raw = self._exchange(request)
+        media_type = answer_headers.get("Content-Type", "").partition(";")[0].strip()
+        if status < 400 and media_type != "application/json":
             return Answer(status=status, headers=answer_headers, document=None, raw=raw)
         document = self._parse(raw)
         if status >= 400:
@@ -192,53 +207,50 @@ class ServerConnection:
         return status, answer_type, document
 
     def close(self) -> None:
-        """Close the idle connections, and refuse further requests."""
+        """Close the connections, and refuse further requests."""
         self._is_closed = True
-        while self._idle:
-            self._idle.pop().close()
+        self._client.close()
+        if self._async_client is not None and bridge.is_active():
+            bridge.wait(self._async_client.aclose())
 
-    def _exchange(
-        self, method: str, target: str, data: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[int, Message, bytes]:
+    def _exchange(self, request: httpx2.Request) -> tuple[int, httpx2.Headers, bytes]:
         """Send one request, and return the status, the headers and the body of the answer."""
         if self._is_closed:
             raise StoreUnavailable("this memory was closed")
-        connection = self._open_connection()
         try:
-            connection.request(method, target, data, dict(headers))
-            response = connection.getresponse()
-            raw = response.read(_ANSWER_BYTES_LIMIT + 1)
-        except (OSError, HTTPException) as error:
-            connection.close()
-            reason = "it ended without an answer"
-            if isinstance(error, OSError):
-                reason = errors.words_of(error)
-            raise StoreUnavailable(f"{self.url} does not answer: {reason}") from None
-        if len(raw) > _ANSWER_BYTES_LIMIT:
-            connection.close()
+            if bridge.is_active():
+                return bridge.wait(self._exchange_async(request))
+            response = self._client.send(request, stream=True)
+            try:
+                body = bytearray()
+                for chunk in response.iter_bytes():
+                    self._append(body, chunk)
+            finally:
+                response.close()
+        except httpx2.HTTPError as error:
+            raise StoreUnavailable(f"{self.url} does not answer: {_reason_of(error)}") from None
+        return response.status_code, response.headers, bytes(body)
+
+    async def _exchange_async(self, request: httpx2.Request) -> tuple[int, httpx2.Headers, bytes]:
+        """Send one request, and let other tasks run until its answer is there."""
+        if self._async_client is None:
+            self._async_client = httpx2.AsyncClient(**self._options)
+        response = await self._async_client.send(request, stream=True)
+        try:
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                self._append(body, chunk)
+        finally:
+            await response.aclose()
+        return response.status_code, response.headers, bytes(body)
+
+    def _append(self, body: bytearray, chunk: bytes) -> None:
+        """Append a part of an answer. Raises StoreUnavailable if the answer is too large."""
+        body += chunk
+        if len(body) > _ANSWER_BYTES_LIMIT:
             raise StoreUnavailable(
                 f"{self.url}: the answer is over the limit of {_ANSWER_BYTES_LIMIT} bytes"
             )
-        if response.will_close or len(self._idle) >= _IDLE_LIMIT:
-            connection.close()
-        else:
-            self._idle.append(connection)
-        return response.status, response.headers, raw
-
-    def _open_connection(self) -> HTTPConnection:
-        """Return an idle connection that is still open, or a new one.
-
-        A connection that the server closed while it was idle is readable. It is dropped before a request is sent,
-        because sending a request twice might write a memory twice.
-        """
-        while True:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                return self._connect()
-            if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:
-                return connection
-            connection.close()
 
     def _parse(self, raw: bytes) -> object:
         """Parse the JSON of an answer; None if it is empty."""
@@ -251,7 +263,7 @@ class ServerConnection:
                 f"{self.url} does not answer as a Memoranda server does"
             ) from None
 
-    def _error(self, status: int, headers: Message, document: Any) -> MemorandaError:
+    def _error(self, status: int, headers: httpx2.Headers, document: Any) -> MemorandaError:
         """Return the exception for an answer that is an error; each standard writes its errors in its own form."""
         problem = document.get("error") if isinstance(document, dict) else None
         retry_after = _retry_after_seconds(headers)
@@ -292,12 +304,24 @@ def _query_error(problem: Mapping[str, Any], retry_after_seconds: float) -> Memo
     )
 
 
-def _connection_factory(scheme: str, host: str, port: int | None) -> Callable[[], HTTPConnection]:
-    """Return a function that opens a connection; those over TLS share one context."""
-    if scheme == "http":
-        return lambda: HTTPConnection(host, port, timeout=_REQUEST_TIMEOUT_SECONDS)
-    context = ssl.create_default_context()
-    return lambda: HTTPSConnection(host, port, timeout=_REQUEST_TIMEOUT_SECONDS, context=context)
+def _is_loopback(host: str) -> bool:
+    """Return True for the addresses of this machine that no proxy can reach."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _reason_of(error: httpx2.HTTPError) -> str:
+    """Return why a request got no answer."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError):
+            return errors.words_of(cause)
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, httpx2.TimeoutException):
+        return "it timed out"
+    return "it ended without an answer"
 
 
 def _query_string(query: Mapping[str, object]) -> str:
@@ -306,7 +330,7 @@ def _query_string(query: Mapping[str, object]) -> str:
     return f"?{urlencode(parameters, doseq=True)}" if parameters else ""
 
 
-def _retry_after_seconds(headers: Message) -> float:
+def _retry_after_seconds(headers: httpx2.Headers) -> float:
     """Return the seconds in the header `Retry-After`; 1 without it, or if it is a date."""
     text = headers.get("Retry-After")
     return float(text) if text is not None and text.isdigit() else 1.0

@@ -53,7 +53,7 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
             memory=answer.document,
             etag=_etag(answer.headers.get("ETag")),
             result=str(answer.headers.get("X-OAMS-Result")),
-            warnings=tuple(answer.headers.get_all("X-OAMS-Warning") or ()),
+            warnings=tuple(answer.headers.get_list("X-OAMS-Warning")),
         )
 
     def batch_store(self, values: Sequence[Mapping[str, object]]) -> list[StoreResult]:
