@@ -145,7 +145,7 @@ class ServerConnection:
             "http2": find_spec("h2") is not None,
         }
         self._client = httpx2.Client(**self._options)
-        # Of the event loop in which it is first used.
+        # The client for the event loop that uses it first.
         self._async_client: httpx2.AsyncClient | None = None
         self._is_closed = False
 
