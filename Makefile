@@ -174,9 +174,10 @@ test-typescript: develop  ## the TypeScript client: strict types, and tests in N
 	  else echo "TypeScript, Deno or Bun could not be installed: the tests of the client are skipped"; fi
 
 .PHONY: dist docs release test-packages test-container bring-docs bring-packages bring-systemd
-dist: develop  ## build wheel and sdist into dist/, reproducibly
+dist: develop  ## build into dist/, reproducibly: wheel and sdist, the wheels of the client and of the models
 	@rm -rf dist
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d dist
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python tools/more_packages.py dist
 
 RELEASE := $(VENV)/release/.ready
 $(RELEASE): requirements-release.lock
@@ -184,8 +185,8 @@ $(RELEASE): requirements-release.lock
 	@$(VENV)/release/bin/python -m pip --quiet --disable-pip-version-check install --no-compile --require-hashes -r requirements-release.lock
 	@touch $(RELEASE)
 
-release: develop $(RELEASE)  ## check, test, build, list the contents and tag VERSION=1.2.3; uploads nothing (ARGS="--dry-run")
-	@$(BIN)/python tools/release.py "$(VERSION)" $(ARGS)
+release: develop $(RELEASE) bring-typescript  ## check, test, build, list the contents and tag VERSION=1.2.3; uploads nothing (ARGS="--dry-run")
+	@PATH="$$PATH:$(CURDIR)/$(BIN)" $(BIN)/python tools/release.py "$(VERSION)" $(ARGS)
 
 # The requirements of the packages; the tests install from this folder and use no package index.
 PACKAGES := $(VENV)/packages/.ready
@@ -196,11 +197,12 @@ $(PACKAGES): $(TOOLS) requirements-dev.lock
 bring-systemd:
 	@command -v systemd-analyze >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq systemd >/dev/null; }
 
-bring-packages: develop $(RELEASE) $(PACKAGES) bring-systemd
+bring-packages: develop $(RELEASE) $(PACKAGES) bring-systemd bring-typescript
 
 test-packages: develop $(RELEASE) $(PACKAGES)  ## build wheel and sdist, install each into an empty environment, and use them (ARGS as for test)
+	@$(MAKE) -s --no-print-directory bring-typescript
 	@$(MAKE) -s --no-print-directory bring-systemd || echo "systemd-analyze could not be installed: the unit is not tested"
-	@MEMORANDA_TEST_PACKAGES=$(CURDIR)/$(VENV)/packages $(BIN)/python -m pytest -q -rs tests/packages/built.py tests/packages/release.py $$(command -v systemd-analyze >/dev/null || echo "--deselect tests/packages/built.py::test_systemd_takes_the_unit_and_finds_little_exposed") $(ARGS)
+	@PATH="$$PATH:$(CURDIR)/$(BIN)" MEMORANDA_TEST_PACKAGES=$(CURDIR)/$(VENV)/packages $(BIN)/python -m pytest -q -rs tests/packages/built.py tests/packages/release.py $$(command -v systemd-analyze >/dev/null || echo "--deselect tests/packages/built.py::test_systemd_takes_the_unit_and_finds_little_exposed") $(ARGS)
 
 DOCS := $(VENV)/docs/.ready
 $(DOCS): requirements-docs.lock

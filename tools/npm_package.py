@@ -14,6 +14,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
+# Beside this file; it is run as a script and imported as `tools.npm_package`.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tools.readme_metadata import with_absolute_links
+
 ROOT: Final = Path(__file__).parents[1]
 CLIENT: Final = ROOT / "clients" / "typescript"
 SECONDS: Final = 300
@@ -29,6 +33,12 @@ def build(folder: Path) -> None:
         shutil.copytree(CLIENT / name, folder / name)
     for path in (*CLIENT.glob("*.json"), *CLIENT.glob("*.md"), ROOT / "LICENSE", ROOT / "NOTICE"):
         shutil.copy(path, folder)
+    # Links must also work on the page of a package index.
+    about = json.loads((CLIENT / "package.json").read_text(encoding="utf-8"))
+    repository = about["repository"]["url"].removeprefix("git+").removesuffix(".git")
+    readme = (CLIENT / "README.md").read_text(encoding="utf-8").replace("](../../", "](")
+    tag = f"v{about['version']}"
+    (folder / "README.md").write_text(with_absolute_links(readme, repository, tag), encoding="utf-8")
     shutil.rmtree(folder / "dist", ignore_errors=True)
     for name, options in BUILDS.items():
         run(folder, "tsc", "-p", ".", "--outDir", f"dist/{name}", *options)

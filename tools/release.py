@@ -1,16 +1,19 @@
 """Make a release: python tools/release.py VERSION. It checks everything first, and uploads nothing.
 
-It writes wheel, sdist, the bill of materials (CycloneDX) and their checksums to `dist/`, and tags the commit. Then it
-prints the commands that publish them.
+It writes to `dist/`: wheel and sdist, the wheels of the client and of the models, the npm tarball, the container file,
+the bill of materials (CycloneDX), the section of the changelog, and the checksums of all of them. It tags the commit
+and prints the commands that publish them. A dry run without a version takes the one of the source, finished or not.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,19 +31,27 @@ class Refused(Exception):
 def main(arguments: list[str]) -> int:
     """Make a release, or print the reason that prevents it."""
     parser = argparse.ArgumentParser(prog="release", description=__doc__)
-    parser.add_argument("version")
+    parser.add_argument("version", nargs="?", default="")
     parser.add_argument("--dry-run", action="store_true", help="build and check, but do not test and set no tag")
     parser.add_argument("--tests", default="make test test-packages", help="the command that must succeed first")
     parser.add_argument(
-        "--tools", type=Path, default=Path(".venv/release/bin"), help="the folder of twine and cyclonedx-py"
+        "--tools",
+        type=Path,
+        default=Path(".venv/release/bin"),
+        help="the folder of twine, check-wheel-contents and cyclonedx-py",
+    )
+    parser.add_argument(
+        "--node", type=Path, default=Path(".venv/typescript"), help="the folder whose node_modules has TypeScript"
     )
     options = parser.parse_args(arguments)
+    is_draft = options.dry_run and not options.version
     try:
-        check(options.version)
+        version = source_version() if is_draft else options.version
+        changes = check_draft(version) if is_draft else check(version)
         if not options.dry_run:
             _run(*shlex.split(options.tests))
             check_clean("the tests left files")
-        files = build(options.version, options.tools)
+        files = build(version, changes, options.tools, options.node)
         if not options.dry_run:
             _run("git", "tag", "--annotate", f"v{options.version}", "--message", f"Memoranda {options.version}")
     except Refused as error:
@@ -49,27 +60,58 @@ def main(arguments: list[str]) -> int:
     for path in files:
         print(path)
     if not options.dry_run:
-        print(f"To publish: git push origin v{options.version}; twine upload dist/*.whl dist/*.tar.gz")
+        print(
+            f"To publish: git push origin v{version}; twine upload dist/*.whl dist/memoranda-*.tar.gz; "
+            "npm publish dist/*.tgz"
+        )
     return 0
 
 
-def check(version: str) -> None:
-    """Raise Refused unless the commit can be released under the version."""
+def source_version() -> str:
+    """Return the version in the source."""
+    found = re.search(r'^__version__ = "(.*)"$', Path("src/memoranda/__init__.py").read_text(), flags=re.MULTILINE)
+    if found is None:
+        raise Refused("src/memoranda/__init__.py has no __version__")
+    return found[1]
+
+
+def check(version: str) -> str:
+    """Return the section of the changelog. Raises Refused unless the commit can be released under the version."""
     if VERSION.fullmatch(version) is None:
         raise Refused(f"{version!r} is not a version; versions have the form 1.2.3 or 1.2.3rc1")
     check_clean("commit first")
-    source = Path("src/memoranda/__init__.py").read_text(encoding="utf-8")
-    if f'__version__ = "{version}"' not in source:
+    if source_version() != version:
         raise Refused(f"src/memoranda/__init__.py has another __version__ than {version}")
-    changes = re.search(
-        rf"^## {re.escape(version)} - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |\Z)",
-        Path("CHANGELOG.md").read_text(encoding="utf-8"),
-        flags=re.MULTILINE | re.DOTALL,
-    )
-    if changes is None or not changes[1].strip():
+    check_npm_version(version)
+    changes = changes_under(rf"{re.escape(version)} - \d{{4}}-\d\d-\d\d")
+    if not changes:
         raise Refused(f"CHANGELOG.md has no section '## {version} - YEAR-MONTH-DAY' with changes")
     if _output("git", "tag", "--list", f"v{version}"):
         raise Refused(f"the tag v{version} exists already")
+    return changes
+
+
+def check_draft(version: str) -> str:
+    """Return the changes since the last release. Raises Refused if versions differ."""
+    check_npm_version(version)
+    return changes_under("Unreleased") or changes_under(rf"{re.escape(version)} .*") or "No changes yet.\n"
+
+
+def check_npm_version(version: str) -> None:
+    """Raise Refused if the TypeScript client has another version."""
+    path = Path("clients/typescript/package.json")
+    if json.loads(path.read_text(encoding="utf-8"))["version"] != version:
+        raise Refused(f"{path} has another version than {version}")
+
+
+def changes_under(heading: str) -> str:
+    """Return the changes below a heading of the changelog, a regular expression; empty without them."""
+    changes = re.search(
+        rf"^## {heading}\n(.*?)(?=^## |\Z)",
+        Path("CHANGELOG.md").read_text(encoding="utf-8"),
+        flags=re.MULTILINE | re.DOTALL,
+    )
+    return changes[1].strip() + "\n" if changes is not None and changes[1].strip() else ""
 
 
 def check_clean(advice: str) -> None:
@@ -78,8 +120,8 @@ def check_clean(advice: str) -> None:
         raise Refused(f"the tree is not clean ({changed.splitlines()[0].strip()} …): {advice}")
 
 
-def build(version: str, tools: Path) -> list[Path]:
-    """Build wheel, sdist, bill of materials and checksums, reproducibly."""
+def build(version: str, changes: str, tools: Path, node: Path) -> list[Path]:
+    """Build and check all files of the release, reproducibly."""
     moment = {"SOURCE_DATE_EPOCH": _output("git", "log", "-1", "--format=%ct")}
     folder = Path("dist")
     for old in folder.glob("*"):
@@ -88,24 +130,71 @@ def build(version: str, tools: Path) -> list[Path]:
     packages = sorted(folder.glob("memoranda-*"))
     if [path.name for path in packages] != [f"memoranda-{version}-py3-none-any.whl", f"memoranda-{version}.tar.gz"]:
         raise Refused(f"the build wrote unexpected files: {', '.join(path.name for path in packages)}")
-    _run(str(tools / "twine"), "check", "--strict", *map(str, packages))
-    bill = folder / f"memoranda-{version}.cdx.json"
-    with tempfile.TemporaryDirectory() as scratch:
-        project = Path(scratch) / "pyproject.toml"
-        text = Path("pyproject.toml").read_text(encoding="utf-8")
-        project.write_text(text.replace('dynamic = ["version"]', f'version = "{version}"'), encoding="utf-8")
-        about = ["--pyproject", str(project), "--mc-type", "application", "--output-reproducible"]
-        _run(str(tools / "cyclonedx-py"), "requirements", LOCK, *about, "-o", str(bill), more=moment)
-    files = [*packages, bill]
+    check_container_file(packages[0], moment)
+    _run(sys.executable, "tools/more_packages.py", str(folder), more=moment)
+    wheels = sorted(folder.glob("*.whl"))
+    _run(str(tools / "check-wheel-contents"), *map(str, wheels))
+    _run(str(tools / "twine"), "check", "--strict", *map(str, wheels), str(packages[1]))
+    more = [pack_npm(folder, node), write_bill(version, folder, tools, moment)]
+    notes = folder / f"memoranda-{version}.changes.md"
+    notes.write_text(changes, encoding="utf-8")
+    container = folder / f"memoranda-{version}.Containerfile"
+    shutil.copyfile("Containerfile", container)
+    files = [*wheels, packages[1], *more, notes, container]
     sums = folder / "SHA256SUMS"
     sums.write_text("".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files))
     return [*files, sums]
 
 
-def _run(*command: str, more: dict[str, str] | None = None) -> None:
+def check_container_file(wheel: Path, moment: dict[str, str]) -> None:
+    """Build the wheel from what the container file copies. Raises Refused if that fails or gives another wheel."""
+    copies = re.findall(r"^COPY (?!--from)(.*) (\S+)$", Path("Containerfile").read_text(), flags=re.MULTILINE)
+    ignored = Path(".containerignore").read_text().splitlines()
+    allowed = {line.removeprefix("!").rstrip("/") for line in ignored if line.startswith("!")}
+    with tempfile.TemporaryDirectory() as scratch:
+        for names, target in copies:
+            for name in names.split():
+                if name not in allowed:
+                    raise Refused(f"Containerfile copies {name}, which .containerignore leaves out")
+                # To a folder that ends in a slash, or under the name of the source.
+                place = Path(scratch) / (Path(target) / Path(name).name if target.endswith("/") else target)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                if Path(name).is_dir():
+                    shutil.copytree(name, place, ignore=shutil.ignore_patterns("__pycache__"))
+                else:
+                    shutil.copy(name, place)
+        _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "wheel", more=moment, folder=scratch)
+        if (Path(scratch) / "wheel" / wheel.name).read_bytes() != wheel.read_bytes():
+            raise Refused("the container file builds another wheel")
+
+
+def pack_npm(folder: Path, node: Path) -> Path:
+    """Build the npm tarball, check it with its linters, and return its path in `folder`."""
+    if not (node / "node_modules").is_dir():
+        raise Refused(f"{node} has no node_modules; run: make bring-typescript")
+    with tempfile.TemporaryDirectory() as scratch:
+        (Path(scratch) / "node_modules").symlink_to((node / "node_modules").absolute())
+        _run(sys.executable, "tools/npm_package.py", scratch)
+        (tarball,) = Path(scratch).glob("*.tgz")
+        return Path(shutil.move(tarball, folder))
+
+
+def write_bill(version: str, folder: Path, tools: Path, moment: dict[str, str]) -> Path:
+    """Write the bill of materials, and return its path."""
+    bill = folder / f"memoranda-{version}.cdx.json"
+    with tempfile.TemporaryDirectory() as scratch:
+        project = Path(scratch) / "pyproject.toml"
+        text = Path("pyproject.toml").read_text(encoding="utf-8")
+        project.write_text(text.replace('dynamic = ["version", "readme"]', f'version = "{version}"'), encoding="utf-8")
+        about = ["--pyproject", str(project), "--mc-type", "application", "--output-reproducible"]
+        _run(str(tools / "cyclonedx-py"), "requirements", LOCK, *about, "-o", str(bill), more=moment)
+    return bill
+
+
+def _run(*command: str, more: dict[str, str] | None = None, folder: str | None = None) -> None:
     print(f"+ {shlex.join(command)}", file=sys.stderr)
     try:
-        subprocess.run(command, check=True, env={**os.environ, **(more or {})})  # noqa: S603 -- our own commands
+        subprocess.run(command, check=True, cwd=folder, env={**os.environ, **(more or {})})  # noqa: S603 -- our own commands
     except (OSError, subprocess.CalledProcessError) as error:
         raise Refused(f"{command[0]} failed: {error}") from None
 

@@ -437,7 +437,7 @@ def typescript() -> str:
         "# The TypeScript client",
         "",
         "For programs in TypeScript or JavaScript that call a server.",
-        '`npm install memoranda-client`, then `import { Memoranda } from "memoranda-client"`; `require()` works, too.',
+        'Install `@memoranda/client`, then `import { Memoranda } from "@memoranda/client"`; `require()` works, too.',
         "Methods return promises, except those that yield (`*`). The package has the types of requests and answers.",
     ]
     for name, title in TYPESCRIPT.items():

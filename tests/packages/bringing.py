@@ -18,7 +18,18 @@ from memoranda.embedding.catalogue import MODEL_FILE, SECOND, KnownModel
 
 ROOT: Final = Path(__file__).parents[2]
 # Those that the tests install; frameworks are larger than Memoranda, and `make test-adapters` brings them.
-SMALL_EXTRAS: Final = ("embed", "tokens", "postgres", "otel", "langgraph")
+SMALL_EXTRAS: Final = (
+    "server",
+    "watch",
+    "prompt",
+    "async",
+    "http2",
+    "embed",
+    "tokens",
+    "postgres",
+    "otel",
+    "langgraph",
+)
 MODEL: Final[KnownModel] = SECOND
 INSTALL_SECONDS: Final = 600
 

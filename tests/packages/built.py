@@ -21,8 +21,10 @@ import pytest
 from tests.embedders import WORDS_ALONE
 from tests.packages.bringing import INSTALL_SECONDS, MODEL, SMALL_EXTRAS, offline
 from tests.waiting import HANG_SECONDS
+from tools import more_packages
 
 from memoranda import __version__
+from memoranda.embedding.catalogue import DEFAULT_MODELS
 from memoranda.encoding.json_text import dump, parse
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +32,9 @@ SOURCE = ROOT / "src" / "memoranda"
 EXTRAS: list[str] = list(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 # Nothing is asked of an index of packages: what is red here is our fault.
 OFFLINE = offline(Path(os.environ["MEMORANDA_TEST_PACKAGES"]))
+# Bytes of all files in an environment, without compiled ones.
+WHOLE_BYTES = 110_000_000
+CLIENT_BYTES = 15_000_000
 # What asks for an extra by importing it.
 ADAPTERS = sorted({path.stem for path in (SOURCE / "adapters").glob("[a-z]*.py")} - {"questions"})
 
@@ -47,6 +52,13 @@ def built(folder: Path, *, umask: int = 0o022) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return built(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def more(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The wheels of the client and of the models."""
+    client, models = more_packages.build(ROOT, tmp_path_factory.mktemp("more"))
+    return client, models
 
 
 class Installed:
@@ -68,6 +80,13 @@ class Installed:
     def install(self, what: str) -> None:
         where = ["--python", str(self.bin / "python"), "--constraints", str(ROOT / "requirements-dev.lock")]
         self.uv("pip", "install", "--quiet", *where, what)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all that is installed, without what Python compiles."""
+        (folder,) = self.bin.parent.glob("lib/python*/site-packages")
+        files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        return sum(path.stat().st_size for path in files)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -153,22 +172,15 @@ def test_the_command_says_its_version(installed: Installed) -> None:
     assert installed.prints("python", "-m", "memoranda", "--version").startswith(__version__)
 
 
+def test_it_is_no_larger_than_it_need_be(installed: Installed) -> None:
+    assert installed.size <= WHOLE_BYTES
+
+
 def test_what_one_process_remembers_another_recalls(installed: Installed) -> None:
     installed.prints("memoranda", "remember", "use pnpm, never npm", "--project", "shop")
     script = "from memoranda import Memoranda; print(Memoranda.open().recall('npm', project='shop')[0].text)"
     assert installed.prints("python", "-c", script) == "use pnpm, never npm\n"
     assert "use pnpm, never npm" in installed.prints("memoranda", "recall", "npm", "--project", "shop")
-
-
-def test_the_server_answers_over_http_and_shows_the_console(installed: Installed) -> None:
-    address = str(installed.home / "notify")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(address)
-        with installed.served(NOTIFY_SOCKET=address) as server:
-            # As Type=notify of systemd hears it.
-            assert manager.recv(1_000).decode() == f"READY=1\nSTATUS=Serving at {server['url']}"
-            use(server)
-    assert "the server is served" in installed.prints("memoranda", "recall", "served")
 
 
 def use(server: dict[str, str]) -> None:
@@ -218,6 +230,8 @@ def test_an_adapter_whose_framework_is_missing_says_what_to_install(installed: I
 
 def test_what_else_is_missing_says_what_to_install(installed: Installed) -> None:
     asked = {
+        "server": ("memoranda", "serve", "--port", "0"),
+        "watch": ("memoranda", "sync", ".", "--watch"),
         "postgres": ("memoranda", "--store", "postgresql://127.0.0.1:1/none", "stats"),
         "anthropic": ("python", "-c", "from memoranda.adapters.anthropic import memory_tool as t; t(None)"),
     }
@@ -232,6 +246,11 @@ def test_what_else_is_missing_says_what_to_install(installed: Installed) -> None
 @pytest.mark.parametrize("extra", SMALL_EXTRAS)
 def test_an_extra_brings_what_it_is_for(installed: Installed, extra: str) -> None:
     imports = {
+        "server": "import httptools, jinja2, uvloop",
+        "watch": "import watchfiles",
+        "prompt": "import memoranda.cli.cal.reader",
+        "async": "import greenlet",
+        "http2": "import h2",
         "embed": "import onnxruntime",
         "tokens": "from memoranda.standards.cal.printing.counter import make_counter as c; c('o200k_base').count('a')",
         "postgres": "import memoranda.storage.postgres.database",
@@ -243,12 +262,94 @@ def test_an_extra_brings_what_it_is_for(installed: Installed, extra: str) -> Non
     installed.prints("python", "-c", imports[extra])
 
 
+def test_the_server_answers_over_http_and_shows_the_console(installed: Installed) -> None:
+    address = str(installed.home / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(address)
+        with installed.served(NOTIFY_SOCKET=address) as server:
+            # As Type=notify of systemd hears it.
+            assert manager.recv(1_000).decode() == f"READY=1\nSTATUS=Serving at {server['url']}"
+            use(server)
+    assert "the server is served" in installed.prints("memoranda", "recall", "served")
+
+
+CLIENT = """\
+import asyncio, sys
+from memoranda import AsyncMemoranda, Memoranda, NotFound, Unsupported
+
+url, key = sys.argv[1:]
+with Memoranda.open(url, key=key) as m:
+    m.remember("a client was here", project="far")
+    print(m.recall("client", project="far")[0].text)
+    m.oams.store("tea", "green")
+    print(m.oams.get("tea").memory["value"])
+    tea = {"type": "belief", "subject": "ada", "relation": "prefers", "object": "tea", "confidence": 0.9}
+    stored = m.grains.put({**tea, "created_at": "2026-01-15T10:00:00Z"})
+    print(m.grains.get(stored.address).grain.fields["object"])
+    print(len(m.cal("RECALL beliefs LIMIT 1").results))
+    print(m.openwop.list_entries is not None, m.verify().ok, len(list(m.export())) >= 3)
+    try:
+        m.get("ump:sha256:" + "0" * 64)
+    except NotFound:
+        print("not found")
+try:
+    Memoranda.open(":memory:")
+except Unsupported as error:
+    print("pip install memoranda" in str(error))
+
+async def main():
+    async with AsyncMemoranda.open(url, key=key) as m:
+        print((await m.recall("client", project="far"))[0].text)
+
+asyncio.run(main())
+assert not {"apsw", "numpy", "mcp", "cryptography"} & set(sys.modules)
+"""
+
+
+def test_the_client_uses_every_standard_of_a_server(
+    installed: Installed, more: tuple[Path, Path], tmp_path: Path
+) -> None:
+    client = Installed(tmp_path, more[0])
+    assert client.size <= CLIENT_BYTES
+    with installed.served() as server:
+        key = Path(server["credential"]).read_text().strip()
+        shown = client.prints("python", "-c", CLIENT, server["url"], key).splitlines()
+    assert shown == [
+        "a client was here",
+        "green",
+        "tea",
+        "1",
+        "True True True",
+        "not found",
+        "True",
+        "a client was here",
+    ]
+
+
+def test_the_package_of_models_is_found(installed: Installed, more: tuple[Path, Path]) -> None:
+    installed.install(str(more[1]))
+    models = parse(installed.prints("memoranda", "--json", "models", "list"))["models"]
+    assert [model["name"] for model in models if model["folder"]] == [known.name for known in DEFAULT_MODELS]
+    assert "memoranda_models" in models[0]["folder"]
+    assert parse(installed.prints("memoranda", "--json", "models", "verify"))["ok"]
+    with zipfile.ZipFile(more[1]) as archive:
+        about = {name.partition(".dist-info/")[2] for name in archive.namelist() if ".dist-info/" in name}
+    assert {"licenses/LICENSE", "licenses/NOTICE"} <= about
+
+
+def test_the_same_files_give_the_same_packages(more: tuple[Path, Path], tmp_path: Path) -> None:
+    for first, second in zip(more, more_packages.build(ROOT, tmp_path), strict=True):
+        assert first.read_bytes() == second.read_bytes(), first.name
+
+
 def test_uv_puts_the_command_on_the_path_and_brings_models(packages: tuple[Path, Path], tmp_path: Path) -> None:
     uv = Path(sys.executable).with_name("uv")
     path = f"{uv.parent}{os.pathsep}{os.environ['PATH']}"
     places = {"UV_TOOL_DIR": "tools", "UV_TOOL_BIN_DIR": "bin", "MEMORANDA_MODELS": "models"}
     folders = {name: str(tmp_path / place) for name, place in places.items()}
-    environment = {**os.environ, **OFFLINE, **folders, "PATH": path}
+    # The publisher of the models cannot be reached, so that the package is taken that was brought.
+    nowhere = {"HTTPS_PROXY": "http://127.0.0.1:1", "NO_PROXY": ""}
+    environment = {**os.environ, **OFFLINE, **folders, **nowhere, "PATH": path}
 
     def run(*command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -37,6 +40,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
     source = folder / "src" / "memoranda" / "__init__.py"
     source.write_text(re.sub(r'__version__ = ".*"', f'__version__ = "{VERSION}"', source.read_text()))
+    client = folder / "clients" / "typescript" / "package.json"
+    client.write_text(re.sub(r'"version": ".*"', f'"version": "{VERSION}"', client.read_text()))
     changes = folder / "CHANGELOG.md"
     section = f"## {VERSION} - 2031-02-03\n\n- Everything is better.\n\n## Unreleased"
     changes.write_text(changes.read_text().replace("## Unreleased", section, 1))
@@ -49,7 +54,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def release(folder: Path, *words: str, version: str = VERSION) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "tools" / "release.py"), version, "--tools", str(TOOLS), *words]
+    given = ["--tools", str(TOOLS), "--node", str(ROOT / ".venv" / "typescript"), *words]
+    command = [sys.executable, "tools/release.py", *([version] if version else []), *given]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=HANG_SECONDS)
 
 
@@ -57,29 +63,59 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((folder / "dist").iterdir())}
 
 
-def test_a_dry_run_builds_the_same_files_each_time_and_sets_no_tag(copy: Path) -> None:
-    assert release(copy, "--dry-run").returncode == 0
-    found = files_of(copy)
-    names = [f"memoranda-{VERSION}-py3-none-any.whl", f"memoranda-{VERSION}.cdx.json", f"memoranda-{VERSION}.tar.gz"]
-    assert list(found) == ["SHA256SUMS", *names]
-    sums = sorted(line.split("  ")[::-1] for line in found["SHA256SUMS"].decode().splitlines())
-    assert sums == [[name, hashlib.sha256(found[name]).hexdigest()] for name in names]
+@pytest.fixture(scope="module")
+def files(copy: Path) -> dict[str, bytes]:
+    """What a dry run leaves."""
+    ran = release(copy, "--dry-run")
+    assert ran.returncode == 0, ran.stderr
+    return files_of(copy)
+
+
+def test_a_dry_run_builds_all_that_is_published_and_sets_no_tag(copy: Path, files: dict[str, bytes]) -> None:
+    names = [
+        f"memoranda-{VERSION}-py3-none-any.whl",
+        f"memoranda-{VERSION}.Containerfile",
+        f"memoranda-{VERSION}.cdx.json",
+        f"memoranda-{VERSION}.changes.md",
+        f"memoranda-{VERSION}.tar.gz",
+        f"memoranda-client-{VERSION}.tgz",
+        f"memoranda_client-{VERSION}-py3-none-any.whl",
+        "memoranda_models-1.0.0-py3-none-any.whl",
+    ]
+    assert list(files) == ["SHA256SUMS", *names]
+    sums = sorted(line.split("  ")[::-1] for line in files["SHA256SUMS"].decode().splitlines())
+    assert sums == [[name, hashlib.sha256(files[name]).hexdigest()] for name in names]
+    assert files[f"memoranda-{VERSION}.changes.md"] == b"- Everything is better.\n"
     assert git(copy, "tag", "--list") == ""
-    assert release(copy, "--dry-run").returncode == 0
-    assert files_of(copy) == found
 
 
-def test_the_bill_of_materials_lists_what_is_locked(copy: Path) -> None:
-    assert release(copy, "--dry-run").returncode == 0
-    bill = parse((copy / "dist" / f"memoranda-{VERSION}.cdx.json").read_bytes())
+def test_links_of_the_packages_work_away_from_the_repository(files: dict[str, bytes]) -> None:
+    with tarfile.open(fileobj=io.BytesIO(files[f"memoranda-client-{VERSION}.tgz"])) as archive:
+        readme = archive.extractfile("package/README.md")
+        assert readme is not None
+        texts = [readme.read().decode()]
+    with zipfile.ZipFile(io.BytesIO(files[f"memoranda-{VERSION}-py3-none-any.whl"])) as archive_of_wheel:
+        (name,) = [name for name in archive_of_wheel.namelist() if name.endswith("/METADATA")]
+        texts.append(archive_of_wheel.read(name).decode())
+    for text in texts:
+        targets = re.findall(r"\]\(([^)\s]+)\)", text)
+        assert targets
+        assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+
+
+def test_the_bill_of_materials_lists_what_is_locked(files: dict[str, bytes]) -> None:
+    bill = parse(files[f"memoranda-{VERSION}.cdx.json"])
     about = bill["metadata"]["component"]
     assert (bill["bomFormat"], about["name"], about["version"]) == ("CycloneDX", "memoranda", VERSION)
     locked = re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "requirements-server.lock").read_text(), flags=re.MULTILINE)
     assert {(each["name"], each["version"]) for each in bill["components"]} == set(locked)
 
 
-def test_a_release_has_its_tag_and_is_made_once(copy: Path) -> None:
+def test_a_release_has_the_files_of_its_dry_run_and_its_tag_and_is_made_once(
+    copy: Path, files: dict[str, bytes]
+) -> None:
     assert release(copy, "--tests", "true").returncode == 0
+    assert files_of(copy) == files
     assert git(copy, "tag", "--list") == f"v{VERSION}\n"
     again = release(copy, "--tests", "true")
     assert again.returncode == 1
@@ -91,6 +127,11 @@ def test_what_stands_in_the_way_is_said(copy: Path) -> None:
     assert "make failed" in release(copy, "--tests", "make no-such-rule").stderr
     assert "is not a version" in release(copy, "--dry-run", version="7.8").stderr
     assert "__init__.py has another __version__ than 7.8.10" in release(copy, "--dry-run", version="7.8.10").stderr
+    package = copy / "clients" / "typescript" / "package.json"
+    whole = package.read_text()
+    package.write_text(whole.replace(VERSION, "0.0.1"))
+    assert "package.json has another version" in release(copy, "--dry-run", version="").stderr
+    package.write_text(whole)
     (copy / "left").touch()
     assert "the tree is not clean (?? left …): commit first" in release(copy, "--dry-run").stderr
     (copy / "left").unlink()

@@ -17,7 +17,6 @@ import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from memoranda.bindings.console.lazy import LazyConsole
@@ -32,7 +31,7 @@ from memoranda.cli.console import console_link
 from memoranda.cli.logs import set_up
 from memoranda.cli.run import GivenRun, Parameter, print_json
 from memoranda.cli.show import note
-from memoranda.errors import InvalidInput, Unsupported
+from memoranda.errors import InvalidInput
 from memoranda.keys import OWNER_CREDENTIAL_FILE
 from memoranda.opening import open_service, owner_credential
 from memoranda.service.core.people import ProviderSettings
@@ -130,8 +129,6 @@ def serve(
         log_level=log_level,
         workers=workers,
     )
-    if find_spec("jinja2") is None:
-        raise Unsupported("a server needs more packages: pip install 'memoranda[server]'")
     set_up(settings.log_level, form=settings.log_format, requests=settings.log_requests == "on")
     if not _is_loopback(settings.host) and not settings.tls_cert:
         _warn_unencrypted(settings.host)

@@ -14,9 +14,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-from markupsafe import Markup, escape
-
+from memoranda.errors import Unsupported
 from memoranda.model.instant import Instant, format_instant, parse_instant
+
+try:
+    from markupsafe import Markup, escape
+except ModuleNotFoundError as error:
+    raise Unsupported(
+        f"a server and its console need {error.name}: pip install 'memoranda[server]'"
+    ) from error
 
 DEFAULT_LANGUAGE: Final = "en"
 _FOLDER: Final = files("memoranda.bindings.console") / "texts"
