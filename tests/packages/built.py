@@ -111,7 +111,8 @@ class Installed:
 
     @contextmanager
     def served(self, **more: str) -> Iterator[dict[str, str]]:
-        """What `memoranda --json serve` says it is."""
+        """What `memoranda --json serve` says it is, with the extra that it needs."""
+        self.install(f"memoranda[server] @ {self.package.as_uri()}")
         command = [str(self.bin / "memoranda"), "--json", "serve", "--port", "0"]
         environment = {**self.environment, **more}
         with subprocess.Popen(command, env=environment, cwd=self.home, stdout=subprocess.PIPE) as process:
@@ -286,7 +287,7 @@ with Memoranda.open(url, key=key) as m:
     tea = {"type": "belief", "subject": "ada", "relation": "prefers", "object": "tea", "confidence": 0.9}
     stored = m.grains.put({**tea, "created_at": "2026-01-15T10:00:00Z"})
     print(m.grains.get(stored.address).grain.fields["object"])
-    print(len(m.cal("RECALL beliefs LIMIT 1").results))
+    print(len(m.cal("RECALL beliefs LIMIT 1")["results"]))
     print(m.openwop.list_entries is not None, m.verify().ok, len(list(m.export())) >= 3)
     try:
         m.get("ump:sha256:" + "0" * 64)
