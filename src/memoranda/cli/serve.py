@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from memoranda.bindings.console.lazy import LazyConsole
@@ -31,7 +32,7 @@ from memoranda.cli.console import console_link
 from memoranda.cli.logs import set_up
 from memoranda.cli.run import GivenRun, Parameter, print_json
 from memoranda.cli.show import note
-from memoranda.errors import InvalidInput
+from memoranda.errors import InvalidInput, Unsupported
 from memoranda.keys import OWNER_CREDENTIAL_FILE
 from memoranda.opening import open_service, owner_credential
 from memoranda.service.core.people import ProviderSettings

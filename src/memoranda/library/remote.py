@@ -176,8 +176,7 @@ class ServerConnection:
             headers={**self._headers, **content_type, **(headers or {})},
         )
         status, answer_headers, raw = self._exchange(request)
-        media_type = answer_headers.get("Content-Type", "").partition(";")[0].strip()
-        if status < 400 and media_type != "application/json":
+        if status < 400 and _media_type(answer_headers) != "application/json":
             return Answer(status=status, headers=answer_headers, document=None, raw=raw)
         document = self._parse(raw)
         if status >= 400:
@@ -196,10 +195,11 @@ class ServerConnection:
             for name, value in self._headers.items()
             if not (is_anonymous and name == "Authorization")
         }
-        status, answer_headers, raw = self._exchange(
-            method, self._prefix + path, data, {**own_headers, **headers}
+        request = httpx2.Request(
+            method, self.url + path, content=data, headers={**own_headers, **headers}
         )
-        answer_type = answer_headers.get_content_type()
+        status, answer_headers, raw = self._exchange(request)
+        answer_type = _media_type(answer_headers)
         try:
             document = self._parse(raw) if answer_type.endswith("json") else raw
         except StoreUnavailable:
@@ -322,6 +322,11 @@ def _reason_of(error: httpx2.HTTPError) -> str:
     if isinstance(error, httpx2.TimeoutException):
         return "it timed out"
     return "it ended without an answer"
+
+
+def _media_type(headers: httpx2.Headers) -> str:
+    """Return the media type of an answer without its parameters; that of plain text if it has none."""
+    return str(headers.get("Content-Type", "text/plain")).partition(";")[0].strip().lower()
 
 
 def _query_string(query: Mapping[str, object]) -> str:
