@@ -100,6 +100,8 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
     # The last version when the export began. What is written later is not exported, and what that replaced counts as
     # current: an export shows one moment, however many pages it takes.
     last_version: int
+    # True if the form states the key that a memory has in OAMS, and when it was created.
+    holds_keys: bool = False
     # Versions of the current page that need no further checks, which each of them would undergo twice.
     unrestricted: set[int] = msgspec.field(default_factory=set)
     # Names of the earlier versions of those on the current page, if the history is not exported.
@@ -177,16 +179,12 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
         if version.version_id == version.memory_id or oams.owns(version.document):
             return version
         root = find_first_version(snapshot, version)
-        port = port_of(root.document.standard)
-        if root.state.erased or not is_intact(root) or not port.names_line:
+        if root.state.erased or not is_intact(root):
             return version
-        reference = port.reference(root.document)
-        if reference is None:
-            name = outline_record(self.context, version)["id"]
-            self.report.warn(
-                name,
-                f"{root.document.name}, its id in {port.name}, is not exported; it belongs to the first version",
-            )
+        port = port_of(root.document.standard)
+        reference = port.reference(root.document) if port.names_line else None
+        if reference is None or root.state.space != version.state.space:
+            self._warn_of_line_names(snapshot, version, root)
             return version
         location = memories.locate_namespace(
             self.access, parse_namespace(reference[0]), tenant=self.tenant
@@ -197,6 +195,21 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
             standard=oams.STANDARD, media_type=oams.MEDIA_TYPE, name=name, native=dump(memory)
         )
         return replace(version, document=document)
+
+    def _warn_of_line_names(self, snapshot: Snapshot, version: Version, root: Version) -> None:
+        """Warn of the names that a head has by its first version, if the form cannot hold them."""
+        port, space = port_of(root.document.standard), version.state.space
+        if port.names_line and port.reference(root.document) is None:
+            name = f"{root.document.name}, its id in {port.name}"
+        elif self.holds_keys:
+            return
+        else:
+            location = oams_views.Location(namespace="", tenant=self.tenant, space=space)
+            name = f"{oams_views.key_of_version(snapshot, version, location)}, its key in OAMS"
+        self.report.warn(
+            outline_record(self.context, version)["id"],
+            f"{name}, is not exported; it belongs to the first version",
+        )
 
     def may_export(self, snapshot: Snapshot, version: Version) -> bool:
         """Return True if a version is exported. Forgotten versions never are; superseded ones are, with the history."""
@@ -567,6 +580,7 @@ def export_memories_page(
 ) -> OamsExportPage:
     """Return a page of a namespace as OAMS."""
     export, position = _continue_export(context, access, None, False, after)
+    export = replace(export, holds_keys=True)
     location = memories.locate_namespace(access, namespace)
     versions, next_position = export.load_sent_page(location.space, position)
     lines = _create_lines(export, location, _select_for_oams(export, location, versions))
@@ -610,7 +624,7 @@ def export_memories(
     `for_others`, for other systems, adds to each memory what other fields state about it. Inherited restrictions are
     then stated as its own, as no other system separates the two.
     """
-    export = _begin_export(context, access, None, report, history=False)
+    export = replace(_begin_export(context, access, None, report, history=False), holds_keys=True)
     if namespaces is None:
         namespaces = [parse_namespace(name) for name in list_namespaces(context, access)]
     for location in [memories.locate_namespace(access, namespace) for namespace in namespaces]:
@@ -634,7 +648,16 @@ def _create_lines(
     with export.context.engine.open_snapshot(location.tenant) as snapshot:
         for version in versions:
             if oams.owns(version.document):
-                lines.append((version.document.native, load_memory(version.document.native)))
+                memory = load_memory(version.document.native)
+                limited_memory = oams.with_limits(memory, project(export.context, version))
+                if limited_memory is memory:
+                    lines.append((version.document.native, memory))
+                    continue
+                lines.append((dump(limited_memory), limited_memory))
+                export.report.warn(
+                    outline_record(export.context, version)["id"],
+                    "exported with the restrictions of earlier versions in its metadata, so under another id",
+                )
             else:
                 memory = oams_views.to_memory(export.context, snapshot, version, location)
                 lines.append((dump(memory), memory))

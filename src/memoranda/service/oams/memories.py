@@ -67,6 +67,7 @@ from memoranda.standards.oams.namespace import (
     space_of,
 )
 from memoranda.standards.oams.port import original_of, project_memory, rules_of_memory
+from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot, Unit
 from memoranda.storage.index.word_index import load_builder
 
@@ -316,7 +317,8 @@ def accept(
     fresh = memory.assign_times(checked, context.clock() if now is None else now, None)
     # The original bytes are kept only if the fields are complete and unchanged.
     new = build_version(context, location, fresh, raw if fresh is value else None)
-    new = new if is_written else authorship.with_writer(context, access, new, is_from_file=True)
+    if not is_written and not _names_signed_author(context, location, fresh):
+        new = authorship.with_writer(context, access, new, is_from_file=True)
     return AcceptedMemory(
         location=location,
         memory=checked,
@@ -593,6 +595,15 @@ def write_next(
     return result
 
 
+def _names_signed_author(context: Context, location: Location, candidate: Memory) -> bool:
+    """Return True if the author of a memory is named by the signed record that it is the complete view of."""
+    if NATIVE_KEY not in memory.metadata_of(candidate):
+        return False
+    original = original_of(candidate, location.tenant, ump_version=context.ump_version)
+    inner = None if original is None else original.document
+    return inner is not None and port_of(inner.standard).record(inner) is not None
+
+
 def _append_accepted(
     context: Context,
     unit: Unit,
@@ -649,9 +660,10 @@ def _adjust_projection_times(
     The version is valid from its own time, and the prior one until then. If the client's clock is ahead, it is valid
     from now.
     """
-    starts = (
-        projection.valid_from if prior is None else max(projection.valid_from, projection.observed)
-    )
+    # Without its history, a memory that was updated is valid from its last update, unless it states its validity.
+    states_validity = projection.valid_from != projection.created or projection.valid_to is not None
+    is_stated = prior is None and states_validity
+    starts = projection.valid_from if is_stated else max(projection.valid_from, projection.observed)
     starts, created = min(starts, now), min(projection.created, projection.observed)
     if (starts, created) == (projection.valid_from, projection.created):
         return projection

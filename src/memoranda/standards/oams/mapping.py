@@ -241,6 +241,18 @@ def with_projection(memory: Memory, projection: Projection) -> Memory:
     return cast("Memory", {**memory, "metadata": metadata, **({"tags": tags} if tags else {})})
 
 
+def with_limits(memory: Memory, projection: Projection) -> Memory:
+    """Return a memory that states its end and its visibility, if earlier versions restrict them further than it does;
+    else the same object.
+    """
+    metadata = dict(metadata_of(memory))
+    if projection.expires is not None and projection.expires != _read_time(metadata, EXPIRES_KEY):
+        metadata[EXPIRES_KEY] = format_instant(projection.expires)
+    if projection.scope.visibility != visibility_of(memory):
+        metadata[VISIBILITY_KEY] = projection.scope.visibility
+    return memory if metadata == metadata_of(memory) else {**memory, "metadata": metadata}
+
+
 def with_portable_name(document: Document, memory: Memory) -> Document:
     """Return the document under its portable name; the store's own name of a key is a keyed fingerprint."""
     return replace(document, name=format_reference(memory["namespace"], memory["key"]))
