@@ -201,11 +201,13 @@ class _Export(msgspec.Struct, frozen=True, kw_only=True):
         port, space = port_of(root.document.standard), version.state.space
         if port.names_line and port.reference(root.document) is None:
             name = f"{root.document.name}, its id in {port.name}"
-        elif self.holds_keys:
-            return
         else:
             location = oams_views.Location(namespace="", tenant=self.tenant, space=space)
-            name = f"{oams_views.key_of_version(snapshot, version, location)}, its key in OAMS"
+            key = oams_views.key_of_version(snapshot, version, location)
+            # A record that was merged keeps its id, which is its key.
+            if self.holds_keys or key == oams.key_of(version.document):
+                return
+            name = f"{key}, its key in OAMS"
         self.report.warn(
             outline_record(self.context, version)["id"],
             f"{name}, is not exported; it belongs to the first version",
