@@ -19,7 +19,7 @@ import msgspec
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files import exchange
-from memoranda.service.exchange import exporting
+from memoranda.service.exchange import export_run
 from memoranda.service.exchange.importing import Item, number_items
 from memoranda.service.exchange.report import Report
 from memoranda.standards.oams.namespace import parse_namespace
@@ -226,9 +226,9 @@ _PAGES: Final[Mapping[str, Callable[[Memoranda, bool], Iterator[Item]]]] = {
 @contextmanager
 def small_pages(limit: int) -> Iterator[None]:
     """Let exports read few versions at a time, so that a small store has many pages."""
-    sizes = {name: getattr(exporting, name) for name in ("PAGE_LIMIT", "SENT_LIMIT")}
-    exporting.__dict__.update(dict.fromkeys(sizes, limit))
+    sizes = {name: getattr(export_run, name) for name in ("PAGE_LIMIT", "SENT_LIMIT")}
+    export_run.__dict__.update(dict.fromkeys(sizes, limit))
     try:
         yield
     finally:
-        exporting.__dict__.update(sizes)
+        export_run.__dict__.update(sizes)

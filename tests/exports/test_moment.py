@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memoranda.app import Memoranda
-from memoranda.service.exchange.exporting import _Export
+from memoranda.service.exchange.export_run import Export
 from tests.exports.moment import EXPORTS, NumberedStore, compare, read_export, small_pages
 
 COUNT = 24
@@ -27,9 +27,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NumberedStore]:
 def test_what_is_revised_while_it_is_exported_leaves_once(
     store: NumberedStore, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choice, read, pages, heads, revised = random.Random(form), _Export.load_page, 0, 0, False
+    choice, read, pages, heads, revised = random.Random(form), Export.load_page, 0, 0, False
 
-    def load_page(export: _Export, *args: Any) -> Any:
+    def load_page(export: Export, *args: Any) -> Any:
         nonlocal pages, heads, revised
         page = read(export, *args)
         pages += 1
@@ -39,7 +39,7 @@ def test_what_is_revised_while_it_is_exported_leaves_once(
             store.revise_all(choice)
         return page
 
-    monkeypatch.setattr(_Export, "load_page", load_page)
+    monkeypatch.setattr(Export, "load_page", load_page)
     with small_pages(7):
         numbers = read_export(store, form, tmp_path / "export")
     assert revised

@@ -20,7 +20,7 @@ LOST = (
 )
 
 
-@pytest.mark.requirement("OAMS-OURS-one-identity")
+@pytest.mark.requirement("UMP-OURS-no-silent-loss")
 @pytest.mark.parametrize("path", [*LOST, *(make_path(random.Random(seed)) for seed in range(6))])
 def test_a_path_of_forms_loses_nothing_or_names_it(tmp_path: Path, path: FilePath) -> None:
     assert walk(path, tmp_path / "path").losses == []

@@ -66,8 +66,12 @@ from memoranda.standards.oams.namespace import (
     read_namespace,
     space_of,
 )
-from memoranda.standards.oams.port import original_of, project_memory, rules_of_memory
-from memoranda.standards.port import port_of
+from memoranda.standards.oams.port import (
+    is_signed_view,
+    original_of,
+    project_memory,
+    rules_of_memory,
+)
 from memoranda.storage.engine.contract import Snapshot, Unit
 from memoranda.storage.index.word_index import load_builder
 
@@ -317,7 +321,9 @@ def accept(
     fresh = memory.assign_times(checked, context.clock() if now is None else now, None)
     # The original bytes are kept only if the fields are complete and unchanged.
     new = build_version(context, location, fresh, raw if fresh is value else None)
-    if not is_written and not _names_signed_author(context, location, fresh):
+    if not is_written and not is_signed_view(
+        fresh, location.tenant, ump_version=context.ump_version
+    ):
         new = authorship.with_writer(context, access, new, is_from_file=True)
     return AcceptedMemory(
         location=location,
@@ -593,15 +599,6 @@ def write_next(
         )
     _append_accepted(context, unit, accepted, new, prior, now)
     return result
-
-
-def _names_signed_author(context: Context, location: Location, candidate: Memory) -> bool:
-    """Return True if the author of a memory is named by the signed record that it is the complete view of."""
-    if NATIVE_KEY not in memory.metadata_of(candidate):
-        return False
-    original = original_of(candidate, location.tenant, ump_version=context.ump_version)
-    inner = None if original is None else original.document
-    return inner is not None and port_of(inner.standard).record(inner) is not None
 
 
 def _append_accepted(

@@ -181,6 +181,15 @@ def original_of(memory: Memory, tenant: str, *, ump_version: str) -> Original | 
     return Original(inner, replace(projection, scope=scope), bounds)
 
 
+def is_signed_view(memory: Memory, tenant: str, *, ump_version: str) -> bool:
+    """Return True if a memory is the complete view of a signed record, which states its author itself."""
+    if NATIVE_KEY not in metadata_of(memory):
+        return False
+    original = original_of(memory, tenant, ump_version=ump_version)
+    inner = None if original is None else original.document
+    return inner is not None and port_of(inner.standard).record(inner) is not None
+
+
 # Many memories of few namespaces are read together.
 @lru_cache(maxsize=256)
 def _locate(text: str, tenant: str) -> tuple[str, str]:
