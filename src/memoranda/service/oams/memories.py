@@ -66,12 +66,7 @@ from memoranda.standards.oams.namespace import (
     read_namespace,
     space_of,
 )
-from memoranda.standards.oams.port import (
-    is_signed_view,
-    original_of,
-    project_memory,
-    rules_of_memory,
-)
+from memoranda.standards.oams.port import is_signed, original_of, project_memory, rules_of_memory
 from memoranda.storage.engine.contract import Snapshot, Unit
 from memoranda.storage.index.word_index import load_builder
 
@@ -321,9 +316,7 @@ def accept(
     fresh = memory.assign_times(checked, context.clock() if now is None else now, None)
     # The original bytes are kept only if the fields are complete and unchanged.
     new = build_version(context, location, fresh, raw if fresh is value else None)
-    if not is_written and not is_signed_view(
-        fresh, location.tenant, ump_version=context.ump_version
-    ):
+    if not is_written and not is_signed(fresh, location.tenant, ump_version=context.ump_version):
         new = authorship.with_writer(context, access, new, is_from_file=True)
     return AcceptedMemory(
         location=location,

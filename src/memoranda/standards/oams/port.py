@@ -181,7 +181,7 @@ def original_of(memory: Memory, tenant: str, *, ump_version: str) -> Original | 
     return Original(inner, replace(projection, scope=scope), bounds)
 
 
-def is_signed_view(memory: Memory, tenant: str, *, ump_version: str) -> bool:
+def is_signed(memory: Memory, tenant: str, *, ump_version: str) -> bool:
     """Return True if a memory is the complete view of a signed record, which states its author itself."""
     if NATIVE_KEY not in metadata_of(memory):
         return False
