@@ -259,6 +259,8 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
         if bounds is None or self.history or not is_binding(bounds):
             return True
         is_expressible = not (bounds.agent or bounds.session or bounds.policy_fields)
+        # Grains have no field for the end of a memory.
+        is_expressible &= user is not None or bounds.expires is None
         names_user = not port_of(version.document.standard).has_own_fields
         is_expressible &= names_user if user is None else bounds.user in ("", user)
         if not is_expressible:
