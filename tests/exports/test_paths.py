@@ -16,6 +16,7 @@ LOST = (
     FilePath(steps=(("remember_of_another", 0), ("revise", 0)), forms=(("bundle", True), ("all.ump.md", True))),
     FilePath(steps=(("remember_of_another", 0), ("revise", 0)), forms=(("all.mg", False), ("all.ndjson", True))),
     FilePath(steps=(("store", 0), ("supersede", 0)), forms=(("all.mg", False), ("all.ump.json", True))),
+    FilePath(steps=(("remember", 0), ("store", 0), ("supersede", 1), ("revise", 1)), forms=(("folder/", False),)),
     FilePath(steps=(("entry", 0), ("store_again", 0)), forms=(("all.mg", True), ("all.oams.md", True))),
     FilePath(steps=(("entry", 0), ("entry", 0), ("store_again", 0)), forms=(("all.mg", False), ("all.ump.md", True))),
 )

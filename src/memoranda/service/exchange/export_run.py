@@ -189,11 +189,13 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
             name = f"{root.document.name}, its id in {port.name}"
         else:
             location = oams_views.Location(namespace="", tenant=self.tenant, space=space)
-            key = oams_views.key_of_version(snapshot, version, location)
             # A record that was merged keeps its id, which is its key.
-            if self.holds_keys or key == oams.key_of(version.document):
+            if self.holds_keys or root.document.name == version.document.name:
                 return
+            key = oams_views.key_of_version(snapshot, version, location)
             name = f"{key}, its key in OAMS"
+            if key == oams.key_of(version.document):
+                name = "what OAMS states about its origin"
         self.report.warn(
             outline_record(self.context, version)["id"],
             f"{name}, is not exported; it belongs to the first version",
