@@ -42,7 +42,6 @@ def main() -> int:
                         numbers = read_export(store, form, target)
                     finding = compare(form, numbers, store.count)
                     findings += [] if finding is None else [finding]
-            stores.release(Path(folder))
         print(f"round {number + 1}: {store.revisions} revisions, {len(findings)} findings", flush=True)
     for finding in findings:
         print("FINDING", finding)
