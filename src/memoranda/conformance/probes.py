@@ -131,9 +131,11 @@ def probe_expiry(host: ProbeHost) -> Variables:
 
 def probe_isolation(host: ProbeHost) -> Variables:
     """Try to read an entry of another tenant, by id and by ref."""
-    theirs = _ensure_foreign_entry(host.context)
+    foreign_entry_id = _ensure_foreign_entry(host.context)
     own = host.write_entry("This belongs to the tenant of the run.", "source:probe")
-    seen = memory.get_entry(host.context, host.access, OTHER_REF, theirs, run_id=host.run.run_id)
+    seen = memory.get_entry(
+        host.context, host.access, OTHER_REF, foreign_entry_id, run_id=host.run.run_id
+    )
     probe: Any = host.list_variable(refs.qualify_ref(OTHER_REF, OTHER_TENANT))
     return {
         "ownerEntryId": own,

@@ -23,7 +23,7 @@ class RemoteCal(RemoteVerbs, rows=OPERATIONS):
     def __call__(
         self, query: QueryInput, params: Mapping[str, object] | None = None, **options: Any
     ) -> dict[str, Any]:
-        """Return the answer to a query: `run`."""
+        """Return the answer to a query; the same as `run`."""
         return self.run(query, params=params, **options)
 
     def check(

@@ -58,8 +58,8 @@ def lead_with_newest(
 ) -> list[int]:
     """Return the order of results, given best first, in which the newest statement of each fact comes first.
 
-    The statements of a fact keep their positions among the other results. `similarities` are the sums of the cosines
-    of the texts, of the first model twice, one line per result; NaN if unknown.
+    The statements of a fact keep their positions among the other results. `similarities` has one row per result: the
+    cosine of the first model twice plus that of the second; NaN if unknown.
     """
     words = [frozenset(searchable_text(fact.text).split()) for fact in facts]
     positions = list(range(len(facts)))

@@ -340,7 +340,10 @@ class VectorMatrix(VectorPositions):
         return own, with_context
 
     def similarities_among(self, versions: NDArray[np.int64]) -> Floats:
-        """Return the sums of the cosines between some versions, of the first model twice; NaN without both vectors."""
+        """Return the similarity of each two versions: the cosine of the first model twice plus that of the second.
+
+        NaN for a version without both vectors.
+        """
         sorted_versions, known_rows = self._sorted
         positions = sorted_versions.searchsorted(versions)
         is_known = sorted_versions.take(positions, mode="clip") == versions

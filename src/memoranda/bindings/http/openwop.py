@@ -147,23 +147,25 @@ def _replay(
     return HttpAnswer(status=status, headers=REPLAYED), body.encode()
 
 
-def _read_entry(service: Service, call: HttpCall, recorded: Any) -> HttpAnswer:
+def _read_entry(service: Service, call: HttpCall, recorded_answer: Any) -> HttpAnswer:
     entry = service.openwop.get_entry(
-        call.access, ref_in_path(call), recorded["id"], run_id=run_in_path(call)
+        call.access, ref_in_path(call), recorded_answer["id"], run_id=run_in_path(call)
     )
     if entry is None:
         raise NotFound("the entry written with this Idempotency-Key no longer exists")
     return HttpAnswer(result=entry)
 
 
-def _read_file(service: Service, call: HttpCall, recorded: Any) -> HttpAnswer:
+def _read_file(service: Service, call: HttpCall, recorded_answer: Any) -> HttpAnswer:
     return answer_with_file(
-        service.openwop.file(call.access, recorded["path"], recorded["version"])
+        service.openwop.file(call.access, recorded_answer["path"], recorded_answer["version"])
     )
 
 
-def _read_webhook(service: Service, call: HttpCall, recorded: Any) -> HttpAnswer:
-    return HttpAnswer(result=service.openwop.registered_webhook(call.access, recorded["webhookId"]))
+def _read_webhook(service: Service, call: HttpCall, recorded_answer: Any) -> HttpAnswer:
+    return HttpAnswer(
+        result=service.openwop.registered_webhook(call.access, recorded_answer["webhookId"])
+    )
 
 
 # Readers of answers whose content is not recorded, by the schema of the answer.

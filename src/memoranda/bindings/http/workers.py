@@ -144,7 +144,7 @@ class Workers:
                 os.close(end)
 
     def _watch(self) -> None:
-        """Do what is due, wait for what comes next, and note it."""
+        """Start the workers that are due, wait for the next event, and record which workers are ready or ended."""
         failed_before = self._failed_starts
         self._start_due()
         self._wait(self._next_moment())

@@ -122,17 +122,22 @@ class TfidfVectors:
     def _nearest(
         self, index: int, keys_at: dict[str, int], lists: dict[str, list[int]], threshold: float
     ) -> list[tuple[int, float]]:
-        ours = self.weights[index]
-        reached: dict[int, float] = {}
+        own_weights = self.weights[index]
+        partial_sums: dict[int, float] = {}
         for word, position in keys_at.items():
-            weight = ours[word]
+            weight = own_weights[word]
             for other in lists[word][max(0, position - _NEIGHBOURS) : position + _NEIGHBOURS + 1]:
-                reached[other] = reached.get(other, 0.0) + weight * self.weights[other][word]
-        reached.pop(index, None)
-        likely = sorted(reached, key=lambda other: (-reached[other], other))[:_CANDIDATES]
-        rated = ((other, round(self.cosine(index, other), 6)) for other in likely)
+                partial_sums[other] = (
+                    partial_sums.get(other, 0.0) + weight * self.weights[other][word]
+                )
+        partial_sums.pop(index, None)
+        candidates = sorted(partial_sums, key=lambda other: (-partial_sums[other], other))[
+            :_CANDIDATES
+        ]
+        similarities = ((other, round(self.cosine(index, other), 6)) for other in candidates)
         return sorted(
-            (pair for pair in rated if pair[1] >= threshold), key=lambda pair: (-pair[1], pair[0])
+            (pair for pair in similarities if pair[1] >= threshold),
+            key=lambda pair: (-pair[1], pair[0]),
         )
 
 

@@ -74,7 +74,7 @@ class Action:
     def write(self, context: Context, tenant: str, work: Callable[[Unit], T]) -> T:
         """Run `work` as the next unit of work of this action."""
 
-        def join(unit: Unit) -> tuple[T, int]:
+        def run_unit(unit: Unit) -> tuple[T, int]:
             before = unit.find_last_change()
             result = work(unit)
             last = unit.find_last_change()
@@ -86,7 +86,7 @@ class Action:
                 self._note(unit, Part(before + 1, last, unit.first_appended()))
             return result, last
 
-        result, self._last = context.engine.write(tenant, join)
+        result, self._last = context.engine.write(tenant, run_unit)
         return result
 
 

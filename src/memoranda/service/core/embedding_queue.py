@@ -191,10 +191,10 @@ class EmbeddingQueue:
         """Embed the next batch, or yield to writers. Return the seconds to wait before the next call."""
         if self._must_yield():
             return _YIELD_CHECK_SECONDS
-        began = self._seconds()
+        started_at = self._seconds()
         is_more = self.step()
         now = self._seconds()
-        self._yield_until = now + (_YIELD_RATIO * (now - began) if is_more else _YIELD_SECONDS)
+        self._yield_until = now + (_YIELD_RATIO * (now - started_at) if is_more else _YIELD_SECONDS)
         return 0.0 if is_more else _IDLE_SECONDS
 
     def _must_yield(self) -> bool:

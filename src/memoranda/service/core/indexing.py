@@ -108,15 +108,15 @@ def prepare(
             [(UMP, _derive_record_name(context, document, projection, grain))],
         )
     else:
-        carried = _resolve_carrier(context, document, projection.scope.tenant)
+        carrier = _resolve_carrier(context, document, projection.scope.tenant)
         try:
-            field_index = field_index_of(_grain_of_carrier(context, carried, lambda: projection)[0])
+            field_index = field_index_of(_grain_of_carrier(context, carrier, lambda: projection)[0])
         except MemorandaError:
             # Its content exceeds a grain, so no query for grains can return it.
             field_index = FieldIndex(at=Instant(0))
         names = [(OMS, field_index.address)] if field_index.address else []
         if not ump.owns(document):
-            names.append((UMP, _derive_view_name(carried, projection)))
+            names.append((UMP, _derive_view_name(carrier, projection)))
     return NewVersion(
         document=document,
         projection=projection,
@@ -212,32 +212,32 @@ def _resolve_carrier(context: Context, document: Document, tenant: str) -> _Carr
 
 
 def _grain_of_carrier(
-    context: Context, carried: _Carrier, project_document: Callable[[], Projection]
+    context: Context, carrier: _Carrier, project_document: Callable[[], Projection]
 ) -> tuple[Grain, bytes]:
     """Return the grain that shows a document, and its bytes: the carried grain itself, or a translation."""
     from memoranda.standards.oms import mapping as oms
 
-    inner = carried.inner
+    inner = carrier.inner
     delivery = (
         None if inner is None else port_of(inner.standard).delivery(inner, context.did_documents)
     )
     if delivery is not None:
         return delivery
-    if inner is not None and carried.projection is not None:
-        grain = oms.from_projection(carried.projection, inner)
+    if inner is not None and carrier.projection is not None:
+        grain = oms.from_projection(carrier.projection, inner)
     else:
-        grain = oms.from_projection(project_document(), carried.document)
+        grain = oms.from_projection(project_document(), carrier.document)
     return grain, grain.blob
 
 
-def _derive_view_name(carried: _Carrier, projection: Projection) -> str:
+def _derive_view_name(carrier: _Carrier, projection: Projection) -> str:
     """Return the name of the record that shows a document."""
-    if carried.inner is None or carried.projection is None:
-        return ump.derive_view_id(projection.scope, carried.document)
+    if carrier.inner is None or carrier.projection is None:
+        return ump.derive_view_id(projection.scope, carrier.document)
     return (
-        carried.inner.name
-        if ump.owns(carried.inner)
-        else ump.derive_view_id(carried.projection.scope, carried.inner)
+        carrier.inner.name
+        if ump.owns(carrier.inner)
+        else ump.derive_view_id(carrier.projection.scope, carrier.inner)
     )
 
 

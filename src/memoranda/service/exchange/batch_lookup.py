@@ -51,7 +51,7 @@ class BatchLookup(msgspec.Struct, frozen=True):
 
     def stays_superseded(self, item: PreparedItem) -> bool:
         """Return True if every stored memory that an item supersedes is closed already."""
-        # An adopted document supersedes the one of its name in the file, which may be that document itself.
+        # An adopted document supersedes the document with its former name, which may be the stored copy of itself.
         return not any(
             version is not None
             and version.state.is_head

@@ -93,14 +93,16 @@ def find_missing_dimensions(
     shape: Mapping[str, object], available: Collection[Dimension]
 ) -> list[Dimension]:
     """Return the dimensions that a memory shape requires and the host lacks, in the order of DIMENSIONS."""
-    needed = {
+    required = {
         dimension
         for name, is_required in shape.items()
         if is_required is True
         for dimension in REQUIRED_DIMENSIONS.get(name, ())
     }
     return [
-        dimension for dimension in DIMENSIONS if dimension in needed and dimension not in available
+        dimension
+        for dimension in DIMENSIONS
+        if dimension in required and dimension not in available
     ]
 
 

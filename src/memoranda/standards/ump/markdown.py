@@ -80,7 +80,7 @@ def parse(text: str) -> Unchecked:
     header = _parse_front_matter(source[opening.end() : closing.start()])
     # If the fence itself ends in CRLF, git or an editor converted the complete file.
     converted = opening[0].endswith("\r\n")
-    visible = _restore_whitespace(source[closing.end() :], header, converted=converted)
+    visible = _restore_whitespace(source[closing.end() :], header, is_crlf=converted)
     return _build_record(header, visible)
 
 
@@ -115,9 +115,9 @@ def _build_record(header: Unchecked, visible: str) -> Unchecked:
     return sort_known_fields(fields)
 
 
-def _restore_whitespace(body: str, header: Unchecked, *, converted: bool) -> str:
+def _restore_whitespace(body: str, header: Unchecked, *, is_crlf: bool) -> str:
     """Restore the line ends and the surrounding whitespace that the hints describe."""
-    if converted:
+    if is_crlf:
         body = body.replace("\r\n", "\n")
     inner_text = split_edges(body)[1]
     if NEWLINES in header:

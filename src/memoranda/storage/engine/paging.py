@@ -106,7 +106,7 @@ class Paging:
         return self._select(sql.build_page(order, narrowest, after), limit, offset), True
 
     def _load_few_written(self, after: PageCursor | None) -> list[Selected] | None:
-        """Return all results in the order written if there is one driver with few rows; None otherwise.
+        """Return all results in order of writing if one indexed condition leaves few rows; None otherwise.
 
         The rows are read to find that out, which costs no more than counting them.
         """

@@ -156,7 +156,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         return version
 
     def _update_instant(self, projection: Projection, follows: Version | None) -> Instant:
-        """Return when the memory was last written by its own account, but after every earlier version."""
+        """Return the time of writing that the document states, moved after the times of all earlier versions."""
         written_at = max(projection.created, projection.observed)
         if follows is None:
             return written_at

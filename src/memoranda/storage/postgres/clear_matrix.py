@@ -169,14 +169,16 @@ class ClearMatrix:
             )
         return own, np.where(in_context, with_context, own)
 
-    def _find_rows(self, places: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], Flags]:
-        """Return the rows of the known positions among `places`, and a flag for each of `places`: True if it is known.
+    def _find_rows(
+        self, positions: NDArray[np.int64], size: int
+    ) -> tuple[NDArray[np.int64], Flags]:
+        """Return the rows of those positions that are known, and a flag for each position: True if it is known.
 
         The snapshot may be newer than the positions that this process has read.
         """
-        known_places = self._positions.positions_of(np.arange(size, dtype=np.int32))
-        row_numbers = known_places.searchsorted(places)
-        is_known: Flags = known_places.take(row_numbers, mode="clip") == places
+        known_positions = self._positions.positions_of(np.arange(size, dtype=np.int32))
+        row_numbers = known_positions.searchsorted(positions)
+        is_known: Flags = known_positions.take(row_numbers, mode="clip") == positions
         return row_numbers[is_known], is_known
 
 

@@ -96,8 +96,8 @@ class ImportCodec(msgspec.Struct, frozen=True):
             )
             return
         try:
-            with ImportSource(Path(source)) as opened:
-                for result in self.importer.read_drafts(opened):
+            with ImportSource(Path(source)) as import_source:
+                for result in self.importer.read_drafts(import_source):
                     yield self._name_system(result) if isinstance(result, Unreadable) else result
         except MemorandaError as error:
             yield self._name_system(Unreadable(source, error))
