@@ -19,6 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
+from ruamel.yaml import YAML
+
 import memoranda
 from memoranda import __all__ as public
 from memoranda import aio, app, errors
@@ -131,6 +133,7 @@ def build(folder: Path) -> None:
     (folder / "changes.md").write_text(
         _from_root((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")), encoding="utf-8"
     )
+    (folder / "howto" / "index.md").write_text(how_tos(), encoding="utf-8")
     for name, make in MADE.items():
         (folder / "reference" / f"{name}.md").write_text(make(), encoding="utf-8")
 
@@ -158,6 +161,27 @@ def _from_root(text: str) -> str:
         return f"[{link[1]}]({name}{link[3] or ''})" if is_page else link[1]
 
     return _LINK.sub(adapt, text)
+
+
+def how_tos() -> str:
+    """Return the list of all how-tos in the groups of the menu, each with its readers."""
+    menu = YAML(typ="safe").load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    groups = next(entry["How to"] for entry in menu if "How to" in entry)
+    lines = [
+        "# How to",
+        "",
+        "For everyone with a task: each page solves one, and names its readers first.",
+    ]
+    for group in groups:
+        if not isinstance(group, dict):
+            continue
+        (title, pages), *_ = group.items()
+        lines += ["", f"## {title}", ""]
+        for page in pages:
+            text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+            heading, readers = re.findall(r"\A# ([^\n]+)\n\n(For .+?[.])(?:\s|$)", text, re.DOTALL)[0]
+            lines.append(f"- [{heading}]({page.removeprefix('howto/')}). {' '.join(readers.split())}")
+    return "\n".join(lines) + "\n"
 
 
 def python() -> str:
