@@ -60,6 +60,7 @@ NOT_RUN = {
     "proxy.md": _FOR_EVER,
     "team.md": "installs, and serves until it is stopped; tests/browser/test_oidc.py signs in",
     "systemd.md": _SYSTEM,
+    "upgrade.md": "installs another version; tests/storage/test_upgrades.py has stores of earlier ones",
     "cli.md": "written by the commands themselves",
 }
 
