@@ -30,18 +30,17 @@ def main() -> int:
     findings: list[Finding] = []
     begin = time.monotonic()
     for number in range(arguments.rounds):
-        with tempfile.TemporaryDirectory() as folder:
-            with Memoranda.open(Path(folder) / "one") as m:
-                store = NumberedStore(m, arguments.memories)
-                for form in EXPORTS:
-                    target = Path(folder) / f"of {form.rstrip('/')}"
-                    with (
-                        small_pages(7),
-                        store.writing(f"{arguments.seed} {number} {form}", arguments.revisions),
-                    ):
-                        numbers = read_export(store, form, target)
-                    finding = compare(form, numbers, store.count)
-                    findings += [] if finding is None else [finding]
+        with tempfile.TemporaryDirectory() as folder, Memoranda.open(Path(folder) / "one") as m:
+            store = NumberedStore(m, arguments.memories)
+            for form in EXPORTS:
+                target = Path(folder) / f"of {form.rstrip('/')}"
+                with (
+                    small_pages(7),
+                    store.writing(f"{arguments.seed} {number} {form}", arguments.revisions),
+                ):
+                    numbers = read_export(store, form, target)
+                finding = compare(form, numbers, store.count)
+                findings += [] if finding is None else [finding]
         print(f"round {number + 1}: {store.revisions} revisions, {len(findings)} findings", flush=True)
     for finding in findings:
         print("FINDING", finding)
