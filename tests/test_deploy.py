@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
+import subprocess
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from memoranda.cli.serve import notify_supervisor
 from memoranda.encoding.json_text import parse
@@ -87,6 +91,94 @@ def test_a_service_manager_that_is_gone_stops_nobody(
     monkeypatch.delenv("NOTIFY_SOCKET")
     notify_supervisor("READY=1")
     assert len(caplog.records) == 1
+
+
+DEPLOY = ROOT / "deploy"
+KUSTOMIZE = DEPLOY / "kustomize"
+
+
+def documents(path: Path) -> list[Any]:
+    """The documents of a YAML file; an anchor is valid within one."""
+    texts = path.read_text(encoding="utf-8").split("\n---\n")
+    return [YAML(typ="safe").load(text) for text in texts]
+
+
+def test_the_alerts_ask_only_for_measures_and_labels_that_there_are() -> None:
+    (alerts,) = documents(DEPLOY / "prometheus" / "alerts.yaml")
+    rules = [rule for group in alerts["groups"] for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules) > 10
+    endings = {"counter": ("",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
+    known = {f"{each.name}{end}": each for each in FAMILIES.values() for end in endings[each.kind]}
+    for rule in rules:
+        asked = re.findall(r"\b(?:memoranda|process)_\w+", rule["expr"])
+        assert asked or rule["expr"].startswith("up{")
+        assert set(asked) <= set(known), rule["alert"]
+        labels = {label for name in asked for label in known[name].labels} | {"instance", "le", "job"}
+        grouped = re.findall(r"(?:by|on) \(([^)]*)\)", rule["expr"])
+        named = {word.strip() for group in grouped for word in group.split(",")}
+        named |= set(re.findall(r"[{,] ?([a-z]+)[!=]", rule["expr"]))
+        assert named <= labels, rule["alert"]
+        told = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
+        assert told <= labels, rule["alert"]
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert {"summary", "description"} <= rule["annotations"].keys()
+    (operator,) = documents(KUSTOMIZE / "components" / "monitoring" / "prometheus-rule.yaml")
+    assert operator["spec"] == alerts
+
+
+def test_prometheus_takes_the_alerts() -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not here: it is in Debian's package prometheus")
+    rules = DEPLOY / "prometheus" / "alerts.yaml"
+    subprocess.run([promtool, "check", "rules", rules], check=True, capture_output=True)
+    subprocess.run(
+        [promtool, "test", "rules", Path(__file__).with_name("alerts.yaml")], check=True, capture_output=True
+    )
+
+
+def test_the_manifests_name_settings_files_and_commands_that_there_are() -> None:
+    files = [*(DEPLOY / "kubernetes").glob("*.yaml"), *KUSTOMIZE.rglob("*.yaml")]
+    assert len(files) > 10
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        named = {name.lower() for name in re.findall(r"\bMEMORANDA_(\w+)", text)} - {"passphrase"}
+        assert named <= {each.name for each in fields(Settings)}, path
+        if path.name == "kustomization.yaml":
+            (document,) = documents(path)
+            for name in (*document.get("resources", ()), *document.get("components", ())):
+                assert (path.parent / name).exists(), (path, name)
+            for patch in document.get("patches", ()):
+                assert YAML(typ="safe").load(patch["patch"])
+                assert patch["target"]["name"].startswith("memoranda")
+
+
+@pytest.mark.parametrize(
+    ("overlay", "kinds"),
+    [
+        ("staging", {"Deployment", "Service", "PodDisruptionBudget"}),
+        (
+            "production",
+            {
+                *("Deployment", "Service", "PodDisruptionBudget", "CronJob", "NetworkPolicy", "ServiceMonitor"),
+                *("PrometheusRule", "ServiceAccount", "Role", "RoleBinding"),
+            },
+        ),
+    ],
+)
+def test_kustomize_builds_the_overlays(overlay: str, kinds: set[str]) -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl, which has Kustomize, is not here")
+    command = ["kubectl", "kustomize", str(KUSTOMIZE / "overlays" / overlay)]
+    built = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    objects = [YAML(typ="safe").load(text) for text in built.split("\n---\n")]
+    assert {each["kind"] for each in objects} == kinds
+    assert len({each["metadata"]["namespace"] for each in objects}) == 1
+    (deployment,) = (each for each in objects if each["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    variables = {variable["name"] for variable in container["env"]}
+    assert ("MEMORANDA_OIDC_ISSUER" in variables) == (overlay == "production")
+    assert container["securityContext"]["readOnlyRootFilesystem"]
 
 
 def test_the_dashboard_asks_only_for_measures_and_labels_that_there_are() -> None:

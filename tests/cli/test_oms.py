@@ -9,17 +9,22 @@ import shlex
 import stat
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests import forking
 from tests.cli.conftest import Command
 
+from memoranda.cli import kubernetes
 from memoranda.encoding.bases import base64_decode
 from memoranda.encoding.json_text import dump, parse
 from memoranda.standards.oms import disclosure, grains, signature
 
+ROOT = Path(__file__).parents[2]
 TEA: dict[str, Any] = {
     "type": "belief",
     "subject": "ada",
@@ -375,3 +380,87 @@ def test_an_export_says_what_a_domain_keeps_here(run: Command, home: Path, tmp_p
     assert (told["exported"], told["kept"]) == (1, 1)
     assert told["warnings"][0].endswith("privileged material must be on legal hold before it can be exported")
     assert b"kept" not in (tmp_path / name).read_bytes()
+
+
+# --- the master key in a cluster -----------------------------------------------------------------------------
+
+
+class Cluster(BaseHTTPRequestHandler):
+    """As much of the API of Kubernetes as changes a Secret."""
+
+    secret: ClassVar[dict[str, str]] = {}
+    requests: ClassVar[list[tuple[str, str, str]]] = []
+    status: ClassVar[int] = 200
+
+    def do_PATCH(self) -> None:
+        body = parse(self.rfile.read(int(self.headers["content-length"])))
+        self.requests.append((self.path, self.headers["authorization"], self.headers["content-type"]))
+        if self.status == 200 and "dryRun=All" not in self.path:
+            self.secret.update(body["data"])
+        self.send_response(self.status)
+        self.end_headers()
+
+    def log_message(self, *_args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    Cluster.secret, Cluster.requests, Cluster.status = {}, [], 200
+    account = tmp_path / "account"
+    account.mkdir()
+    (account / "namespace").write_text("memoranda")
+    (account / "token").write_text("t0ken\n")
+    monkeypatch.setattr(kubernetes, "ACCOUNT_FOLDER", account)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Cluster)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_master_key_is_rotated_into_a_secret_as_the_guide_says(
+    run: Command, home: Path, tmp_path: Path, cluster: str
+) -> None:
+    """The command of the guide is that of the cron job that it starts."""
+    run("remember", "tea", "--user", "ada")
+    manifest = ROOT / "deploy" / "kustomize" / "components" / "key-rotation" / "key-rotation.yaml"
+    arguments = re.search(r"args: \[(.*)\]", manifest.read_text())
+    assert arguments is not None
+    words = arguments[1].split(", ")
+    assert f"memoranda {' '.join(words)}" in (ROOT / "docs" / "howto" / "postgresql.md").read_text()
+    before = (home / "master.key").read_bytes()
+    ran = run(*words, "--kubernetes-api", cluster)
+    assert ran.code == 0, ran.err
+    address = "/api/v1/namespaces/memoranda/secrets/memoranda-keys?fieldManager=memoranda"
+    assert Cluster.requests == [
+        (f"{address}&dryRun=All", "Bearer t0ken", "application/merge-patch+json"),
+        (address, "Bearer t0ken", "application/merge-patch+json"),
+    ]
+    after = (home / "master.key").read_bytes()
+    assert after != before
+    assert {name: base64_decode(text) for name, text in Cluster.secret.items()} == {"master.key": after}
+    # What a new pod gets from the Secret opens the store; what the Secret had before does not.
+    (home / "master.key").write_bytes(base64_decode(Cluster.secret["master.key"]))
+    assert "tea" in run("recall", "tea").out
+    (home / "master.key").write_bytes(before)
+    assert run("recall", "tea").code == 1
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+def test_a_secret_that_cannot_be_changed_keeps_the_master_key(
+    run: Command, home: Path, cluster: str, status: int
+) -> None:
+    run("remember", "tea", "--user", "ada")
+    before, Cluster.status = (home / "master.key").read_bytes(), status
+    ran = run("oms", "rotate-key", "--kubernetes-secret", "memoranda-keys", "--kubernetes-api", cluster)
+    assert ran.code == 1
+    assert f"HTTP {status}" in ran.err
+    assert "t0ken" not in ran.err
+    assert (home / "master.key").read_bytes() == before
+    for api in ("http://10.0.0.1", "ftp://x"):
+        assert run("oms", "rotate-key", "--kubernetes-secret", "k", "--kubernetes-api", api).code == 1
+    assert "no pod of a cluster" in run("oms", "rotate-key", "--kubernetes-secret", "k").err
+    assert (home / "master.key").read_bytes() == before

@@ -14,6 +14,7 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput
 from memoranda.standards.oms.mapping import text_of
 from memoranda.standards.oms.requests import MAX_LIMIT, ErasureScope, FindRequest
+from memoranda.stores import MASTER_KEY_FILE
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
@@ -224,10 +225,35 @@ def consent(
     return 0 if address else 1
 
 
-def rotate_key(*, run: GivenRun) -> None:
+def rotate_key(
+    *,
+    kubernetes_secret: Annotated[
+        str | None,
+        Parameter(
+            help="Also store the new master key in this Secret of Kubernetes, with the rights of this pod's account."
+        ),
+    ] = None,
+    kubernetes_api: Annotated[
+        str,
+        Parameter(
+            help="The address of the API of Kubernetes (default: that of this pod's cluster)."
+        ),
+    ] = "",
+    run: GivenRun,
+) -> None:
     """Make a new master key and wrap every user's key under it. Documents are not encrypted again."""
+    secret = None
+    if kubernetes_secret is not None:
+        # Imported here: nothing else needs it.
+        from memoranda.cli.kubernetes import Secret, rotate_into_secret
+
+        secret = Secret(kubernetes_secret, api=kubernetes_api)
     with run.open() as memoranda:
-        count = memoranda.grains.rotate_master_key()
+        if secret is None:
+            count = memoranda.grains.rotate_master_key()
+        else:
+            master_key = run.settings().home / MASTER_KEY_FILE
+            count = rotate_into_secret(secret, master_key, memoranda.grains.rotate_master_key)
     run.answer(
         {"keys": count}, lambda: line(f"{counted(count, 'key')} wrapped under a new master key")
     )

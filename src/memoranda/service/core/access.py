@@ -8,6 +8,7 @@ answered "not found", so that a refusal reveals nothing. An action that the call
     token by the owner    that owner        everything its scope allows            unless scope.owner is the owner
     … with another `aud`  that owner        shared and public                      yes
     token by the operator every owner       everything its scope allows            unless scope.owner is the owner
+    a person's account    the owner of the rule  as an API key, at the console alone (people.py)  no
     … of a program        as the key with which somebody let it in, at the MCP endpoint alone (sign_in.py)
     any                   any other owner   public                                 yes
 
