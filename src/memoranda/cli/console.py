@@ -40,8 +40,8 @@ def console(
     with run.open() as memoranda:
         path = console_link(memoranda.service, owner_credential(memoranda.service, settings, note))
     address = f"{(url or server_url(settings)).rstrip('/')}{path}"
-    run.answer({"console": address}, lambda: print(address))
     reason = find_failure(settings, url, seconds=ANSWER_SECONDS)
+    run.answer({"console": address, "is_running": not reason}, lambda: print(address))
     if reason:
         base = address.removesuffix(path)
         note(

@@ -16,10 +16,15 @@ from tests.bindings.console.browsing import send
 from tests.bindings.console.identity_provider import CLIENT, IdentityProvider, Key, identity_provider
 from tests.bindings.http.running import NO_AUTHORITIES, Running, running
 
-from memoranda.bindings.console.app import COOKIE, PENDING_COOKIE
+from memoranda.bindings.console.app import COOKIE, PENDING_COOKIE, SIGN_INS_BURST
 from memoranda.bindings.console.lazy import LazyConsole
 from memoranda.bindings.console.oidc import PENDING_MS, Accounts
-from memoranda.bindings.console.oidc_provider import KEYS_RETRY_SECONDS, Provider, ProviderUnavailable
+from memoranda.bindings.console.oidc_provider import (
+    FAILURE_SECONDS,
+    KEYS_RETRY_SECONDS,
+    Provider,
+    ProviderUnavailable,
+)
 from memoranda.bindings.console.visit import ROOT
 from memoranda.errors import InvalidInput, Unauthorized
 from memoranda.model.instant import Instant
@@ -286,6 +291,25 @@ def test_a_provider_that_is_away_leaves_keys(server: Running, browser: httpx.Cli
             Provider(ProviderSettings(issuer=address, client_id=CLIENT))
     assert browser.post(f"{ROOT}/sign-in", data={"key": key}).status_code == 303
     assert is_signed_in(browser)
+
+
+def test_a_provider_that_failed_is_left_alone_for_a_while(provider: IdentityProvider) -> None:
+    seconds = 0.0
+    client = Provider(ProviderSettings(issuer=provider.issuer, client_id=CLIENT), seconds=lambda: seconds)
+    provider.metadata = {"issuer": "https://evil.example"}
+    with pytest.raises(ProviderUnavailable, match="says it is"):
+        client.metadata()
+    provider.metadata = {}
+    with pytest.raises(ProviderUnavailable, match="says it is"):
+        client.metadata()
+    seconds = FAILURE_SECONDS
+    assert client.metadata().issuer == provider.issuer
+
+
+def test_an_address_begins_so_many_sign_ins(server: Running, browser: httpx.Client) -> None:
+    answers = [browser.get(f"{ROOT}/oidc").status_code for _ in range(SIGN_INS_BURST + 5)]
+    assert answers[0] == 303
+    assert 429 in answers
 
 
 def test_the_rules_apply_to_every_request(server: Running) -> None:

@@ -88,6 +88,11 @@ LIVE_HEADER: Final = "x-memoranda-live"
 FAILURES_RATE: Final = 0.1
 FAILURES_BURST: Final = 10
 
+# Sign-ins with accounts per second and address, and at once. Each asks the provider: the address of an office may begin
+# many, but not a program that asks for nothing else.
+SIGN_INS_RATE: Final = 2.0
+SIGN_INS_BURST: Final = 60
+
 _log = logging.getLogger(__name__)
 
 _POLICY: Final = (
@@ -190,6 +195,8 @@ class Console:
         self._accounts = None if provider is None else _load_accounts(service, provider)
         self._threads = threads
         self._failures = TokenBuckets(rate=FAILURES_RATE, burst=FAILURES_BURST, clock=clock)
+        # Used on the event loop only.
+        self._sign_ins = TokenBuckets(rate=SIGN_INS_RATE, burst=SIGN_INS_BURST, clock=clock)
         self.routes = [
             Route(ROOT, _redirect_to_start, methods=["GET"]),
             Route(SIGN_IN, self._sign_in, methods=["GET", "POST"]),
@@ -432,6 +439,8 @@ class Console:
 
     async def _ask_provider(self, request: Request) -> Response:
         """Send a person to the provider, and remember the sign-in in a cookie."""
+        if (refusal := self._refuse_hasty(request)) is not None:
+            return refusal
         target = _safe_target(request.query_params.get("next", ""))
         return_to = f"{wire.base_url(request.scope)}{CALLBACK}"
 
@@ -458,6 +467,8 @@ class Console:
 
     async def _come_back(self, request: Request) -> Response:
         """Start a session for a person who comes back from the provider."""
+        if (refusal := self._refuse_hasty(request)) is not None:
+            return refusal
         cookie, query = request.cookies.get(PENDING_COOKIE, ""), dict(request.query_params)
 
         def come_back() -> Response:
@@ -478,6 +489,11 @@ class Console:
             return response
 
         return await self._threads.run(come_back)
+
+    def _refuse_hasty(self, request: Request) -> Response | None:
+        """Return the error page for an address that begins too many sign-ins; None for the others."""
+        wait = self._sign_ins.take(request.client.host if request.client else "")
+        return _error_page(RateLimited(retry_after_seconds=wait), request) if wait else None
 
     def _refuse_account(self, request: Request, error: MemorandaError, target: str) -> Response:
         """Show on the sign-in page why the provider cannot be used."""

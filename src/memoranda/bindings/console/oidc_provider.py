@@ -29,6 +29,8 @@ ANSWER_SECONDS: Final = 10.0
 # Seconds for which the provider's description and its keys are not read again.
 METADATA_SECONDS: Final = 3_600.0
 KEYS_SECONDS: Final = 600.0
+# Seconds for which a provider that failed is not asked again: its slowness must not occupy every thread.
+FAILURE_SECONDS: Final = 5.0
 # Seconds between two reads of the keys for tokens with an unknown key: a stranger must not make us ask at will.
 KEYS_RETRY_SECONDS: Final = 10.0
 # Seconds by which the clocks of the provider and of this machine may differ.
@@ -91,6 +93,8 @@ class Provider:
         self._opener = opener or build_opener(_NoRedirects())
         self._lock = threading.Lock()
         self._metadata: tuple[Metadata, float] | None = None
+        # The last failure to read the metadata, and the second until which it stands.
+        self._failure: tuple[ProviderUnavailable, float] | None = None
         self._keys: tuple[jwt.PyJWKSet, float] | None = None
         _check_address(settings.issuer, "oidc_issuer")
 
@@ -99,6 +103,19 @@ class Provider:
         with self._lock:
             if self._metadata is not None and self._seconds() < self._metadata[1]:
                 return self._metadata[0]
+            if self._failure is not None and self._seconds() < self._failure[1]:
+                raise ProviderUnavailable(self._failure[0].message)
+        try:
+            metadata = self._read_metadata()
+        except ProviderUnavailable as error:
+            with self._lock:
+                self._failure = error, self._seconds() + FAILURE_SECONDS
+            raise
+        with self._lock:
+            self._metadata = metadata, self._seconds() + METADATA_SECONDS
+        return metadata
+
+    def _read_metadata(self) -> Metadata:
         address = f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration"
         try:
             metadata = msgspec.convert(self._fetch(address), Metadata)
@@ -113,8 +130,6 @@ class Provider:
         for name in ("userinfo_endpoint", "end_session_endpoint"):
             if getattr(metadata, name):
                 _check_address(getattr(metadata, name), name)
-        with self._lock:
-            self._metadata = metadata, self._seconds() + METADATA_SECONDS
         return metadata
 
     def authorization_url(self, **parameters: str) -> str:
