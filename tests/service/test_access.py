@@ -175,6 +175,22 @@ def test_expiring_keys_are_reported_until_they_are_replaced_or_revoked(world: Wo
     assert gate.expiring_keys() == []
 
 
+def test_the_log_warns_of_keys_that_end(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    gate = world.service.gate
+    gate.add_key("ci", tenant="ada", scopes=("read",), expires=Instant(world.now + 3 * DAY_MS))
+    key_id = gate.find_key("ci").key_id
+    world.service.upkeep._do_what_is_due()
+    assert f"API key ci ({key_id}) expires in 3 days" in caplog.text
+    assert f"memoranda key rotate {key_id}" in caplog.text
+    caplog.clear()
+    # Once a day.
+    world.service.upkeep._do_what_is_due()
+    assert caplog.text == ""
+    world.advance(DAY_MS)
+    world.service.upkeep._do_what_is_due()
+    assert "expires in 2 days" in caplog.text
+
+
 def test_a_key_has_limits_of_its_own(world: World) -> None:
     seconds = 0.0
     gate = Gate(world.engine.system, OPERATOR, world.context.clock, "0.1", seconds=lambda: seconds)

@@ -30,7 +30,7 @@ HIDDEN: Final = "\x1f"
 _DELETING: Final = f"{HIDDEN}deleting:"
 _DELETED: Final = f"{HIDDEN}deleted:"
 # Rows that one transaction deletes at most from a table, give or take those with the same key.
-_CHUNK: Final = 2_000
+_CHUNK: Final = 500
 # Tables with rows of tenants. Names come first, because others may find memories by them.
 DELETED_TABLES: Final = (
     "alias",
