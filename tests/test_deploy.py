@@ -42,6 +42,7 @@ def test_the_container_is_pinned_and_runs_as_nobody() -> None:
     text = (ROOT / "Containerfile").read_text(encoding="utf-8")
     assert re.search(r"^ARG BASE=\S+:[\d.]+-slim$", text, flags=re.MULTILINE)
     assert "USER 10001:10001" in text.rpartition("FROM ")[2]
+    assert 'MEMORANDA_COMMIT="$COMMIT"' in text
     assert all(
         "--require-hashes" in line or "--no-index" in line for line in text.splitlines() if " install --no-c" in line
     )

@@ -1,10 +1,12 @@
 """Hatch's hook that records the commit in a package: `memoranda/build.txt`.
 
-An sdist holds the file, so that a wheel built from it names the same commit.
+An sdist holds the file, so that a wheel built from it names the same commit. MEMORANDA_COMMIT names the commit for a
+build from files without git, such as that of the container image.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -26,7 +28,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
         sys.path.insert(0, str(root / "src"))
         from memoranda.build import read_commit
 
-        commit = read_commit(root)
+        commit = os.environ.get("MEMORANDA_COMMIT") or read_commit(root)
         if not commit:
             return
         self._folder = tempfile.TemporaryDirectory()

@@ -62,7 +62,8 @@ def main(arguments: list[str]) -> int:
     if not options.dry_run:
         print(
             f"To publish: git push origin v{version}; twine upload dist/*.whl dist/memoranda-*.tar.gz; "
-            "npm publish dist/*.tgz"
+            'npm publish dist/*.tgz; podman build --format docker --build-arg COMMIT="$(git rev-parse HEAD)" '
+            f"-t memoranda:{version} ."
         )
     return 0
 
@@ -163,7 +164,9 @@ def check_container_file(wheel: Path, moment: dict[str, str]) -> None:
                     shutil.copytree(name, place, ignore=shutil.ignore_patterns("__pycache__"))
                 else:
                     shutil.copy(name, place)
-        _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "wheel", more=moment, folder=scratch)
+        # The container file takes the commit as an argument.
+        more = {**moment, "MEMORANDA_COMMIT": _output("git", "rev-parse", "HEAD")}
+        _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "wheel", more=more, folder=scratch)
         if (Path(scratch) / "wheel" / wheel.name).read_bytes() != wheel.read_bytes():
             raise Refused("the container file builds another wheel")
 

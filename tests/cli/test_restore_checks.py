@@ -25,6 +25,11 @@ TRIGGER = (
     "CREATE TABLE kept (native BLOB); CREATE TRIGGER keep BEFORE UPDATE ON version "
     "BEGIN INSERT INTO kept VALUES (OLD.native); END"
 )
+# Makes a comment in the text of a table invalid UTF-8.
+UNDECODABLE = (
+    "PRAGMA writable_schema = ON; "
+    "UPDATE sqlite_schema SET sql = replace(sql, '-- Others', '--' || CAST(x'80' AS TEXT)) WHERE name = 'state'"
+)
 
 
 @pytest.fixture
@@ -63,6 +68,7 @@ def check_refused(source: Path, home: Path, error: type[MemorandaError], match: 
         (TRIGGER, StoreCorrupt, "trigger 'keep', which is not Memoranda's"),
         ("CREATE VIEW people AS SELECT 1", StoreCorrupt, "view 'people', which is not Memoranda's"),
         ("CREATE TABLE other (a)", StoreUnavailable, "table 'other' is not Memoranda's"),
+        (UNDECODABLE, StoreCorrupt, "damaged"),
         ("DROP INDEX state_recent", StoreUnavailable, "index 'state_recent' is missing"),
         ("ALTER TABLE feedback ADD COLUMN a TEXT DEFAULT (1)", StoreUnavailable, "table 'feedback' differs"),
         ("PRAGMA user_version = 999", StoreUnavailable, "newer Memoranda"),
@@ -106,6 +112,29 @@ def test_a_sparse_member_is_refused(source: Path, tmp_path: Path) -> None:
     with tarfile.open(source) as tar:
         (member,) = tar.getmembers()
         assert member.issparse()
+    check_refused(source, tmp_path / "to", StoreCorrupt, "not a backup of Memoranda")
+
+
+@pytest.mark.parametrize("depth", [1, 3_000])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"GNU.sparse.size": "x"},
+        {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"},
+        {"size": "9" * 30},
+        {"comment": "a"},
+    ],
+)
+def test_headers_that_nobody_can_read_are_damage(
+    source: Path, tmp_path: Path, headers: dict[str, str], depth: int
+) -> None:
+    with tarfile.open(source, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        entry = tarfile.TarInfo("memoranda.db")
+        entry.size, entry.pax_headers = 3, headers
+        tar.addfile(entry, io.BytesIO(b"abc"))
+    data = source.read_bytes()
+    # The extended header is the first two blocks: a reader calls itself for each of them.
+    source.write_bytes(data[:1024] * depth + data[1024:])
     check_refused(source, tmp_path / "to", StoreCorrupt, "not a backup of Memoranda")
 
 

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 PODMAN = shlex.split(os.environ.get("PODMAN", "podman"))
 BUILD = shlex.split(os.environ.get("BUILD", ""))
 BUILD_SECONDS = 1_800
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 IMAGE = "localhost/memoranda-test"
 HARD = ("--read-only", "--tmpfs=/tmp", "--cap-drop=all", "--security-opt=no-new-privileges", "--network=host")
 FILES = ("--ulimit=nofile=4096:4096", "--ulimit=nproc=1000:1000")
@@ -39,7 +40,9 @@ def podman(*words: str, seconds: float = HANG_SECONDS, check: bool = True) -> st
 @pytest.fixture(scope="module")
 def image() -> str:
     """Docker's format, which has health checks."""
-    podman("build", "--format=docker", *BUILD, "--tag", IMAGE, ".", seconds=BUILD_SECONDS)
+    podman(
+        "build", "--format=docker", f"--build-arg=COMMIT={COMMIT}", *BUILD, "--tag", IMAGE, ".", seconds=BUILD_SECONDS
+    )
     return IMAGE
 
 
@@ -70,7 +73,7 @@ def test_the_image_says_how_it_is_run(image: str) -> None:
 
 def test_it_runs_without_root_and_writes_only_to_the_volume(server: str) -> None:
     assert podman("exec", server, "id", "-u") == "10001"
-    assert podman("exec", server, "memoranda", "--version").startswith(__version__)
+    assert podman("exec", server, "memoranda", "--version") == f"{__version__} (build {COMMIT[:10]})"
     assert podman("exec", server, "sh", "-c", "touch /opt/memoranda/x || echo refused") == "refused"
     found = podman("exec", server, "sh", "-c", "command -v pip gcc curl git || echo none")
     assert found == "none"

@@ -41,6 +41,15 @@ CHUNK_BYTES: Final = 1_048_576
 SCRYPT_COST: Final = 17
 # The highest cost accepted from a file: a gibibyte of memory.
 _MAX_COST: Final = 20
+# Raised by tarfile for damaged headers: it converts numbers unchecked, and recurses for each extended header.
+_TAR_ERRORS: Final = (
+    tarfile.TarError,
+    EOFError,
+    ValueError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+)
 
 Progress = Callable[[int], None]
 
@@ -213,7 +222,7 @@ def read_archive(
                 _copy(hashing, open_target(entry.name))
                 entries[entry.name] = ManifestEntry(entry.size, hashing.digest.hexdigest())
                 done += entry.size
-    except (tarfile.TarError, EOFError):
+    except _TAR_ERRORS:
         raise _damage_error() from None
     raise _damage_error()
 

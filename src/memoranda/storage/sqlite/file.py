@@ -226,7 +226,9 @@ class sqlite_errors:  # noqa: N801 -- used like a function; as a generator funct
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, apsw.Error) and (ours := translate_error(error)) is not error:
+        if isinstance(error, apsw.Error | UnicodeDecodeError) and (
+            (ours := translate_error(error)) is not error
+        ):
             raise ours from error
 
 
