@@ -66,7 +66,8 @@ DO $$ DECLARE each regclass; BEGIN
   END LOOP;
   PERFORM setval(format('%I.%I', schemaname, sequencename), 1, false) FROM pg_sequences WHERE last_value IS NOT NULL;
 END $$;
-DELETE FROM meta WHERE name NOT IN ('schema', 'layout', 'compatible', 'version');
+DELETE FROM meta WHERE name NOT IN ('schema', 'layout', 'compatible', 'version', 'sealed_names');
+UPDATE meta SET value = '' WHERE name = 'sealed_names';
 UPDATE key_ring SET changes = 0;
 """
 

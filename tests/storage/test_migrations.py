@@ -252,7 +252,7 @@ def test_an_older_node_serves_until_the_contract_and_the_contract_waits_for_it(a
             database = PostgresDatabase(address)
             while database.continue_upgrade():
                 pass
-            assert progress(address) == {"schema": b"9003"}
+            assert progress(address) == {"schema": b"9003", "compatible": b"4"}
         # The older version writes on, and opens the store again.
         older.remember("The old gate is blue.")
         Memoranda.open(address).close()

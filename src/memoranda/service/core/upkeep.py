@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -79,8 +79,9 @@ class Upkeep:
                 self._gate.key_uses.record()
                 wait = IDLE_SECONDS
                 # The node that is elected for the upkeep may be of an older version, without these steps.
-                self._continue_upgrade()
+                self._repeat(self._context.engine.continue_upgrade)
                 if self._context.engine.is_elected(_JOB):
+                    self._repeat(self._context.engine.seal_names)
                     self._do_what_is_due()
                     wait = self._seconds_until_next()
                 trouble = ""
@@ -108,10 +109,10 @@ class Upkeep:
         # Pages that a reader kept from being scrubbed.
         self._context.engine.scrub(patient=False)
 
-    def _continue_upgrade(self) -> None:
-        """Run the steps of an upgrade for a while."""
+    def _repeat(self, advance: Callable[[], bool]) -> None:
+        """Run the steps of an upgrade for a while, until `advance` returns False."""
         end = time.monotonic() + UPGRADE_SECONDS
-        while self._context.engine.continue_upgrade() and time.monotonic() < end:
+        while advance() and time.monotonic() < end:
             pass
 
     def _warn_of_expiring_keys(self) -> None:

@@ -29,6 +29,7 @@ from memoranda.retrieval.analysis import (
 from memoranda.retrieval.entry import IndexedText
 from memoranda.retrieval.languages import LANGUAGE_NUMBERS
 from memoranda.storage.crypto.cipher import Cipher
+from memoranda.storage.crypto.names import NameCipher
 from memoranda.storage.engine.database import Connection, Database
 
 # The prefix of a key id in the table `meta`. With the id it is longer than a key, so it is never taken for one.
@@ -60,6 +61,7 @@ class Fingerprints:
 
     def __init__(self, key: bytes, document_key: bytes | None = None) -> None:
         self.secret = key
+        self.names = NameCipher(key)
         # Hash states that have read their key; each fingerprint continues from a copy.
         self._uses = {
             use: hashlib.blake2b(digest_size=8, key=key, person=use)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from memoranda.model.instant import Instant
+from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.contract import RunPosition, RunView, WaitingCommitment
 from memoranda.storage.engine.database import Connection, Row
 from memoranda.storage.engine.selection import FOREVER_MS
@@ -18,6 +19,7 @@ class BackgroundReads:
 
     _connection: Connection
     _tenant_id: int
+    _fingerprints: Fingerprints
 
     def _rows(self, query: str, /, **params: object) -> list[Row]:
         params["tenant_id"] = self._tenant_id
@@ -86,7 +88,7 @@ class BackgroundReads:
             after=view.change_seq,
             version_seq=view.version_seq,
             at_ms=view.started,
-            space=space,
+            **self._space_params(space),
             forever_ms=FOREVER_MS,
         )
         return [(version_id, Instant(updated)) for version_id, updated in rows]
@@ -95,9 +97,13 @@ class BackgroundReads:
         return frozenset(memory_id for (memory_id,) in self._rows("changed_memories", after=after))
 
     def list_changed_in_space(self, space: str, after: int) -> list[int]:
-        return [
-            version_id for (version_id,) in self._rows("changed_in_space", space=space, after=after)
-        ]
+        rows = self._rows("changed_in_space", after=after, **self._space_params(space))
+        return [version_id for (version_id,) in rows]
+
+    def _space_params(self, space: str) -> dict[str, str]:
+        """Return the name of a space as it is, and as erased versions have it."""
+        sealed = self._fingerprints.names.seal_space(self._tenant_id, space)
+        return {"space": space, "sealed_space": sealed}
 
     def load_commitment(self, commitment_id: str) -> bytes | None:
         return _only_value(self._rows("commitment_get", commitment_id=commitment_id))

@@ -685,6 +685,10 @@ class Engine(StoreHealth, Protocol):
         """Run one step of an upgrade that is left for the background; return True if another can follow now."""
         ...
 
+    def seal_names(self) -> bool:
+        """Encrypt the names of spaces in some rows of earlier versions; return True if there are more."""
+        ...
+
     def find_damage(self, tenants: Sequence[str] = ()) -> list[str]:
         """Return the problems of the database, and the number of rows of these tenants whose other half is missing."""
         ...

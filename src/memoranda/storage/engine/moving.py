@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import Final, Protocol
 
 from memoranda.errors import StoreCorrupt
+from memoranda.storage.crypto.names import STARTED
 from memoranda.storage.engine.database import Row
 
 # Rows of one transaction, and bytes after which a transaction has fewer rows: they are held in memory at once.
@@ -48,7 +49,7 @@ TABLES: Final = {
     "meta": "name",
 }
 # The rows of `meta` that describe a database itself, and are not copied.
-OWN_META: Final = ("schema", "layout", "compatible", "moving", "version")
+OWN_META: Final = ("schema", "layout", "compatible", "moving", "version", STARTED)
 
 
 class TableStore(Protocol):

@@ -122,10 +122,13 @@ class _Driver(msgspec.Struct, frozen=True):
 
 
 class TextKeys(msgspec.Struct, frozen=True):
-    """The functions that turn a text into its fingerprint, and a field into its stored name, for one tenant."""
+    """The functions that turn a text into its fingerprint, a field into its stored name, and a space into the values
+    that stand for it, for one tenant.
+    """
 
     value_key: Callable[[str], bytes | None]
     field_name: Callable[[str], str]
+    space_spellings: Callable[[str], tuple[str, ...]]
 
 
 class SelectionSql:
@@ -312,7 +315,7 @@ class SelectionSql:
         """Return the driver that reads the index of an order from its beginning."""
         selection = self.selection
         if order.by == "updated":
-            one = None if selection.or_no_space else selection.space
+            one = None if len(self._space_values()) > 1 else selection.space
             index = "state_recent" if one is None else "state_listed"
             space = "" if one is None else f" AND s.space = {self._bind(one)}"
             return _Driver(self._hint(index), _OF_TENANT + space)
@@ -521,10 +524,19 @@ class SelectionSql:
         return clauses
 
     def _space_clauses(self) -> list[str]:
+        spaces = self._space_values()
+        if len(spaces) == 1:
+            return [f"s.space = {self._bind(spaces[0])}"]
+        return [f"s.space IN {self._in_values(spaces)}"] if spaces else []
+
+    def _space_values(self) -> tuple[str, ...]:
+        """Return the values that the column `space` of a selected version may have; none for any."""
         space = self.selection.space
-        if self.selection.or_no_space:
-            return [f"s.space IN {self._in_values((space or '', ''))}"]
-        return [] if space is None else [f"s.space = {self._bind(space)}"]
+        if space is None:
+            return ("", "") if self.selection.or_no_space else ()
+        is_erased_selected = self.selection.at is None and self.selection.status_filter == "all"
+        spaces = self._text_keys.space_spellings(space) if is_erased_selected else (space,)
+        return (*spaces, "") if self.selection.or_no_space else spaces
 
     def _add_scope_clause(self, name: str, column: str, texts: tuple[str, ...]) -> str:
         """Return the clause of a scope field with one of these values, and add the driver by its facet."""

@@ -168,7 +168,7 @@ class SqlSnapshot(BackgroundReads):
             cause=cause,
             bounds=restrictions,
             is_sealed=is_sealed,
-            state=_state(row, is_readable),
+            state=_state(row, self._open_space(row.space), is_readable=is_readable),
         )
 
     def _open(
@@ -176,6 +176,8 @@ class SqlSnapshot(BackgroundReads):
     ) -> tuple[bytes, bytes | None, bytes | None, Bounds | None, bool]:
         """Return the decrypted document, its cause, its restrictions as bytes and decoded, and if there is a key."""
         native, cause, bounds_data = row.native, row.cause, row.bounds
+        if row.erased:
+            native = self._fingerprints.names.open(self._tenant_id, native)
         try:
             if row.key_id is not None:
                 context = encryption_context(self._tenant, row.standard, row.name, row.recorded)
@@ -247,7 +249,7 @@ class SqlSnapshot(BackgroundReads):
                 native=cached.native,
             ),
             is_sealed=cached.is_sealed,
-            state=_state(row, is_readable=True),
+            state=_state(row, row.space, is_readable=True),
             opened=cached,
         )
 
@@ -395,7 +397,7 @@ class SqlSnapshot(BackgroundReads):
         """Write new index entries before a search; a snapshot has none, a unit of work may."""
 
     def _selection(self, selection: Selection, now: Instant) -> SelectionSql:
-        text_keys = TextKeys(self.value_key, self.field_name)
+        text_keys = TextKeys(self.value_key, self.field_name, self._space_spellings)
         return SelectionSql(selection, text_keys, self._dialect, tenant_id=self._tenant_id, now=now)
 
     def value_key(self, text: str) -> bytes | None:
@@ -455,10 +457,18 @@ class SqlSnapshot(BackgroundReads):
         return OpenedDocument(standard, name, clear or b"", is_sealed=clear is not None)
 
     def has_space(self, space: str) -> bool:
-        return bool(self._rows("has_space", space=space))
+        return any(
+            self._rows("has_space", space=spelling) for spelling in self._space_spellings(space)
+        )
 
     def list_spaces(self) -> list[str]:
-        return [space for (space,) in self._rows("spaces")]
+        return sorted({self._open_space(space) for (space,) in self._rows("spaces")})
+
+    def _space_spellings(self, space: str) -> tuple[str, ...]:
+        return self._fingerprints.names.spellings(self._tenant_id, space)
+
+    def _open_space(self, space: str) -> str:
+        return self._fingerprints.names.open_space(self._tenant_id, space)
 
     def count_by_space_and_kind(self, *, now: Instant) -> dict[tuple[str, str], int]:
         return {(space, kind): count for space, kind, count in self._rows("tally", now=now)}
@@ -546,19 +556,22 @@ class SqlSnapshot(BackgroundReads):
         return int(version_id)
 
     def list_audit_after(self, after: int, limit: int) -> list[tuple[int, bytes]]:
-        return [(seq, entry) for seq, entry in self._rows("audit_after", after=after, limit=limit)]
+        return self._open_entries(self._rows("audit_after", after=after, limit=limit))
 
     def list_audit_before(self, before: int | None, limit: int) -> list[tuple[int, bytes]]:
         last = FOREVER_MS if before is None else before
-        rows = self._rows("audit_before", before=last, limit=limit)
-        return [(seq, entry) for seq, entry in rows]
+        return self._open_entries(self._rows("audit_before", before=last, limit=limit))
+
+    def _open_entries(self, rows: list[Row]) -> list[tuple[int, bytes]]:
+        names = self._fingerprints.names
+        return [(seq, names.open(self._tenant_id, entry)) for seq, entry in rows]
 
     def read_audit_head(self) -> tuple[int, str | None]:
         return self._audit_seq, self._audit_hash
 
 
-def _state(row: VersionRow, is_readable: bool) -> State:
-    """Return the state of a row's version."""
+def _state(row: VersionRow, space: str, *, is_readable: bool) -> State:
+    """Return the state of a row's version, in a space."""
     # Positional: with keywords it takes twice as long, and every read makes many.
     return State(
         row.status,
@@ -568,7 +581,7 @@ def _state(row: VersionRow, is_readable: bool) -> State:
         row.observed,
         row.updated,
         row.recorded,
-        row.space,
+        space,
         row.closed,
         row.retired,
         row.tombstoned,

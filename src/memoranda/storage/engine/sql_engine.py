@@ -32,6 +32,7 @@ from memoranda.storage.engine.database import (
 )
 from memoranda.storage.engine.deletion import TenantDeletion
 from memoranda.storage.engine.rows import NO_TENANT, UnindexedRow
+from memoranda.storage.engine.sealing import NameSealing
 from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
 from memoranda.storage.engine.system import SqlSystem
 from memoranda.storage.engine.unit import ERASURE_PENDING, SqlUnit
@@ -105,6 +106,7 @@ class SqlEngine:
             raise
         self._memory = SearchCache(database.clear_vectors)
         self._system = SqlSystem(database)
+        self._sealing = NameSealing(database, self._fingerprints.names)
         self._deletion = TenantDeletion(database, self._cipher)
         self.vectors = VectorQueue(database, self._cipher, self._memory.segments)
         self.scrub()
@@ -325,6 +327,9 @@ class SqlEngine:
 
     def continue_upgrade(self) -> bool:
         return self._database.continue_upgrade()
+
+    def seal_names(self) -> bool:
+        return self._sealing.advance()
 
     def find_damage(self, tenants: Sequence[str] = ()) -> list[str]:
         # Rows without their other half: documents without a state, and states without a document.

@@ -28,6 +28,7 @@ from memoranda.model.memory import (
 from memoranda.retrieval.entry import IndexedText, IndexEntry, flags_of
 from memoranda.storage.crypto.cipher import SEAL_BYTES, Cipher, Sealer
 from memoranda.storage.crypto.fingerprints import Fingerprints
+from memoranda.storage.crypto.names import STARTED
 from memoranda.storage.engine.background import BackgroundWrites
 from memoranda.storage.engine.caches import SearchCache
 from memoranda.storage.engine.contract import (
@@ -409,8 +410,14 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._term_count -= terms
         self._erasure_seq += 1
         self._run("version_erase", version_id=version_id)
+        space = version.state.space
+        if space and self._seals_names():
+            names = self._fingerprints.names
+            tombstone = names.seal(self._tenant_id, tombstone)
+            space = names.seal_space(self._tenant_id, without_nul(space))
         self._run("tombstone_put", version_id=version_id, native=tombstone)
-        self._run("state_erase", version_id=version_id, now_ms=now, closing=self._next_closing())
+        closing = self._next_closing()
+        self._run("state_erase", version_id=version_id, now_ms=now, closing=closing, space=space)
         self._run("facet_remove", version_id=version_id)
         self._run("measure_remove", version_id=version_id)
         self._run("feedback_erase", version_id=version_id)
@@ -473,9 +480,18 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
 
     def record_audit(self, entry: AuditEntry) -> None:
         seq = self._audit_seq + 1
-        sealed, digest = self._seal(entry, seq, self._audit_hash)
-        self._run("audit_add", seq=seq, entry=sealed)
+        event, digest = self._seal(entry, seq, self._audit_hash)
+        if any(name == "project" for name, _ in entry.scope) and self._seals_names():
+            event = self._fingerprints.names.seal(self._tenant_id, event)
+        self._run("audit_add", seq=seq, entry=event)
         self._audit_seq, self._audit_hash = seq, digest
+
+    def _seals_names(self) -> bool:
+        """Return True if names of spaces are encrypted: no earlier version uses the store any more."""
+        names = self._fingerprints.names
+        if not names.is_started:
+            names.is_started = bool(self._connection.query("meta_get", {"name": STARTED}))
+        return names.is_started
 
     def prune_audit(self, last: int) -> None:
         self._run("audit_prune", last=last)

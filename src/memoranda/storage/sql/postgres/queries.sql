@@ -393,7 +393,7 @@ WHERE c.tenant_id = :tenant_id AND c.seq > :after
 -- name: changed_in_space
 SELECT DISTINCT c.version_id FROM change c
 {{state_changed}}
-WHERE c.tenant_id = :tenant_id AND c.seq > :after AND s.space = :space
+WHERE c.tenant_id = :tenant_id AND c.seq > :after AND s.space IN (:space, :sealed_space)
 ORDER BY c.version_id
 
 -- name: ended_since
@@ -401,7 +401,7 @@ ORDER BY c.version_id
 WITH m (memory_id) AS (
   SELECT DISTINCT s.memory_id FROM change c
   {{state_changed}}
-  WHERE c.tenant_id = :tenant_id AND c.seq > :after AND c.type <> 'created' AND s.space = :space
+  WHERE c.tenant_id = :tenant_id AND c.seq > :after AND c.type <> 'created' AND s.space IN (:space, :sealed_space)
 ), v (memory_id, version_id) AS (
   SELECT memory_id, memory_id FROM m
   UNION ALL SELECT m.memory_id, h.version_id FROM m CROSS JOIN LATERAL (
@@ -818,7 +818,7 @@ RETURNING live, visibility <> 'private'
 UPDATE state SET live = 0, closing = :closing, status = 'tombstoned', tombstoned_ms = coalesce(tombstoned_ms, :now_ms), erased = 1,
   user_key = NULL, agent_key = NULL, session_key = NULL, sameness_key = NULL,
   subject_key = NULL, relation_key = NULL, object_key = NULL, expires_ms = NULL, term_count = 0,
-  at_ms = NULL, confidence = NULL, importance = NULL
+  at_ms = NULL, confidence = NULL, importance = NULL, space = :space
 WHERE tenant_id = :tenant_id AND version_id = :version_id
 
 -- name: version_erase
@@ -1028,3 +1028,24 @@ WHERE v.version_id = :version_id AND t.name = :tenant
 
 -- name: store_bytes
 SELECT pg_database_size(current_database())
+
+-- name: seal_state_rows
+SELECT tenant_id, version_id, space FROM state
+WHERE (tenant_id, version_id) > (:tenant_id, :after) AND live = 0 AND erased = 1 ORDER BY tenant_id, version_id LIMIT :limit
+
+-- name: seal_state
+UPDATE state SET space = :sealed WHERE tenant_id = :tenant_id AND version_id = :number
+
+-- name: seal_tombstone_rows
+SELECT tenant_id, version_id, native FROM tombstone
+WHERE (tenant_id, version_id) > (:tenant_id, :after) ORDER BY tenant_id, version_id LIMIT :limit
+
+-- name: seal_tombstone
+UPDATE tombstone SET native = :sealed WHERE tenant_id = :tenant_id AND version_id = :number
+
+-- name: seal_audit_rows
+SELECT tenant_id, seq, entry FROM audit
+WHERE (tenant_id, seq) > (:tenant_id, :after) ORDER BY tenant_id, seq LIMIT :limit
+
+-- name: seal_audit
+UPDATE audit SET entry = :sealed WHERE tenant_id = :tenant_id AND seq = :number
