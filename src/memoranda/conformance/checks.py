@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -124,13 +126,12 @@ def run_checks(
     send: Send, *, owner: str = PROBE_OWNER, standards: Iterable[str] = ()
 ) -> Iterator[CheckResult]:
     """Perform the checks of these standards, or of all, and yield their results."""
-    wanted_standards = frozenset(standards)
-    sessions: dict[str, Session] = {}
-    for check in CHECKS:
-        if wanted_standards and check.standard not in wanted_standards:
-            continue
-        session = sessions.setdefault(check.standard, Session(send=send, owner=owner))
-        yield _perform(check, session)
+    names = frozenset(standards) or frozenset(check.standard for check in CHECKS)
+    for name, checks in groupby(CHECKS, key=attrgetter("standard")):
+        if name in names:
+            session = Session(send=send, owner=owner)
+            for check in checks:
+                yield _perform(check, session)
 
 
 def find_owner(send: Send) -> str:

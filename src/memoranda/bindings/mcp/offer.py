@@ -28,6 +28,8 @@ DEFAULT_TOOLS: Final = frozenset(
     ("ump.recall", "ump.remember", "ump.revise", "ump.forget", "ump.list", "cal")
 )
 ALL: Final = "all"
+# The setting `tools` may name the tools of UMP without this prefix: `recall` is `ump.recall`.
+_OPTIONAL_PREFIX: Final = "ump."
 # Matches the reserved names of tools inside a description.
 _RESERVED: Final = re.compile("|".join(re.escape(name) for name in OPERATIONS if "." in name))
 
@@ -86,8 +88,8 @@ class ToolOffer:
 def _selects(word: str, tool: MemoryTool) -> bool:
     """Return True if a word of the setting `tools` selects a tool."""
     name = tool.tool.name
-    standard, _, verb = name.partition(".")
-    return word in (name, tool.plain_name, standard) or (standard == "ump" and word == verb)
+    standard = name.partition(".")[0]
+    return word in (name, tool.plain_name, standard, name.removeprefix(_OPTIONAL_PREFIX))
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from memoranda.bindings.files.folder import read_file
 from memoranda.cli.options import complete_date, read_json_object, read_text, without_none
 from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter
 from memoranda.cli.show import line, note, one_line, table
@@ -292,9 +293,6 @@ def _refuse_etag(if_match: str | None) -> None:
 
 def _read_values(source: Path) -> list[object]:
     """Return the JSON value of each line of a file that is not empty."""
-    # Commands without files do not load it.
-    from memoranda.bindings.files.folder import read_file
-
     data = read_file(source, max_bytes=MAX_LIST_BYTES)
     values = []
     for number, text in enumerate(data.split(b"\n"), start=1):

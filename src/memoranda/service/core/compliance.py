@@ -13,8 +13,6 @@ grain (`fields_of`): a UMP record states them with scope.user, relations `about`
 
 Two rules hold without any preset: the domain profiles of OMS (appendix A) restrict what is exported, and a memory that
 rests on a withdrawn consent is erased (§23.2; cascade.py).
-
-The modules of OMS are imported inside functions: a command that only reads does not need them.
 """
 
 from __future__ import annotations
@@ -27,6 +25,7 @@ from memoranda.model.bounds import is_binding
 from memoranda.model.instant import Instant
 from memoranda.model.memory import NATIVE_KEY, Document, Version
 from memoranda.model.oms_names import ADDRESS_PREFIX
+from memoranda.standards.oms import policy, profile
 from memoranda.standards.port import port_of
 
 Fields = Mapping[str, Any]
@@ -56,8 +55,6 @@ def find_export_refusal(presets: Collection[str], version: Version) -> str | Non
         presets or is_binding(version.bounds) or may_declare_domain(version.document.native)
     ):
         return None
-    from memoranda.standards.oms import profile
-
     fields = fields_of_version(version)
     return profile.find_export_problem(
         fields, is_held=version.state.has_legal_hold
@@ -102,8 +99,6 @@ def rests_on_consent(
     A grain states it by the mode `consent_cascade` (OMS §23.2). Where a preset demands a basis, every mode goes, and so
     do memories of standards without modes. Consents themselves stay on record (§8.10).
     """
-    from memoranda.standards.oms import policy
-
     basis, is_grain = (
         str(fields.get("processing_basis")).removeprefix(ADDRESS_PREFIX),
         "type" in fields,

@@ -2,24 +2,21 @@
 
 A grain carries its invalidation policy (OMS §23). A legal hold is part of the version's state in the store, because a
 grain cannot be changed. Memories of other standards have no policy, but can be put on hold, too.
-
-The policy module of OMS is imported inside functions: a command that only reads does not need it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memoranda.errors import GrainError, Unsupported
 from memoranda.model.instant import Instant
 from memoranda.model.memory import OMS, Version
 from memoranda.model.oms_names import DENIED
+from memoranda.standards.oms import policy
+from memoranda.standards.oms.policy import Decision
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot
-
-if TYPE_CHECKING:
-    from memoranda.standards.oms.policy import Decision
 
 PolicyFields = Mapping[str, Any]
 _HOLD_MESSAGE = (
@@ -55,8 +52,6 @@ def check_supersession(
     now: Instant,
 ) -> Decision:
     """Return the decision that lets `new` supersede `prior`. Raises GrainError if a policy or a hold forbids it."""
-    from memoranda.standards.oms import policy
-
     old = read_policy_fields(prior)
     lineage = []
     for guard in snapshot.iterate_protecting(prior.memory_id):
@@ -81,8 +76,6 @@ def check_supersession(
 
 def check_erasure(version: Version, now: Instant) -> None:
     """Raise GrainError if a memory may not be erased; a legal hold outranks everything (OMS §23.2)."""
-    from memoranda.standards.oms import policy
-
     refuse_on_hold(version)
     policy.check_erasure(read_policy_fields(version), now_ms=now).require()
 
@@ -104,8 +97,6 @@ def refuse_rewriting_archive(version: Version) -> None:
 
 def _iterate_ancestors(snapshot: Snapshot, new: PolicyFields) -> Iterator[tuple[int, PolicyFields]]:
     """Yield the grains from which a grain derives, nearest first, with the number of hops, at most 16 (OMS §23.7)."""
-    from memoranda.standards.oms import policy
-
     seen: set[str] = set()
     level = _derived_addresses(new)
     for hops in range(1, policy.MAX_HOPS + 1):

@@ -19,6 +19,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from memoranda.consolidation.text import corpus as corpora
+from memoranda.consolidation.text import sentences
 from memoranda.consolidation.text.note import MemoryNote, TokenCounter
 from memoranda.encoding import json_text
 from memoranda.errors import Conflict, InvalidInput, WorkflowError
@@ -193,9 +195,6 @@ def _join_sources(sources: Sequence[EntryVersion]) -> tuple[list[EntryVersion], 
     The text of an entry is left out if later entries make all of its statements, so that every statement stays in its
     latest wording.
     """
-    from memoranda.consolidation.text import corpus as corpora
-    from memoranda.consolidation.text import sentences
-
     remaining_bytes = _COMPACTED_BYTES_LIMIT
     fitting: list[EntryVersion] = []
     for version, entry in sources:
@@ -456,7 +455,6 @@ def _distill_notes(
     The tokens of the archive's head come off the budget first. Of the remaining ones, _OUTPUT_SHARE is reserved for the
     summary; notes are read until the rest is used up. Raises TokenBudgetExceededError.
     """
-    from memoranda.consolidation.text import corpus as corpora
     from memoranda.consolidation.text import summary
 
     count, budget = context.cal.counter.count, request.budget
@@ -615,7 +613,6 @@ def _plan_round(
     no other statement; otherwise both stay and are returned as a contradiction.
     """
     from memoranda.consolidation.text import claims, similar
-    from memoranda.consolidation.text import corpus as corpora
 
     corpus = corpora.Corpus(notes)
     conflicts = claims.find_conflicts(corpus)

@@ -13,6 +13,8 @@ from memoranda.service.core import limits as owner_rules
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
+from memoranda.service.exchange import import_records
+from memoranda.service.exchange.import_records import UndoneImport
 from memoranda.service.ump import browse
 from memoranda.service.ump import recall as recall_verbs
 from memoranda.service.ump import remember as remember_verbs
@@ -22,7 +24,6 @@ from memoranda.service.ump import undo as undo_verbs
 from memoranda.standards.ump import capability
 
 if TYPE_CHECKING:
-    from memoranda.service.exchange.import_records import UndoneImport
     from memoranda.service.exchange.importing import ImportPart, Item
     from memoranda.service.exchange.report import Report
     from memoranda.standards.oams.namespace import Namespace
@@ -142,8 +143,6 @@ def import_part(
 
 def imports(context: Context, access: Access) -> list[dict[str, Any]]:
     """Return the imports that can be undone, latest first."""
-    from memoranda.service.exchange import import_records
-
     return import_records.list_imports(context, access)
 
 
@@ -155,8 +154,6 @@ def undo_import(
     progress: Callable[[int], None] | None = None,
 ) -> UndoneImport:
     """Undo an import: the named one, or the last."""
-    from memoranda.service.exchange import import_records
-
     return import_records.undo_import(context, access, name, progress=progress)
 
 

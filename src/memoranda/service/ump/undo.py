@@ -22,6 +22,7 @@ from memoranda.service.core.actions import Action, Part
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.lookup import shorten_ids
 from memoranda.service.core.views import EXPIRY_REASON, project, run_unless_damaged, view_record
+from memoranda.service.exchange import import_records
 from memoranda.service.ump.revise import find_record_id, revert
 from memoranda.service.ump.revise import forget as forget_memory
 from memoranda.standards.port import port_of
@@ -82,16 +83,11 @@ def undo_last(context: Context, access: Access) -> UndoneChange:
 
 def _find_import(snapshot: Snapshot, last_change: int) -> str | None:
     """Return the id of the recorded import that ends with a change."""
-    # The exchange knows every standard; few commands need it.
-    from memoranda.service.exchange import import_records
-
     return import_records.find_import(snapshot, last_change)
 
 
 def _undo_import(context: Context, access: Access, name: str) -> UndoneChange:
     """Undo an import as one action. Raises Conflict if nothing of it could be undone."""
-    from memoranda.service.exchange import import_records
-
     undone = import_records.undo_import(context, access, name)
     count = undone.forgotten + undone.restored
     if undone.left and not count:
