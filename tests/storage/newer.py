@@ -38,13 +38,13 @@ NEWER: Final[Mapping[str, Mapping[str, str]]] = {
         "CREATE INDEX CONCURRENTLY IF NOT EXISTS state_label ON state (tenant_id, label);\n",
         "9004_require_label.sql": "-- kind: contract\nALTER TABLE state ALTER COLUMN label SET DEFAULT '';\n"
         "UPDATE state SET label = kind WHERE label IS NULL;\nALTER TABLE state ALTER COLUMN label SET NOT NULL;\n"
-        "DROP INDEX state_begins;\n",
+        "DROP INDEX state_redacted;\n",
     },
     "sqlite": {
         "9001_add_label.sql": "ALTER TABLE state ADD COLUMN label TEXT;\n",
         "9002_fill_label.sql": _FILL,
         "9003_index_label.sql": "-- kind: index\nCREATE INDEX state_label ON state (tenant_id, label);\n",
-        "9004_drop_index.sql": "-- kind: contract\nDROP INDEX state_begins;\n",
+        "9004_drop_index.sql": "-- kind: contract\nDROP INDEX state_redacted;\n",
     },
 }
 

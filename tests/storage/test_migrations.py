@@ -159,7 +159,7 @@ def check_upgraded(home: Path) -> None:
     assert sqlite_rows(home, "SELECT count(*) FROM state WHERE label = kind") == [(len(TEXTS),)]
     names = {name for (name,) in sqlite_rows(home, "SELECT name FROM sqlite_schema")}
     assert "state_label" in names
-    assert "state_begins" not in names
+    assert "state_redacted" not in names
 
 
 def test_every_kind_of_migration_runs_when_a_file_is_opened(home: Path, newer: Path) -> None:

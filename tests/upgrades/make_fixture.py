@@ -5,8 +5,9 @@ it once for every release, in the commit that names the version, and add the dig
 `tests/storage/test_migrations.py`. A fixture holds:
 
     facts.json         what contents.py wrote, and must be found again
-    store.backup       a backup of the store on SQLite
-    dump.sql           the database on PostgreSQL, as pg_dump writes it
+    store.backup       a backup of the store on SQLite, with its key ring
+    encrypted.backup   the same store, encrypted with PASSPHRASE; fixtures of builds before 1.0 have none
+    dump.sql           the database on PostgreSQL, as pg_dump writes it, with its key ring
     operator.key, master.key   its keys
 """
 
@@ -30,6 +31,7 @@ from memoranda.settings import Settings
 from tests.upgrades.contents import fill
 
 SAMPLES: Final = Path(__file__).parents[1] / "samples" / "stores"
+PASSPHRASE: Final = "correct horse"
 # Lines that only the psql of the same version understands.
 _FOREIGN_LINES: Final = ("\\restrict", "\\unrestrict", "SET transaction_timeout", "SET row_security")
 
@@ -46,9 +48,10 @@ def make_sqlite(home: Path) -> dict[str, bytes]:
     """Make a store on SQLite; return the files of its fixture."""
     with Memoranda.open(home) as m:
         facts = fill(m)
-    target = home / "store.backup"
-    back_up(Settings(home=home), target)
-    return {"facts.json": _encode(facts), target.name: target.read_bytes()}
+    plain, encrypted = home / "store.backup", home / "encrypted.backup"
+    back_up(Settings(home=home), plain)
+    back_up(Settings(home=home), encrypted, passphrase=PASSPHRASE)
+    return {"facts.json": _encode(facts), **{path.name: path.read_bytes() for path in (plain, encrypted)}}
 
 
 def make_postgres(home: Path) -> dict[str, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from memoranda import Memoranda
 from memoranda.backup import back_up, restore
 from memoranda.bindings.files import archive
+from memoranda.errors import StoreUnavailable
 from memoranda.service.verify import reindex
 from memoranda.settings import Settings
 from memoranda.storage.engine.migrations import newest_number
@@ -23,14 +24,14 @@ from memoranda.storage.postgres.database import PostgresDatabase
 from memoranda.storage.sqlite import migrating
 from memoranda.storage.sqlite.database import SqliteDatabase
 from tests.postgres import server
+from tests.storage.newer import version_with, write_newer
 from tests.upgrades.contents import LARGE
-from tests.upgrades.make_fixture import SAMPLES, read_fixture
+from tests.upgrades.make_fixture import PASSPHRASE, SAMPLES, read_fixture
 
 pytestmark = pytest.mark.sqlite
 
 ON_SQLITE = sorted(path.name for path in SAMPLES.glob("*sqlite*.tar.gz"))
 ON_POSTGRES = sorted(path.name for path in SAMPLES.glob("*postgres*.tar.gz"))
-PASSPHRASE = "correct horse"
 # `make test-postgres` runs everything on each version of the server; `make test` runs a part.
 IS_COMPLETE = not {"MEMORANDA_TEST_POSTGRES_VERSION", "MEMORANDA_TEST_POSTGRES"}.isdisjoint(os.environ)
 # Rows that describe the database itself; those of the version that wrote it are replaced.
@@ -60,10 +61,13 @@ def unpack(name: str, folder: Path) -> dict[str, bytes]:
 
 def write_backup(files: dict[str, bytes], folder: Path, *, is_encrypted: bool) -> tuple[Path, str | None]:
     """Write the backup of a fixture, plain or encrypted; return its path and its passphrase."""
-    path = folder / "store.backup"
-    path.write_bytes(files["store.backup"])
+    name = "encrypted.backup" if is_encrypted and "encrypted.backup" in files else "store.backup"
+    path = folder / name
+    path.write_bytes(files[name])
     if not is_encrypted:
         return path, None
+    if name == "encrypted.backup":
+        return path, PASSPHRASE
     parts = folder / "parts"
     parts.mkdir()
     with path.open("rb") as file:
@@ -168,20 +172,28 @@ def test_the_way_back_is_the_backup_that_an_upgrade_writes_first(tmp_path: Path,
     source, _ = write_backup(files, tmp_path, is_encrypted=False)
     restore(Settings(home=home), source)
     before, number = sqlite_tables(home / "memoranda.db"), layout_number(home)
-    if number == newest_number("sqlite"):
-        pytest.skip("nothing to upgrade: this is the fixture of the current layout")
-    with Memoranda.open(home) as m:
-        assert "Ada drinks green tea." in [hit.text for hit in m.recall("green tea")]
-    assert layout_number(home) == newest_number("sqlite")
     backup = home / f"memoranda.db-before-{number}.backup"
-    assert backup.stat().st_mode & 0o777 == 0o600
+    with newer_than(number, tmp_path):
+        with Memoranda.open(home) as m:
+            assert "Ada drinks green tea." in [hit.text for hit in m.recall("green tea")]
+        assert layout_number(home) == newest_number("sqlite")
+        assert backup.stat().st_mode & 0o777 == 0o600
     restore(Settings(home=tmp_path / "back"), backup)
     assert layout_number(tmp_path / "back") == number
     assert sqlite_tables(tmp_path / "back" / "memoranda.db") == before
+    check_contents(tmp_path / "back", json.loads(files["facts.json"]))
     # It holds what is erased now, so it goes with it.
-    with Memoranda.open(home) as m:
+    with newer_than(number, tmp_path), Memoranda.open(home) as m:
         m.forget(m.remember("This is erased.").id, hard=True, reason="requested")
     assert not backup.exists()
+
+
+def newer_than(number: int, folder: Path) -> AbstractContextManager[None]:
+    """Use a newer version than the one of a layout: this one, or a simulated one if the layout is ours."""
+    if number != newest_number("sqlite"):
+        return nullcontext()
+    newer = folder / "newer"
+    return version_with(newer if newer.exists() else write_newer(newer))
 
 
 def layout_number(home: Path) -> int:
@@ -190,7 +202,7 @@ def layout_number(home: Path) -> int:
         return migrating.read_number(raw)
 
 
-@pytest.mark.parametrize("name", ON_SQLITE if IS_COMPLETE else ON_SQLITE[-1:])
+@pytest.mark.parametrize("name", ON_SQLITE if IS_COMPLETE else ON_SQLITE[:1])
 def test_a_backup_is_restored_into_postgresql(tmp_path: Path, name: str) -> None:
     files = unpack(name, tmp_path / "fixture")
     source, _ = write_backup(files, tmp_path, is_encrypted=False)
@@ -223,3 +235,24 @@ def test_a_database_on_postgresql_is_upgraded(tmp_path: Path, name: str) -> None
     back_up(Settings(home=tmp_path / "home", store=address), target)
     restore(Settings(home=tmp_path / "other"), target)
     assert layout_number(tmp_path / "other") == newest_number("sqlite")
+
+
+def test_the_way_back_on_postgresql_is_a_backup_from_before_the_upgrade(tmp_path: Path) -> None:
+    name = ON_POSTGRES[0]
+    files = unpack(name, tmp_path / "home")
+    address = load_dump(files, tmp_path / "home")
+    settings, backup = Settings(home=tmp_path / "home", store=address), tmp_path / "store.backup"
+    with Memoranda.open(address):
+        back_up(settings, backup)
+    before = postgres_tables(address)
+    with version_with(write_newer(tmp_path / "newer")):
+        database = PostgresDatabase(address)
+        while database.continue_upgrade():
+            pass
+        database.close()
+    with pytest.raises(StoreUnavailable, match="newer Memoranda"):
+        Memoranda.open(address)
+    with server().database() as other:
+        restore(Settings(home=tmp_path / "back", store=other), backup)
+        check_unchanged(before, postgres_tables(other))
+        check_contents(other, json.loads(files["facts.json"]))
