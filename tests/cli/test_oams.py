@@ -114,7 +114,7 @@ def test_every_memory_survives_both_single_files_and_the_bundle(
 
 def test_a_bundle_of_chosen_namespaces_says_which(filled: Command, tmp_path: Path) -> None:
     ran = filled("export", "--format", "oams", tmp_path / "out", "--namespace", WORK, "--json").json
-    told = {"exported": 1, "target": str(tmp_path / "out"), "format": "oams", "form": "bundle"}
+    told = {"exported": 1, "earlier_versions": 0, "target": str(tmp_path / "out"), "format": "oams", "form": "bundle"}
     assert ran == {**told, "left_out": 0, "refusals": [], "kept": 0, "redacted": 0, "warnings": []}
     manifest = parse((tmp_path / "out" / "manifest.json").read_bytes())
     assert (manifest["namespaces"], manifest["memory_count"]) == ([WORK], 1)

@@ -75,4 +75,4 @@ def test_a_bar_appears_only_after_a_second_and_has_a_total(tmp_path: Path) -> No
             program = [sys.executable, "-c", script.format(patience, command)]
             with Terminal(program, {"MEMORANDA_HOME": str(home)}) as opened:
                 assert opened.wait() == 0
-            assert ("━" in opened.seen and "3 of 3" in opened.seen) == (patience == 0), opened.seen
+            assert ("━" in opened.seen and "3/3" in opened.seen) == (patience == 0), opened.seen

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.retrieval.analysis import AnalysedText, analyse, keywords, query_terms, query_words, stem
-from memoranda.retrieval.languages import LANGUAGE_CODES
+from memoranda.retrieval.languages import LANGUAGE_CODES, fold
 
 
 @pytest.mark.parametrize(
@@ -169,3 +169,11 @@ def test_numbers_are_read_alike_in_every_language_and_none_is_kept() -> None:
     ]
     assert keywords("7100 7200") == ["7100", "7200"]
     assert stem.cache_info().currsize == before
+
+
+@pytest.mark.parametrize("query", ["Ada", "one", "Ada tea"])
+def test_one_function_word_of_another_language_is_searched_if_a_text_has_it(query: str) -> None:
+    """In Indonesian "ada" means "there is", and in Polish "one" means "they"; but one word is little evidence."""
+    (first, *_) = query_words(query)
+    assert fold(query.split()[0]) in first.terms
+    assert first.is_optional

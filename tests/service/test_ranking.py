@@ -115,7 +115,7 @@ def test_an_old_exact_match_ranks_above_a_new_vague_one(world: World) -> None:
 def test_an_old_answer_ranks_above_a_new_one_that_is_a_little_worse(world: World) -> None:
     crowd(world)
     world.remember("zebra crossing fed", time={"observed": format_instant(world.now - 20 * HALF_LIFE_MS)})
-    world.remember("zebra crossing fed among others", lifecycle={"salience": 1.0})
+    world.remember("zebra crossing fed among others while lunch was cooked", lifecycle={"salience": 1.0})
     assert world.texts("zebra crossing fed")[0] == "zebra crossing fed"
 
 

@@ -52,6 +52,9 @@ def test_another_process_holds_to_them_at_once(world: World) -> None:
 def test_only_the_owner_changes_them_and_nothing_is_accepted_that_is_none(world: World) -> None:
     with pytest.raises(ForbiddenScope):
         world.service.set_rules(world.token("read", "write"), OwnRules(memories=1))
+    with pytest.raises(ForbiddenScope):
+        world.service.audit_prune(world.token("read", "write"), world.now)
+    assert world.service.rules(world.owner) == OwnRules()
     with pytest.raises(InvalidInput):
         OwnRules(presets=("sox",))
     with pytest.raises(InvalidInput):

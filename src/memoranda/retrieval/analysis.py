@@ -288,7 +288,10 @@ def query_words(text: str, languages: Iterable[str] = LANGUAGE_CODES) -> list[Qu
     """Return the words of a query, each with its spellings in some languages."""
     tokens, identifiers = _split(text)
     folded_tokens = [fold(token) for token in tokens]
-    excluded = stop_words(detect_language(folded_tokens, text, minimum=1))
+    excluded = stop_words(detect_language(folded_tokens, text))
+    # One word is little evidence of a language: "Ada" is a name, and "there is" in Indonesian. It is searched if a text
+    # has it.
+    uncertain = stop_words(detect_language(folded_tokens, text, minimum=1))
     codes = dict.fromkeys((ENGLISH, *languages))
     starred = {fold(prefix) for prefix in PREFIX_QUERY.findall(text)}
     # A dict keeps the order and drops duplicates.
@@ -301,7 +304,7 @@ def query_words(text: str, languages: Iterable[str] = LANGUAGE_CODES) -> list[Qu
         spellings = [_terms(form, folded, code) for code in codes for form in written_forms]
         # A word that is cut into pairs becomes several words of the query.
         for terms in zip(*spellings, strict=False):
-            is_optional = folded in starred or folded in NOW_WORDS
+            is_optional = folded in starred or folded in NOW_WORDS or folded in uncertain
             words[QueryWord(tuple(dict.fromkeys(terms)), is_optional)] = None
     for identifier in identifiers:
         words[QueryWord((identifier,), is_optional=True)] = None
@@ -343,7 +346,7 @@ def exact_terms(query: str) -> ExactTerms:
     unquoted = _PHRASE.sub(" ", query)
     prefixes = [fold(match[1]) for match in PREFIX_QUERY.finditer(unquoted)]
     other_words = [fold(word) for word in WORD.findall(PREFIX_QUERY.sub(" ", unquoted))]
-    excluded = stop_words(detect_language(other_words, unquoted, minimum=1))
+    excluded = stop_words(detect_language(other_words, unquoted))
     return ExactTerms(
         tuple(dict.fromkeys(phrases))[:_EXACT_LIMIT],
         tuple(dict.fromkeys(prefixes))[:_EXACT_LIMIT],

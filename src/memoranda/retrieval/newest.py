@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ from memoranda.retrieval.weights import (
 COMPARED_RESULTS: Final = 16
 # Characters: a longer text is no single fact, so its words are not compared.
 _FACT_CHARS: Final = 400
+# The difference of two scores of which only the order matters.
+_STEP: Final = 1e-9
 _NOW_PHRASES: Final = re.compile(
     r"\b(?:these days|at present|at the moment|right now|last time|most recent|as of today|up to date)\b"
     r"|现在|目前|最新|当前|如今|現在|いま|最近"
@@ -81,6 +84,20 @@ def lead_with_newest(
             order[position] = index
             is_placed[position] = True
     return order
+
+
+def falling_scores(scores: Sequence[float], order: Sequence[int]) -> list[float]:
+    """Return the scores of results in a new order, given by the positions of the first ones in the old order.
+
+    Results of equal score are sorted by name later. So the scores differ by a step where that would undo the order.
+    """
+    positions = [*order, *range(len(order), len(scores))]
+    falling = list(scores[:1])
+    for index, (previous, position) in enumerate(pairwise(positions), start=1):
+        score = min(scores[index], falling[-1])
+        is_tie = previous < position and scores[previous] == scores[position]
+        falling.append(score - _STEP if score == falling[-1] and not is_tie else score)
+    return falling
 
 
 def _find_duplicates(facts: Sequence[Fact]) -> list[bool]:

@@ -60,6 +60,8 @@ EXAMPLES = settings(
 def session(server: Running) -> Iterator[requests.Session]:
     with requests.Session() as opened:
         opened.headers["Authorization"] = f"Bearer {server.key()}"
+        # To make the next example can take longer than the server keeps an idle connection open.
+        opened.headers["Connection"] = "close"
         # What this machine keeps for other programs is not sent along.
         opened.trust_env = False
         yield opened

@@ -115,6 +115,11 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_peer or self.is_narrowed:
             raise ForbiddenScope("this credential is limited to a part of its owner's memory")
 
+    def refuse_token(self) -> None:
+        """Raise ForbiddenScope if a token was presented: it may erase (UMP §3.6), but it administers nothing."""
+        if self.is_token:
+            raise ForbiddenScope("a token cannot do this; use an API key")
+
     def may_erase(self, tenant: str) -> bool:
         """Return True if the caller is the owner of a tenant, acting with the right to erase for good."""
         return not self.is_peer and self.tenant == tenant and "erase" in self.verbs

@@ -61,7 +61,8 @@ class Verb(Generic[P, R]):
     """One function of a table.
 
     `scopes` are the scopes that its caller needs, all of them. `owner_wide` marks data that belongs to an owner and to
-    no project, such as the logs of runs: a credential for a part of the owner's memory is refused.
+    no project, such as the logs of runs: a credential for a part of the owner's memory is refused. `keys_only` marks
+    the administration of an owner's memory: capability tokens are refused.
     """
 
     # Number of leading parameters that the table supplies.
@@ -72,10 +73,12 @@ class Verb(Generic[P, R]):
         function: Callable[Concatenate[Context, Access, P], R],
         *scopes: str,
         owner_wide: bool = False,
+        keys_only: bool = False,
     ) -> None:
         self.function: Final = function
         self.scopes: Final = scopes
         self.owner_wide: Final = owner_wide
+        self.keys_only: Final = keys_only
         self.__doc__ = function.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -131,6 +134,8 @@ class Verb(Generic[P, R]):
             access.require(scope)
         if self.owner_wide:
             access.require_whole_owner()
+        if self.keys_only:
+            access.refuse_token()
 
 
 class PublicVerb(Generic[P, R]):

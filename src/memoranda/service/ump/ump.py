@@ -181,7 +181,7 @@ class Ump(Verbs[Caller]):
     undo_last = Verb(undo_verbs.undo_last, "read", "write", owner_wide=True)
     redo_last = Verb(undo_verbs.redo_last, "read", "write", owner_wide=True)
     rules = Verb(owner_rules.read_rules, "read", owner_wide=True)
-    set_rules = Verb(owner_rules.set_rules, "write", "erase", owner_wide=True)
+    set_rules = Verb(owner_rules.set_rules, "write", "erase", owner_wide=True, keys_only=True)
     stats = Verb(browse.stats, "read")
     projects = Verb(browse.projects, "read")
     elsewhere = Verb(browse.elsewhere, "read")
@@ -202,7 +202,7 @@ class Ump(Verbs[Caller]):
     changes = Verb(feed.read_changes, "read")
     audit = Verb(audit_log.query, "read")
     audit_verify = Verb(audit_log.verify_chain_of_caller, "read")
-    audit_prune = Verb(audit_log.prune, "erase")
+    audit_prune = Verb(audit_log.prune, "erase", keys_only=True)
 
     export = Verb(export, "export")
     export_page = Verb(export_page, "export")

@@ -53,6 +53,7 @@ from memoranda.retrieval.newest import (
     asks_for_now,
     collect_facts,
     fact_text,
+    falling_scores,
     lead_with_newest,
     readable_versions,
 )
@@ -279,11 +280,10 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         }
         facts = collect_facts(ids, texts, segments, ranking.weights)
         order = lead_with_newest(facts, similarities, is_now=asks_for_now(keyword_query.text))
-        reordered = tuple(
-            hits[index]._replace(lexical=hit.lexical)
-            for hit, index in zip(hits, order, strict=True)
-        )
-        return replace(matches, hits=(*reordered, *matches.hits[COMPARED_RESULTS:])[:limit])
+        scores = falling_scores([hit.lexical for hit in matches.hits], order)
+        reordered = [hits[index] for index in order] + list(matches.hits[COMPARED_RESULTS:])
+        scored = (hit._replace(lexical=score) for hit, score in zip(reordered, scores, strict=True))
+        return replace(matches, hits=tuple(scored)[:limit])
 
     # --- similarity --------------------------------------------------------------------------------------
 
