@@ -122,7 +122,8 @@ def test_the_manifest_points_at_an_export_that_can_be_read(server: Running, clie
         (export,) = stranger.get("/.well-known/ump.json").json()["exports"]
     assert (export["url"], export["format"]) == (f"{server.url}/ump/export", "json")
     written = client.post("/ump/remember", json=draft("tea")).json()["id"]
-    ids, cursor = set(), ""
+    ids: set[str] = set()
+    cursor: str | None = ""
     while cursor is not None:
         page = client.get(export["url"], params={"cursor": cursor} if cursor else {}).json()
         ids |= {record["id"] for record in page[export["records"].removeprefix("/")]}
