@@ -17,6 +17,7 @@ from memoranda.bindings.files import archive
 from memoranda.cli import backup as backup_command
 from memoranda.errors import MemorandaError, StoreCorrupt, StoreUnavailable
 from memoranda.settings import Settings, load_settings
+from memoranda.storage.sqlite.migrating import check_file, check_ring_file
 
 pytestmark = pytest.mark.sqlite
 
@@ -71,6 +72,8 @@ def check_refused(source: Path, home: Path, error: type[MemorandaError], match: 
         (UNDECODABLE, StoreCorrupt, "damaged"),
         ("DROP INDEX state_recent", StoreUnavailable, "index 'state_recent' is missing"),
         ("ALTER TABLE feedback ADD COLUMN a TEXT DEFAULT (1)", StoreUnavailable, "table 'feedback' differs"),
+        ("PRAGMA user_version = 0", StoreCorrupt, "does not say which layout"),
+        ("PRAGMA user_version = -1", StoreCorrupt, "does not say which layout"),
         ("PRAGMA user_version = 999", StoreUnavailable, "newer Memoranda"),
         ("PRAGMA application_id = 1", StoreCorrupt, "not one of Memoranda's"),
     ],
@@ -80,6 +83,22 @@ def test_a_database_that_no_version_made_is_refused_before_anything_is_written(
 ) -> None:
     change(source, "memoranda.db", lambda raw: raw.execute(statement).fetchall())
     check_refused(source, tmp_path / "to", error, match)
+
+
+@pytest.mark.parametrize(("name", "check"), [("memoranda.db", check_file), ("memoranda.keys", check_ring_file)])
+def test_a_database_with_a_damaged_header_is_refused_and_does_not_open(
+    tmp_path: Path, name: str, check: Callable[[Path], None]
+) -> None:
+    with Memoranda.open(tmp_path) as m:
+        m.remember("bob likes tea", scope={"user": "did:example:bob"})
+    data = bytearray((tmp_path / name).read_bytes())
+    # The number of the file's format, which no SQLite knows.
+    data[44:48] = b"\xff" * 4
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(StoreCorrupt, match="damaged"):
+        check(tmp_path / name)
+    with pytest.raises(StoreCorrupt, match="damaged"):
+        Memoranda.open(tmp_path)
 
 
 def test_a_key_ring_that_no_version_made_is_refused(source: Path, tmp_path: Path) -> None:

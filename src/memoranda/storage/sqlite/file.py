@@ -237,7 +237,9 @@ def translate_error(error: BaseException) -> BaseException:
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreUnavailable(f"another process kept the store locked for {BUSY_SECONDS:.0f} s")
     # We write only valid UTF-8, so a text that cannot be decoded is damaged.
-    if isinstance(error, apsw.CorruptError | apsw.NotADBError | UnicodeDecodeError):
+    is_damage = isinstance(error, apsw.CorruptError | apsw.NotADBError | UnicodeDecodeError)
+    # A damaged header; SQLite has no code of its own for it.
+    if is_damage or (isinstance(error, apsw.SQLError) and str(error) == "unsupported file format"):
         return StoreCorrupt("the database file is damaged or is not a database")
     if (
         isinstance(error, apsw.IOError)

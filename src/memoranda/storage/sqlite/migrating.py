@@ -200,6 +200,8 @@ def _refuse_foreign_file(raw: apsw.Connection, newest: int) -> None:
     tables = raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if _pragma(raw, "application_id") != APPLICATION_ID and tables != (0,):
         raise StoreCorrupt("this file is an SQLite database, but not one of Memoranda's")
+    if present < 1 and tables != (0,):
+        raise StoreCorrupt("the database file is damaged: it does not say which layout it has")
     _refuse_newer(present, newest, _read_meta(raw, "version"))
 
 
