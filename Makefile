@@ -110,6 +110,9 @@ chaos: develop  ## faults on a server under load for MINUTES=30, compared with a
 soak: develop  ## 64 clients, three minutes, 200,000 requests: errors, latencies, memory (ARGS="--requests 20000")
 	@$(BIN)/python -m tests.chaos --soak --minutes 3 $(ARGS)
 
+mutate: develop  ## plant small faults in a copy of the tree and print which the tests miss (ARGS="--faults 50 --rooms access")
+	@$(OFFLINE) $(BIN)/python -m tests.mutate $(ARGS)
+
 test-loaded: develop  ## the tests TIMES=10 times while LOAD=4 processes load the machine (ARGS as for test)
 	@$(OFFLINE) $(BIN)/python -m tests.loaded $(TIMES) $(LOAD) -n $(WORKERS) --dist worksteal $(ARGS)
 
@@ -264,4 +267,4 @@ lock: develop  ## resolve the dependencies again (hashes, no index addresses)
 clean:  ## remove the virtual environment and caches (never the data directory)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-.PHONY: help install develop serve test tests generate test-adapters test-browser test-typescript bring-adapters bring-browser bring-postgres bring-typescript clients explore chaos soak test-loaded test-postgres test-postgres-oldest test-postgres-newest test-postgres-given lint types format subjects coverage bench bench-adapters bench-postgres bench-retrieval lock clean pictures
+.PHONY: help install develop serve test tests generate test-adapters test-browser test-typescript bring-adapters bring-browser bring-postgres bring-typescript clients explore chaos soak mutate test-loaded test-postgres test-postgres-oldest test-postgres-newest test-postgres-given lint types format subjects coverage bench bench-adapters bench-postgres bench-retrieval lock clean pictures

@@ -35,6 +35,7 @@ from memoranda.service.core.audit import create_sealer
 from memoranda.service.core.context import AuditReads, Context, SteadyClock
 from memoranda.service.core.limits import Quotas
 from memoranda.service.core.people import People, parse_rule
+from memoranda.service.core.retention_clock import RetentionClock, read_uptime
 from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.service.openwop.secrets import (
     CommandResolver,
@@ -134,16 +135,19 @@ def _service(
 ) -> Service:
     documents = did_documents(settings.home / DID_FOLDER)
     operator = _operator_of(database, settings.home)
+    engine = SqlEngine(
+        database,
+        create_sealer(settings.ump_version),
+        open_cipher(settings),
+        document_key=operator.derive(b"document seal"),
+    )
+    last_write = last_recorded(database)
     context = Context(
-        engine=SqlEngine(
-            database,
-            create_sealer(settings.ump_version),
-            open_cipher(settings),
-            document_key=operator.derive(b"document seal"),
-        ),
+        engine=engine,
         operator=operator,
         did_documents=documents,
-        clock=SteadyClock(lambda: system_clock(), last_recorded(database)),
+        clock=SteadyClock(lambda: system_clock(), last_write),
+        retention_clock=RetentionClock(lambda: system_clock(), read_uptime, engine, last_write),
         ump_version="1.0" if settings.ump_version == "1.0" else "0.1",
         audit_reads=_audit_reads(settings.audit_reads),
         audit_retention_ms=_audit_retention(settings),

@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from tests.fuzz import requests
 from tests.fuzz.campaign import Campaign
 from tests.fuzz.targets import MAX_SECONDS, Target, targets
 from tests.fuzz.verbs import Walk
@@ -52,3 +53,13 @@ def test_verbs_of_all_standards_one_after_the_other_fail_only_with_errors_of_our
     assert walk.findings == []
     # It goes somewhere: everything is done at times, and refused at times.
     assert len(walk.done) >= 30
+
+
+@pytest.mark.requirement("OURS-never-a-500")
+def test_hostile_requests_to_every_route_get_an_error_of_ours() -> None:
+    report = requests.Report()
+    requests.run(1_200, 7, report)
+    assert report.findings == []
+    # It goes somewhere: some requests are served, by many routes, and others are refused for several reasons.
+    assert report.statuses[200] > 100
+    assert len(report.statuses) >= 8

@@ -251,7 +251,7 @@ def _check_store(settings: Settings) -> Iterator[Diagnosis]:
         credential = _check_credential(service, settings)
         keys = list(_check_keys(service))
         report = service.verify_store()
-        due = service.count_due()
+        due, doubt = service.count_due(), _find_clock_doubt(service)
         vectors = [_check_embeddings(service), *_check_clear_vectors(service)]
     except MemorandaError as error:
         yield Diagnosis(subject="store", ok=False, seen=str(error), mend=_RESTORE)
@@ -274,9 +274,27 @@ def _check_store(settings: Settings) -> Iterator[Diagnosis]:
     yield Diagnosis(subject="search index", ok=not problems, seen=summary, mend=remedy)
     yield _signatures_finding(report)
     overdue = f"{counted(due, 'version')} overdue; the next purge erases them"
-    yield Diagnosis(subject="retention", ok=True, seen=overdue if due else "nothing overdue")
+    yield doubt or Diagnosis(
+        subject="retention", ok=True, seen=overdue if due else "nothing overdue"
+    )
     yield from vectors
     yield _audit_finding(report.audit)
+
+
+def _find_clock_doubt(service: Service) -> Diagnosis | None:
+    """Report a clock that erasures do not follow; None if they do."""
+    clock = service.context.retention_clock
+    doubt = None if clock is None else clock.doubt()
+    if doubt is None:
+        return None
+    hours = doubt.ahead_ms / 3_600_000
+    return Diagnosis(
+        subject="retention",
+        ok=False,
+        seen=f"the clock jumped {hours:.1f} hours forward; erasures go by {format_instant(doubt.believed)} "
+        f"until {format_instant(doubt.until)}",
+        mend="set the clock of this machine right, or wait if it is right",
+    )
 
 
 def _signatures_finding(report: VerifyReport) -> Diagnosis:

@@ -63,6 +63,14 @@ def test_a_malformed_body_is_refused(client: httpx.Client, path: str, body: byte
 
 
 @pytest.mark.parametrize(
+    "line", [b"GET /console/?q=\xd8\x00 HTTP/1.1", b"OPTIONS * HTTP/1.1", b"GET /oauth/none?\xff HTTP/1.1"]
+)
+def test_a_strange_target_is_refused(server: Running, line: bytes) -> None:
+    status, _ = raw_request(server, line + b"\r\n")
+    assert 400 <= status < 500
+
+
+@pytest.mark.parametrize(
     ("path", "body"),
     [
         ("/ump/recall", {"query": 7}),

@@ -84,6 +84,7 @@ _log = logging.getLogger(__name__)
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 # Credentials as the access log names them: a kind and an id, never a secret.
 _CREDENTIAL: Final = re.compile(r"[a-z]{1,16}(:[A-Za-z0-9._-]{1,80})?", re.ASCII)
+_NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 # First parts of paths that are no operations of a standard; they are counted under this name.
 _PARTS: Final = frozenset(("mcp", "console", "oauth"))
 # One line per request, if the log level asks for them.
@@ -108,6 +109,10 @@ class Rules:
     def __post_init__(self) -> None:
         if self.rate_limit <= 0 or self.max_body_bytes <= 0:
             raise InvalidInput("rate_limit and max_body_bytes must be more than 0")
+
+
+def _percent_encode(match: re.Match[bytes]) -> bytes:
+    return b"%%%02X" % match.group()[0]
 
 
 class Caller:
@@ -205,7 +210,8 @@ class ResponseSender:
         operation: tuple[str, str] | None = self._scope.get("state", {}).get("operation")
         if operation is not None:
             return operation
-        part = self._scope["path"].split("/", 2)[1]
+        # The path of "OPTIONS *" has no slash.
+        part = self._scope["path"].partition("/")[2].partition("/")[0]
         return (part, part) if part in _PARTS else ("none", "none")
 
     def _count(self, status: int) -> None:
@@ -279,6 +285,10 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
+            if not scope["query_string"].isascii():
+                # Some clients send such bytes unencoded, and libraries behind the guard read only ASCII.
+                encoded_query = _NOT_ASCII.sub(_percent_encode, scope["query_string"])
+                scope = {**scope, "query_string": encoded_query}
             await self._answer(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._app(scope, receive, send)

@@ -279,10 +279,13 @@ class OAuth:
         return handle_within_limits
 
     async def _receive(self, request: Request) -> Request:
-        """Return a request with its body received. Raises RateLimited, and TooLarge for a body over the limit."""
+        """Return a request with its body received. Raises RateLimited, TooLarge and InvalidInput."""
         client = request.client
         if wait := self._rates.take(client.host if client else ""):
             raise RateLimited(retry_after_seconds=wait)
+        if request.headers.get("content-type", "").lower().startswith("multipart/"):
+            # RFC 6749 4.1.3. The SDK fails on those without a boundary.
+            raise InvalidInput("send the fields as application/x-www-form-urlencoded")
         wire.check_length(request.scope, BODY_BYTES_LIMIT)
         body = await wire.read_body(wire.limit_body(request.receive, BODY_BYTES_LIMIT))
 

@@ -155,7 +155,7 @@ def apply_retention(context: Context) -> int:
     """
     if context.audit_retention_ms is None:
         return 0
-    end = context.clock() - context.audit_retention_ms
+    end = context.retention_now() - context.audit_retention_ms
     before, count = Instant(end - end % DAY_MS), 0
     for tenant in context.engine.system.list_tenants():
         access = Access(

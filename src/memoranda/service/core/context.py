@@ -21,6 +21,7 @@ from memoranda.service.cal.session import CalSettings
 from memoranda.service.core.access import Access
 from memoranda.service.core.limits import KeyQuotas, Quotas, parse_rules, tighten_quotas
 from memoranda.service.core.people import People
+from memoranda.service.core.retention_clock import RetentionClock
 from memoranda.service.core.semantic_search import SemanticSearch
 from memoranda.service.openwop.secrets import Vault
 from memoranda.standards.ump.shapes import Version as UmpVersion
@@ -45,6 +46,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     engine: Engine
     operator: SigningKey
     clock: Callable[[], Instant]
+    # The clock of erasures, which does not follow a sudden jump; None: `clock`.
+    retention_clock: RetentionClock | None = None
     ump_version: UmpVersion = "0.1"
     audit_reads: AuditReads = "deferred"
     # Retention periods in milliseconds of the audit log, and of runs with their logs; None means for ever.
@@ -85,6 +88,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     # Rules of owners as stored, each with the monotonic second at which it was read.
     _rules_cache: dict[str, tuple[bytes, float]] = msgspec.field(default_factory=dict)
+
+    def retention_now(self) -> Instant:
+        """Return the time by which erasures are due."""
+        return self.clock() if self.retention_clock is None else self.retention_clock()
 
     @property
     def has_semantic_search(self) -> bool:

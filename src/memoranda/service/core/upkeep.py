@@ -132,11 +132,13 @@ class Upkeep:
 
     def _seconds_until_next(self) -> float:
         """Return the seconds until something falls due, at most IDLE_SECONDS."""
-        system, now = self._context.engine.system, self._context.clock()
-        ends = system.find_next_expiry(), system.find_next_due()
-        return min(
-            [IDLE_SECONDS, *(max(0.001, (end - now) / 1000) for end in ends if end is not None)]
-        )
+        system = self._context.engine.system
+        ends = [
+            (system.find_next_expiry(), self._context.retention_now()),
+            (system.find_next_due(), self._context.clock()),
+        ]
+        waits = [max(0.001, (end - now) / 1000) for end, now in ends if end is not None]
+        return min([IDLE_SECONDS, *waits])
 
 
 # Versions erased in one unit of work: few, so that other writers get their turn.
@@ -148,7 +150,7 @@ def purge(context: Context) -> int:
     count = 0
     if context.engine.is_read_only:
         return 0  # No read shows it either way.
-    while due := context.engine.system.list_expired(context.clock(), BATCH_LIMIT):
+    while due := context.engine.system.list_expired(context.retention_now(), BATCH_LIMIT):
         by_tenant: dict[str, list[int]] = defaultdict(list)
         for tenant, version_id in due:
             by_tenant[tenant].append(version_id)

@@ -331,7 +331,7 @@ def keep_retention(context: Context) -> int:
     """Delete the runs of every tenant that are past their retention period, with their logs. Return their number."""
     if context.run_retention_ms is None:
         return 0
-    before, count = Instant(context.clock() - context.run_retention_ms), 0
+    before, count = Instant(context.retention_now() - context.run_retention_ms), 0
     for tenant in context.engine.system.list_tenants():
         cursor: RunPosition = (Instant(0), "")
         while page := _expired_runs(context, tenant, cursor, before):

@@ -796,6 +796,14 @@ class System(Protocol):
         """Return (tenant, version id) of versions that are past their retention and not yet forgotten."""
         ...
 
+    def load_clock_evidence(self) -> bytes | None:
+        """Return what the retention clock stored; None if it stored nothing yet."""
+        ...
+
+    def store_clock_evidence(self, evidence: bytes) -> None:
+        """Store the evidence of the retention clock for all processes."""
+        ...
+
     def find_next_expiry(self) -> Instant | None:
         """Return the instant at which the next retention period ends."""
         ...

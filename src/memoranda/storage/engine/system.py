@@ -7,7 +7,7 @@ database that lost its last changes is noticed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -30,6 +30,9 @@ from memoranda.storage.engine.database import (
 from memoranda.storage.engine.snapshot import as_json
 
 T = TypeVar("T")
+
+# The row of `meta` with the evidence of the retention clock.
+_CLOCK: Final = "clock"
 
 
 class SqlSystem:
@@ -96,6 +99,14 @@ class SqlSystem:
             (tenant, version_id)
             for tenant, version_id in self._rows("expired", now_ms=now, limit=limit)
         ]
+
+    def load_clock_evidence(self) -> bytes | None:
+        rows = self._rows("meta_get", name=_CLOCK)
+        return bytes(rows[0][0]) if rows else None
+
+    def store_clock_evidence(self, evidence: bytes) -> None:
+        params = {"name": _CLOCK, "value": evidence}
+        self._database.write(lambda connection: connection.execute("meta_put", params))
 
     def find_next_expiry(self) -> Instant | None:
         ((expires,),) = self._rows("next_expiry")
