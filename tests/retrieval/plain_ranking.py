@@ -45,9 +45,12 @@ def plain_order(
     columns[:2] = [[np.float32(gate) * each for each in leg] for leg in columns[:2]]
     parts = _parts(question, segments, columns)
     chosen = WITH_MEANING if has_meaning else WORDS_ONLY
-    if question.spans and not any(each.any() for each in held):
-        # It says only when, or nobody says its words: then what is of then.
-        held = [(ranking._date_scores(question, each.columns.times) > 0) & each.allowed for each in segments]
+    if question.spans:
+        inside = [ranking._is_inside(question, each.columns.times) & each.allowed for each in segments]
+        if any(each.any() for each in held):
+            held = [some | of_time for some, of_time in zip(held, inside, strict=True)]
+        else:
+            held = [(ranking._date_scores(question, each.columns.times) > 0) & each.allowed for each in segments]
     everything = np.concatenate(held)
     scores = (1e-4 / (best or 1.0)) * np.concatenate(raw)[everything].astype(np.float64)
     parts["session"] = _best_of_sessions(parts["session"], segments, everything)

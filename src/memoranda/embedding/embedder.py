@@ -58,6 +58,11 @@ class Embedder(Protocol):
         ...
 
     @property
+    def is_word(self) -> Callable[[str], bool] | None:
+        """A test if a folded word is in the vocabulary, so that it has no typing error; None if unknown."""
+        ...
+
+    @property
     def second(self) -> Embedder | None:
         """A second model with the same dimensions, which also rates texts without a context."""
         ...
@@ -101,6 +106,7 @@ class of_callable(msgspec.Struct, frozen=True):  # noqa: N801 - reads as a funct
     dimensions: int = 0
     other_names: Sequence[str] = ()
     languages: Mapping[str, float] | None = None
+    is_word: Callable[[str], bool] | None = None
 
     second: Embedder | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -62,6 +62,11 @@ class Endpoint:
     @property
     def second(self) -> Embedder | None:
         """Always None: there is no second model."""
+        return None
+
+    @property
+    def is_word(self) -> Callable[[str], bool] | None:
+        """Always None: the vocabulary of a remote model is unknown."""
         return None
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -265,6 +265,11 @@ class OnnxEmbedder(_Model):
             draft.write_bytes(mean.astype("<f4").tobytes())
             draft.replace(stored)
         return mean
+
+    @property
+    def is_word(self) -> Callable[[str], bool] | None:
+        """A test if a folded word is in the vocabulary; None for vocabularies without whole words."""
+        return self._tokenizer.is_word if isinstance(self._tokenizer, WordPiece) else None
 
     def of_question(self, text: str, /) -> Vector:
         """Return the vector of a question, with its prefix."""

@@ -33,6 +33,10 @@ class WordPiece:
         self._start, self._end = self._numbers[_START], self._numbers[_END]
         self._cached_pieces = lru_cache(maxsize=16_384)(self._split_word)
 
+    def is_word(self, word: str) -> bool:
+        """Return True if a folded word is in the vocabulary as a whole."""
+        return word in self._numbers
+
     def encode(self, text: str, *, limit: int) -> list[int]:
         """Return the token ids of one text, with start and end tokens, at most `limit`."""
         return [self._start, *self._encode_body(text, limit - 2), self._end]

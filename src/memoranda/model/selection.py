@@ -231,6 +231,10 @@ class VectorQuery(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     trust: tuple[float, ...] = ()
     # The trust in the model for the language of the query.
     question_trust: float = 1.0
+    # Returns the query for a changed text, for example without a typing error; None if the model cannot be asked again.
+    embed: Callable[[str], VectorQuery] | None = None
+    # Returns True for a word of the model's vocabulary; None if the vocabulary is unknown.
+    is_word: Callable[[str], bool] | None = None
 
 
 # The queries of the retrievers, whose scores are fused in `Snapshot.match`.

@@ -26,6 +26,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from memoranda.model.instant import DAY_MS
 from memoranda.retrieval.entry import REDACTED_BIT
 from memoranda.retrieval.retrievers import (
     KeywordRetrievers,
@@ -43,8 +44,11 @@ from memoranda.retrieval.weights import (
     COVERAGE_GATE,
     DEDUPLICATION_LIMIT,
     LENGTH_LIMIT,
+    ONLY_TIME,
     SESSION_DATE_WEIGHT,
     SESSION_PERSON_WEIGHT,
+    SHORT_SPAN_DAYS,
+    TIME_ORDER_SHARE,
     WITH_MEANING,
     WORDS_ONLY,
     TimeSpan,
@@ -112,6 +116,10 @@ class RetrievalQuery(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[int, ...]
     names: tuple[int, ...] = ()
     spans: tuple[TimeSpan, ...] = ()
+    # The numbers of the words that are exact strings or phrases: matches with all of them come first.
+    exact_words: tuple[int, ...] = ()
+    # True if the query asks for everything of a time, so that nothing else is compared.
+    is_only_time: bool = False
     # The trust in the embedding model for the language of the query, from 0 to 1.
     trust: float = 1.0
 
@@ -352,10 +360,10 @@ def rank(
         _named_persons(query, segments),
         [segment.statistics for segment in segments],
     )
-    is_everything = is_complete or bool(persons or query.spans)
+    is_everything = is_complete or bool(persons or query.spans or query.exact_words)
     searched = segments if query.spans else _segments_with_matches(segments)
     keywords = KeywordRetrievers(len(query.words), searched, statistics, is_complete=is_everything)
-    evidence = _collect_evidence(searched, keywords, query.trust)
+    evidence = _collect_evidence(query, searched, keywords)
     if keywords.is_complete:
         rows, size = _matching_rows(query, evidence), None
     else:
@@ -363,19 +371,16 @@ def rank(
     parts = _ScoreParts(query, evidence, rows)
     keyword_scores = np.concatenate(keywords.text.scores_of(rows)).astype(np.float64)
     scores = (_TIE_BREAK / (keywords.text.best_score or 1.0)) * keyword_scores
-    defaults = weights or (
-        interpolate(WORDS_ONLY, WITH_MEANING, evidence.trust)
-        if evidence.has_similarities
-        else WORDS_ONLY
-    )
-    chosen = replace(defaults, **weight_changes)
+    chosen = replace(weights or _default_weights(query, evidence), **weight_changes)
     signals = {}
     for name, part in parts.named_parts(persons):
         signals[name] = part.weighted(getattr(chosen, name))
         signals[name].add_to(scores)
     return Ranking(
         size=len(parts.candidates) if size is None else size,
-        coverage=max([keywords.coverage, *map(_best_similarity, searched)]),
+        coverage=1.0
+        if query.is_only_time
+        else max([keywords.coverage, *map(_best_similarity, searched)]),
         has_spans=bool(query.spans),
         has_answer=bool(query.spans) or _has_answer(keywords.coverage, searched),
         signals=signals,
@@ -389,6 +394,15 @@ def rank(
             query, segments, weights=weights, weight_changes=weight_changes, is_complete=True
         ),
     )
+
+
+def _default_weights(query: RetrievalQuery, evidence: _Evidence) -> Weights:
+    """Return the weights for a query and the retrievers that answered it."""
+    if query.is_only_time:
+        return ONLY_TIME
+    if evidence.has_similarities:
+        return interpolate(WORDS_ONLY, WITH_MEANING, evidence.trust)
+    return WORDS_ONLY
 
 
 def _segments_with_matches(segments: Sequence[SearchedSegment]) -> Sequence[SearchedSegment]:
@@ -411,6 +425,8 @@ class _Evidence(NamedTuple):
     after: ScoresBySegment
     # 1 for rows with every word of the query.
     every: ScoresBySegment
+    # The share of the exact words of the query.
+    exact: ScoresBySegment
     # The rows that are similar enough to be results without a common word.
     similar_rows: list[RowIndexes]
     # The share of the weights for semantic search.
@@ -423,9 +439,10 @@ class _Evidence(NamedTuple):
 
 
 def _collect_evidence(
-    segments: Sequence[SearchedSegment], keywords: KeywordRetrievers, trust: float
+    query: RetrievalQuery, segments: Sequence[SearchedSegment], keywords: KeywordRetrievers
 ) -> _Evidence:
-    """Run all retrievers. `trust`: the trust in the embedding model for the language of the query."""
+    """Run all retrievers."""
+    trust = query.trust
     text, window = keywords.text.normalised_scores(), keywords.window.normalised_scores()
     if any(segment.similarities is not None for segment in segments):
         # The less the best text covers of the query words, the less keywords count: stray words must not decide.
@@ -450,6 +467,7 @@ def _collect_evidence(
         before=before,
         after=after,
         every=keywords.rows_with_every_word(),
+        exact=keywords.rows_with_exact_words(query.exact_words),
         similar_rows=similar_rows,
         trust=trust,
     )
@@ -498,22 +516,40 @@ def _move_to_neighbours(scores: RetrieverScores, links: RowIndexes) -> Retriever
 
 
 def _matching_rows(query: RetrievalQuery, evidence: _Evidence) -> list[RowIndexes]:
-    """Return all matches: rows with a word of the query, and similar rows.
+    """Return all matches: rows with a word of the query, similar rows, and rows of the days that the query names.
 
-    If there is none and the query means a time ("What happened yesterday?"), return the rows of that time.
+    A query that only names a time matches the rows of that time. If no row matches, rows soon after it do.
     """
     postings = evidence.keywords.postings
     matches = [
         union(own.matches, similar) if len(similar) else own.matches
         for own, similar in zip(postings, evidence.similar_rows, strict=True)
     ]
-    if query.spans and not any(map(len, matches)):
-        segments = [own.segment for own in postings]
-        matches = [
+    if not query.spans:
+        return matches
+    segments = [own.segment for own in postings]
+    inside = [
+        (_is_inside(query, segment.columns.times) & segment.allowed).nonzero()[0]
+        for segment in segments
+    ]
+    if query.is_only_time and any(map(len, inside)):
+        return inside
+    if not any(map(len, matches)):
+        return [
             ((_date_scores(query, segment.columns.times) > 0) & segment.allowed).nonzero()[0]
             for segment in segments
         ]
-    return matches
+    days = replace(query, spans=tuple(span for span in query.spans if _is_short(span)))
+    of_days = [
+        (_is_inside(days, segment.columns.times) & segment.allowed).nonzero()[0]
+        for segment in segments
+    ]
+    return [union(rows, of_day) for rows, of_day in zip(matches, of_days, strict=True)]
+
+
+def _is_short(span: TimeSpan) -> bool:
+    """Return True for days and weeks. Longer times have too many memories to say much."""
+    return span.end - span.start <= SHORT_SPAN_DAYS * DAY_MS
 
 
 def _scored_rows(evidence: _Evidence) -> list[RowIndexes]:
@@ -592,7 +628,7 @@ class _ScoreParts:
             for name, scores in zip(RETRIEVERS, evidence.retrievers, strict=False)
         }
         self._before, self._after = self._join(evidence.before), self._join(evidence.after)
-        self._every = self._join(evidence.every)
+        self._every, self._exact = self._join(evidence.every), self._join(evidence.exact)
 
     def scored_by_retriever(self) -> RowIndexes:
         """Return the candidates with a score above 0 by any retriever."""
@@ -607,6 +643,8 @@ class _ScoreParts:
         """Yield every part with the name of its weight. `persons`: those that the query names."""
         yield from self._retrievers.items()
         yield "every", self._every
+        if self._query.exact_words:
+            yield "exact", self._exact
         yield "before", self._before
         yield "after", self._after
         # The relevance of single candidates, of which a session gets the maximum.
@@ -625,7 +663,7 @@ class _ScoreParts:
             by_date = self._compute(
                 lambda columns, rows: _date_scores(self._query, columns.times.take(rows))
             )
-            yield "date", by_date
+            yield "date", self._newest_first(by_date) if self._query.is_only_time else by_date
             by_date.weighted(SESSION_DATE_WEIGHT).add_to(relevance)
         yield "session", self._session_maxima(relevance)
         lengths = self.candidates.values([segment.columns.lengths for segment in self._segments])
@@ -651,6 +689,15 @@ class _ScoreParts:
         )
         candidates = np.flatnonzero(values != 0)
         return ScorePart(candidates, values[candidates])
+
+    def _newest_first(self, by_date: ScorePart) -> ScorePart:
+        """Return the part with values that also rise a little with the time, in the order of the times."""
+        assert by_date.candidates is not None
+        times = self.candidates.values([segment.columns.times for segment in self._segments])
+        positions = np.unique(times.take(by_date.candidates), return_inverse=True)[1]
+        share = (positions + 1) / max(1, len(positions))
+        values = by_date.values * (1 - TIME_ORDER_SHARE * (1 - share))
+        return ScorePart(by_date.candidates, values)
 
     def _session_maxima(self, relevance: NDArray[Any]) -> ScorePart:
         """Return the highest relevance in each candidate's session; its own if it has no session."""
@@ -713,6 +760,14 @@ def _date_scores(query: RetrievalQuery, times: NDArray[np.int64]) -> Scores:
             is_inside = (times >= span.start) & (delay < 0)
             scores = np.maximum(scores, np.where(is_inside, span.inside, outside))
     return scores
+
+
+def _is_inside(query: RetrievalQuery, times: NDArray[np.int64]) -> Flags:
+    """Return a flag for each time: True if it is inside of a span of the query."""
+    flags = np.zeros(len(times), np.bool_)
+    for span in query.spans:
+        flags |= (times >= span.start) & (times < span.end)
+    return flags
 
 
 def _best_candidates(scores: Scores, count: int) -> RowIndexes:

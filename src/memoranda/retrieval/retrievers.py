@@ -426,6 +426,10 @@ class KeywordRetrievers:
         """Return score 1 for the matches with every word of a query of several, for each segment."""
         return [_rows_with_every_word(own) for own in self.postings]
 
+    def rows_with_exact_words(self, words: Sequence[int]) -> list[RetrieverScores]:
+        """Return the share of some words that each match has, for each segment."""
+        return [_rows_with_share(postings, words) for postings in self.postings]
+
     @property
     def coverage(self) -> float:
         """The share of the query that the best text covers, from 0 to 1, by the weights of the words."""
@@ -449,6 +453,18 @@ def _rows_with_every_word(postings: QueryPostings) -> RetrieverScores:
     if not postings.is_unfiltered:
         rows = rows[postings.is_match.take(rows)]
     return RetrieverScores(rows, np.ones(len(rows), np.float32))
+
+
+def _rows_with_share(postings: QueryPostings, words: Sequence[int]) -> RetrieverScores:
+    """Return the matches with any of some words, and the share of these words that each has."""
+    rows = sorted_unique(postings.rows_with(words))
+    if not postings.is_unfiltered:
+        rows = rows[postings.is_match.take(rows)]
+    counts = np.zeros(len(rows), np.float32)
+    for word in words:
+        if postings.lists[word] is not None:
+            counts += postings.frequencies(word).take(rows) > 0
+    return RetrieverScores(rows, counts / np.float32(max(1, len(words))))
 
 
 def _windowed_texts(postings: QueryPostings) -> _ScoredTexts:

@@ -48,6 +48,12 @@ SAME_FACT_WORDS: Final = 0.5
 SAME_FACT_WORDS_NOW: Final = 0.4
 # The most that re-ranking adds to a score, if requested.
 RERANK_WEIGHT: Final = 0.60
+# The value of the part `date` for memories before or after an event that the query names.
+EVENT_WEIGHT: Final = 0.50
+# Days: all memories of a time that is not longer are candidates, even without a word of the query.
+SHORT_SPAN_DAYS: Final = 8
+# The share of the part `date` that orders the memories of a time by their times, if the query asks for nothing else.
+TIME_ORDER_SHARE: Final = 0.2
 # Retrievers: two by keywords, two by embeddings. The number is that of the parts of a session's relevance.
 RETRIEVER_COUNT: Final = 4
 # The relevance of a session is that of its best text: the mean of the retrievers, and these shares of person and date.
@@ -79,6 +85,8 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     session: float
     # The logarithm of the number of words up to LENGTH_LIMIT: very short texts seldom answer a question.
     length: float
+    # The share of the exact strings and phrases of the query: more than all other parts together.
+    exact: float = 4.0
 
 
 WORDS_ONLY: Final = Weights(
@@ -106,6 +114,19 @@ WITH_MEANING: Final = Weights(
     date=0.69,
     session=0.53,
     length=0.094,
+)
+# A query that only names a time: its memories, the newest first.
+ONLY_TIME: Final = Weights(
+    text=0.02,
+    window=0.0,
+    every=0.0,
+    before=0.0,
+    after=0.0,
+    person=0.0,
+    first_named=0.0,
+    date=1.0,
+    session=0.0,
+    length=0.0,
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, tzinfo
-from typing import Final
+from typing import Final, NamedTuple
 
 from memoranda.model.calendar import (
     CalendarUnit,
@@ -27,6 +27,7 @@ from memoranda.retrieval.languages import detect_language, fold
 from memoranda.retrieval.weights import TimeSpan
 from memoranda.time_words.dates import MONTH, YEAR, find_dates
 from memoranda.time_words.vocabulary import (
+    HOLIDAYS,
     LAST_PERIODS,
     MONTHS,
     NUMBERS,
@@ -53,6 +54,9 @@ _OPTIONAL_YEAR: Final = rf"(?:,? (?:of |de |del )?({YEAR})(?!\d))?"
 _UNIT: Final = alternation(UNITS)
 _COUNT: Final = rf"(\d{{1,3}}|{alternation(NUMBERS)})"
 
+_APOSTROPHE: Final = re.compile("['’]")
+_HOLIDAY_NAME: Final = re.sub(r"(year|valentine)s", r"\1['’]?s", alternation(HOLIDAYS))
+_HOLIDAY: Final = re.compile(rf"\b({_HOLIDAY_NAME})\b(?:,? (?:of |de )?({YEAR})(?!\d))?")
 _DAY_WORD: Final = re.compile(
     rf"(?<![\w-])({alternation([word for word in PAST_DAYS if word.isascii() or '’' in word])})(?!\w)"
 )
@@ -92,9 +96,23 @@ _LEADING: Final = re.compile(
 _LEAST_WORDS: Final = 3
 
 
+class QuestionTimes(NamedTuple):
+    """The past times that a question means, and the question without the words that name them."""
+
+    spans: tuple[TimeSpan, ...]
+    remaining_text: str
+
+
 def find_spans(question: str, now: int, zone: tzinfo | None = None) -> tuple[TimeSpan, ...]:
     """Return the past times that a question means, asked at an instant in a time zone; None is the machine's own."""
     return _QuestionReader(question, now, zone).find_spans()
+
+
+def read_times(question: str, now: int, zone: tzinfo | None = None) -> QuestionTimes:
+    """Return the times of a question as `find_spans`, and its other words; these are folded if folding adds letters."""
+    reader = _QuestionReader(question, now, zone)
+    spans = reader.find_spans()
+    return QuestionTimes(spans, reader.remaining_text(question) if spans else question)
 
 
 def remove_dates(question: str) -> str:
@@ -133,10 +151,18 @@ class _QuestionReader:
         self._zone, self._today = zone, local_day(now, zone)
         self._spans: list[TimeSpan] = []
 
+    def remaining_text(self, question: str) -> str:
+        """Return the question without the text that the patterns have matched."""
+        if len(self._text) != len(question):
+            return self._text
+        pairs = zip(question, self._text, strict=True)
+        return "".join(" " if blanked == " " else letter for letter, blanked in pairs)
+
     def find_spans(self) -> tuple[TimeSpan, ...]:
         """Return the spans, each once."""
+        self._add_holidays()
         # "The last week of August 2023" is not relative to today.
-        if not self._add_dates():
+        if not self._add_dates() and not self._spans:
             self._add_relative_times()
         if not self._spans:
             self._add_seasons()
@@ -152,6 +178,12 @@ class _QuestionReader:
         self._text = self._text[:start] + " " * (end - start) + self._text[end:]
 
     # --- dates, months and seasons -----------------------------------------------------------------------
+
+    def _add_holidays(self) -> None:
+        """Add the holidays with a fixed date, of the named year or of each of the last years."""
+        for match in self._matches(_HOLIDAY):
+            month, day = HOLIDAYS[_APOSTROPHE.sub("", match[1])]
+            self._add_date(int(match[2]) if match[2] else None, month, day)
 
     def _add_dates(self) -> bool:
         """Add the written dates, or without any the named months; return True if there are any."""
@@ -189,12 +221,15 @@ class _QuestionReader:
             if not _is_month(self._text, match):
                 continue
             has_months = True
+            self._blank(*match.span())
             before = _LAST_BEFORE.search(self._text, 0, match.start())
             is_last = bool(before and before[1]) or bool(
                 _PASSED_AFTER.match(self._text, match.end())
             )
             month = MONTHS[match[1]]
             year = self._year_of(month, is_last=is_last) if before or is_last else None
+            if before:
+                self._blank(*before.span())
             self._add_date(year, month, 0)
         return has_months
 
@@ -238,10 +273,10 @@ class _QuestionReader:
             self._add_named_period(match)
         for match in self._matches(_DAY_WORD):
             if not (match[1] == "hier" and is_german):
-                self._add_day(days_after(self._today, -PAST_DAYS[match[1]]))
+                self._add_day(days_after(self._today, -PAST_DAYS[match[1]]), is_relative=True)
         for match in self._matches(_UNSPACED_WORD):
             if match[0] in PAST_DAYS:
-                self._add_day(days_after(self._today, -PAST_DAYS[match[0]]))
+                self._add_day(days_after(self._today, -PAST_DAYS[match[0]]), is_relative=True)
             else:
                 self._add_unit(LAST_PERIODS[match[0]], is_last=True)
 
@@ -302,8 +337,12 @@ class _QuestionReader:
 
     # --- spans -------------------------------------------------------------------------------------------
 
-    def _add_day(self, day: date) -> None:
-        self._add(day, day, inside=1.0, after=13 / 14, later=4 / 14)
+    def _add_day(self, day: date, *, is_relative: bool = False) -> None:
+        """Add a day. "Yesterday" means that day only; of a date, people report some days later."""
+        if is_relative:
+            self._add(day, day, inside=1.0, after=0.0, later=0.0)
+        else:
+            self._add(day, day, inside=1.0, after=13 / 14, later=4 / 14)
 
     def _add_period(self, first: date, last: date) -> None:
         self._add(first, last, inside=0.7, after=0.35, later=0.35)

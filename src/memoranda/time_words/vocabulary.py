@@ -93,6 +93,29 @@ PAST_DAYS: Final = {
     ),
     **dict.fromkeys(("前天", "一昨日"), 2),
 }
+# Holidays with a fixed date, as (month, day). The apostrophe is removed before they are looked up.
+HOLIDAYS: Final = {
+    **dict.fromkeys(("new years day", "neujahr", "neujahrstag", "nouvel an", "ano nuevo"), (1, 1)),
+    **dict.fromkeys(("valentines day", "valentinstag", "saint valentin", "san valentin"), (2, 14)),
+    **dict.fromkeys(("halloween",), (10, 31)),
+    **dict.fromkeys(("christmas eve", "heiligabend", "nochebuena"), (12, 24)),
+    **dict.fromkeys(
+        ("christmas", "christmas day", "xmas", "weihnachten", "noel", "navidad", "natal"), (12, 25)
+    ),
+    **dict.fromkeys(("boxing day",), (12, 26)),
+    **dict.fromkeys(("new years eve", "silvester", "nochevieja"), (12, 31)),
+}
+# Words that say nothing of what happened: "What did I do yesterday?" asks for everything of that day.
+EVENT_WORDS: Final = frozenset(
+    """
+    do did done doing happen happened happens going gone go events event things thing anything everything something
+    list tell show remember recall note notes memory memories entries entry log diary day days week weekend month far
+    passiert passierte geschah geschehen gemacht machte los war getan tat erlebt alles etwas
+    fait faits passe arrive rien tout
+    hice hizo hicimos hecho paso pasado sucedio ocurrio todo
+    fiz fizemos feito aconteceu
+    """.split()
+)
 # Expressions for the last week, month or year in scripts that do not put spaces between words.
 LAST_PERIODS: Final[dict[str, CalendarUnit]] = {
     "上周": "week",

@@ -113,7 +113,13 @@ class SemanticSearch:
             second = (
                 None if embedder.second is None else _create_vector_query(embedder.second, text)
             )
-            query = replace(_create_vector_query(embedder, text), model=self.model, second=second)
+            query = replace(
+                _create_vector_query(embedder, text),
+                model=self.model,
+                second=second,
+                embed=lambda changed: self._embed_question(changed[:TEXT_LIMIT]),
+                is_word=embedder.is_word,
+            )
             with self._lock:
                 self._question_cache[text] = query
                 if len(self._question_cache) > _QUESTION_CACHE_LIMIT:

@@ -138,6 +138,7 @@ Part = Literal[
     "date",
     "session",
     "length",
+    "exact",
 ]
 # Factor for a part of the score.
 MAX_WEIGHT: Final = 10.0

@@ -2,7 +2,8 @@
 
 1. The visible rows of each segment are computed from its columns (scope, visibility) and the closed versions. All
    statistics of the ranking come from these rows.
-2. The query words are looked up, similarities are computed, and the segments are ranked (`retrieval.ranking`).
+2. The query is read and its words are looked up (`questions`), similarities are computed, and the segments are ranked
+   (`retrieval.ranking`).
 3. The database checks what segments do not store: kinds, fields, statuses, ends of validity. Either all matches are
    checked first and the passing ones are ranked again, or, if there are many and nearly all will pass, only those that
    determine the scores and those that are returned.
@@ -14,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 import msgspec
 import numpy as np
@@ -35,19 +35,8 @@ from memoranda.model.selection import (
     Selection,
     VectorQuery,
 )
-from memoranda.retrieval.analysis import (
-    ExactTerms,
-    QueryWord,
-    exact_terms,
-    has_phrase,
-    has_prefix,
-    names_in,
-    prefix_term,
-    query_words,
-    searchable_text,
-)
+from memoranda.retrieval.analysis import QueryWord
 from memoranda.retrieval.entry import LASTING_BIT, VISIBILITY_BITS
-from memoranda.retrieval.languages import LANGUAGE_CODES
 from memoranda.retrieval.newest import (
     COMPARED_RESULTS,
     asks_for_now,
@@ -57,15 +46,9 @@ from memoranda.retrieval.newest import (
     lead_with_newest,
     readable_versions,
 )
-from memoranda.retrieval.ranking import Ranking, RetrievalQuery, SegmentScope, rank
+from memoranda.retrieval.ranking import Ranking, SegmentScope, rank
 from memoranda.retrieval.retrievers import SearchedSegment
-from memoranda.retrieval.segment import (
-    Flags,
-    Postings,
-    RowNumbers,
-    VersionColumns,
-    merge_spellings,
-)
+from memoranda.retrieval.segment import Flags, VersionColumns
 from memoranda.retrieval.vectors import ComparableVectors, add_similarities
 from memoranda.retrieval.weights import CANDIDATE_LIMIT
 from memoranda.storage.crypto.cipher import Cipher
@@ -73,9 +56,8 @@ from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.engine.caches import Age, SearchCache
 from memoranda.storage.engine.database import Connection
 from memoranda.storage.engine.selection import SelectionSql
-from memoranda.storage.index.segment_reader import ReadableSegment
+from memoranda.storage.index.questions import Question, QuestionReader, VisibleSegment
 from memoranda.storage.index.word_index import WordIndex
-from memoranda.time_words.spans import find_spans, remove_dates
 
 if TYPE_CHECKING:
     from memoranda.storage.engine.caches import ClosedVersions
@@ -92,13 +74,6 @@ _SMALL_SELECTION: Final = 4_096
 _FAILING_SHARE: Final = 4
 # The statuses of versions that are neither forgotten nor erased.
 _LIVE_STATUSES: Final = ("active", "candidate")
-
-
-class _VisibleSegment(NamedTuple):
-    """A segment, and a flag for each row that the caller may see."""
-
-    segment: ReadableSegment
-    visible: Flags
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,16 +107,14 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Matches:
         """Return the best matches. The total is counted if `count_all`, or if that is cheap and requested."""
         keyword_query, vector_query = _queries_by_kind(queries)
-        visible = self._visible_segments()
-        words = self._query_words(keyword_query.text, visible)
-        if words is None:
+        if (question := self._read(keyword_query, vector_query)) is None:
             return Matches(hits=(), total=0)
-        segments, exact_count = self._searched_segments(words, visible, keyword_query)
-        segments = self._compare(segments, vector_query)
+        words, vector_query = question.words, question.vector_query
+        segments = self._compare(question.segments, vector_query)
         # An explanation names ranks among all matches, so all must be scored.
         rank_segments = partial(
             rank,
-            self._retrieval_query(keyword_query, words, exact_count, vector_query),
+            question.ranking_query,
             weight_changes=dict(keyword_query.weights),
             is_complete=keyword_query.is_explained,
         )
@@ -176,11 +149,25 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             matches = self._best_matches(ranking, words, passing, hit_count, None)
             if len(matches.hits) <= limit:
                 matches = replace(matches, total=len(matches.hits))
-        matches = self._lead_with_newest(matches, ranking, segments, queries, limit)
-        if not (ranking.has_answer or exact_count):
+        matches = self._lead_with_newest(
+            matches, ranking, segments, (keyword_query, vector_query), limit
+        )
+        if not (ranking.has_answer or question.exact_count):
             # The weights are still returned: the caller compares other texts by them.
             return replace(matches, hits=(), total=0)
         return _with_reasons(matches, ranking, segments, is_explained=keyword_query.is_explained)
+
+    def _read(self, query: KeywordQuery, vector_query: VectorQuery | None) -> Question | None:
+        """Return the question as the visible texts answer it; None if there is nothing to search."""
+        return QuestionReader(
+            query=query,
+            vector_query=vector_query,
+            visible=self._visible_segments(),
+            tenant=self.tenant,
+            fingerprints=self.fingerprints,
+            now=self.now,
+            versions=self.versions,
+        ).read()
 
     def _check_candidates(
         self,
@@ -259,12 +246,12 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         matches: Matches,
         ranking: Ranking,
         segments: list[SearchedSegment],
-        queries: Sequence[RetrieverQuery],
+        queries: tuple[KeywordQuery, VectorQuery | None],
         limit: int,
     ) -> Matches:
         """Return `limit` matches with the newest statement of each fact first; the scores keep their positions."""
         hits = matches.hits[:COMPARED_RESULTS]
-        keyword_query, vector_query = _queries_by_kind(queries)
+        keyword_query, vector_query = queries
         # A query that names a time asks for the state of that time.
         if len(hits) < 2 or keyword_query.reads is None or ranking.has_spans:
             return replace(matches, hits=matches.hits[:limit])
@@ -336,156 +323,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
                 break
         return nearest
 
-    # --- the query ---------------------------------------------------------------------------------------
-
-    def _query_words(self, text: str, visible: list[_VisibleSegment]) -> list[QueryWord] | None:
-        """Return the words of the query in the languages of the visible texts; None if it has no words.
-
-        Optional words, and words that only tell the time, are returned only if a visible text has them: a date that no
-        text mentions is compared with the times of the texts instead.
-        """
-        by_segment = (own.segment.columns.languages_of(own.visible) for own in visible)
-        languages = frozenset[str]().union(*by_segment)
-        words = query_words(text, languages)
-        if not words:
-            return None
-        undated_text = remove_dates(text)
-        undated = words if undated_text == text else query_words(undated_text, languages)
-        return [
-            word
-            for word in words
-            if (word in undated and not word.is_optional)
-            or any(self._find(word, own) for own in visible)
-        ]
-
-    def _retrieval_query(
-        self,
-        query: KeywordQuery,
-        words: list[QueryWord],
-        exact_count: int,
-        vector_query: VectorQuery | None,
-    ) -> RetrievalQuery:
-        """Build the ranking query: hashes of words and names, and time spans.
-
-        Phrases and prefixes are further words, numbered from 0; they have no hash.
-        """
-        asked_at = self.now if query.asked_at is None else query.asked_at
-        zone = None if query.zone is None else ZoneInfo(query.zone)
-        hashes = (self.fingerprints.term(self.tenant, word.terms[0]) for word in words)
-        return RetrievalQuery(
-            words=(*hashes, *range(exact_count)),
-            names=tuple(self.fingerprints.name(self.tenant, name) for name in names_in(query.text)),
-            spans=find_spans(query.text, asked_at, zone),
-            trust=1.0 if vector_query is None else vector_query.question_trust,
-        )
-
-    def _searched_segments(
-        self, words: list[QueryWord], visible: list[_VisibleSegment], query: KeywordQuery
-    ) -> tuple[list[SearchedSegment], int]:
-        """Return segments with the postings of the query, and the number of its phrases and prefixes."""
-        word_keys = [word.terms for word in words]
-        segments = [
-            SearchedSegment(
-                columns=own.segment.columns,
-                visible=own.visible,
-                allowed=own.visible,
-                postings=[self._find(word, own) for word in words],
-                word_keys=word_keys,
-            )
-            for own in visible
-        ]
-        if query.reads is None:
-            return segments, 0
-        exact = exact_terms(query.text)
-        return self._add_exact(exact, query.reads, visible, segments) if exact else (segments, 0)
-
-    def _add_exact(
-        self,
-        exact: ExactTerms,
-        read_text: Callable[[Version], str],
-        visible: list[_VisibleSegment],
-        segments: list[SearchedSegment],
-    ) -> tuple[list[SearchedSegment], int]:
-        """Add phrases and prefixes as further words, and return how many were added.
-
-        If the query has nothing else, only versions with all of them are allowed.
-        """
-        phrases = [
-            (partial(has_phrase, phrase=phrase), query_words(phrase, LANGUAGE_CODES))
-            for phrase in exact.phrases
-        ]
-        prefixes = [
-            (partial(has_prefix, prefix=prefix), [QueryWord((prefix_term(prefix),))])
-            for prefix in exact.prefixes
-        ]
-        count = 0
-        for is_match, words in (*phrases, *prefixes):
-            required = [word for word in words if not word.is_optional]
-            rows_by_segment = self._exact_rows(read_text, is_match, required, visible)
-            if not exact.is_exclusive and not any(map(len, rows_by_segment)):
-                continue
-            count += 1
-            segments = [
-                _with_exact_rows(segment, rows, is_exclusive=exact.is_exclusive)
-                for segment, rows in zip(segments, rows_by_segment, strict=True)
-            ]
-        return segments, count
-
-    def _exact_rows(
-        self,
-        read_text: Callable[[Version], str],
-        is_match: Callable[[str], bool],
-        words: list[QueryWord],
-        visible: list[_VisibleSegment],
-    ) -> list[RowNumbers]:
-        """Return the rows whose text matches exactly, for each segment.
-
-        The index holds no positions, so the texts with all words are read: the latest `_PAGE_VERSIONS` of them.
-        """
-        rows_by_segment: list[RowNumbers] = []
-        for own in visible:
-            rows = np.flatnonzero(own.visible).astype(np.int32) if words else np.zeros(0, np.int32)
-            for word in words:
-                postings = self._find(word, own)
-                with_word = rows[:0] if postings is None else postings[0]
-                rows = np.intersect1d(rows, with_word, assume_unique=True)
-            rows_by_segment.append(rows)
-        candidates = np.concatenate(
-            [
-                own.segment.columns.versions[rows]
-                for own, rows in zip(visible, rows_by_segment, strict=True)
-            ]
-        )
-        versions = self.versions(np.sort(candidates)[-_PAGE_VERSIONS:].tolist())
-        matching = np.array(
-            [
-                version.version_id
-                for version in versions
-                if is_match(searchable_text(read_text(version)))
-            ],
-            np.int64,
-        )
-        matching.sort()
-        return [
-            np.intersect1d(rows, own.segment.columns.rows_of(matching), assume_unique=True).astype(
-                np.int32
-            )
-            for own, rows in zip(visible, rows_by_segment, strict=True)
-        ]
-
-    def _find(self, word: QueryWord, own: _VisibleSegment) -> Postings | None:
-        """Return the postings of a word in all its spellings."""
-        hashes = (self.fingerprints.term(self.tenant, term) for term in word.terms)
-        by_spelling = [
-            postings
-            for term_hash in hashes
-            if (postings := own.segment.find(term_hash)) is not None
-        ]
-        return merge_spellings(by_spelling)
-
     # --- visible rows ------------------------------------------------------------------------------------
 
-    def _visible_segments(self) -> list[_VisibleSegment]:
+    def _visible_segments(self) -> list[VisibleSegment]:
         """Return the segments with at least one visible row."""
         selection = self.selection
         if any(
@@ -507,7 +347,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         for segment in WordIndex(self.connection, self.tenant_id, self.cache.segments).segments():
             visible = segment.columns.cached_view((scopes, ended_count), closed, compute)
             if np.any(visible):
-                segments.append(_VisibleSegment(segment, visible))
+                segments.append(VisibleSegment(segment, visible))
         return segments
 
     def _scope(self) -> SegmentScope:
@@ -639,7 +479,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return Matches(
             hits=tuple(hits[:limit]),
             total=total,
-            weights={word.terms: weight for word, weight in weights},
+            # A query that only names a time has no words, but it is one.
+            weights={word.terms: weight for word, weight in weights} or {(): 0.0},
             mean_terms=ranking.mean_length,
             covered=ranking.coverage,
         )
@@ -676,18 +517,6 @@ def _lasting_rows(closed: ClosedVersions | None, columns: VersionColumns) -> Fla
     if closed is None or not len(closed):
         return lasting
     return lasting & columns.all_except(closed[:, 0])
-
-
-def _with_exact_rows(
-    segment: SearchedSegment, rows: RowNumbers, *, is_exclusive: bool
-) -> SearchedSegment:
-    """Add the rows of a phrase or prefix as postings; if exclusive, allow only these rows."""
-    allowed = segment.allowed
-    if is_exclusive:
-        allowed = np.zeros_like(allowed)
-        allowed[rows] = segment.allowed[rows]
-    postings = (rows, np.ones(len(rows), np.uint8)) if len(rows) else None
-    return replace(segment, allowed=allowed, postings=[*segment.postings, postings])
 
 
 def _with_reasons(
