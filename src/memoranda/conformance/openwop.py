@@ -9,28 +9,42 @@ from msgspec import UNSET, Meta, UnsetType
 from memoranda.bindings.http.app import Seams
 from memoranda.bindings.http.call import HttpCall
 from memoranda.bindings.http.openwop import OPENWOP
-from memoranda.bindings.operations.openwop import EXAMPLE_REF
-from memoranda.conformance import probes
-from memoranda.errors import InvalidInput
+from memoranda.bindings.operations.openwop import EXAMPLE_PROPOSAL, EXAMPLE_REF
+from memoranda.conformance import nodes, probes
+from memoranda.errors import InvalidInput, NotFound
 from memoranda.service.core.access import Access
 from memoranda.service.core.verbs import Caller, Verb, Verbs
+from memoranda.service.openwop import workspace
 from memoranda.service.openwop.runs import Run
 from memoranda.service.service import Service
+from memoranda.standards.openwop import capabilities, inventory
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, Draft, check_id
 from memoranda.standards.openwop.events import CONDITIONS
 from memoranda.standards.openwop.fields import OpenwopShape, check_text, text_limit, word_choice
 from memoranda.standards.openwop.refs import MAX_REF_CHARS
-from memoranda.standards.openwop.requests import RefRequest
+from memoranda.standards.openwop.requests import ListProposalsRequest, RefRequest
 from memoranda.standards.openwop.runs import RunRequest
+from memoranda.standards.openwop.workspace import check_content, check_path
 
 # Entries of one request; a suite seeds a few.
 MAX_SEEDS: Final = 1000
+# Characters of the names of a workspace's owner.
+MAX_OWNER_CHARS: Final = 100
+# The agent that runs the fixtures.
+AGENT: Final = {
+    "agentId": probes.AGENT_ID,
+    "persona": "Probe",
+    "label": "Runs the fixtures of conformance suites",
+    "modelClass": "none",
+    "memoryShape": {"scratchpad": True, "conversation": True, "longTerm": True},
+}
 
 
 class Probes(Verbs[Caller]):
     """The verbs that a suite needs besides those of openwop."""
 
     run = Verb(probes.run_fixture, "read", "write")
+    run_nodes = Verb(nodes.run_nodes, "write")
     seed = Verb(probes.seed, "write")
     distill = Verb(probes.distill, "write")
     consolidate = Verb(probes.consolidate, "read", "write")
@@ -44,6 +58,16 @@ def _probes(service: Service) -> Probes[None]:
 def _run_fixture(service: Service, access: Access, request: RunRequest) -> Run:
     return _probes(service).run(
         access, request.workflow_id, tags=request.tags, metadata=dict(request.metadata)
+    )
+
+
+def _run_nodes(service: Service, access: Access, request: RunRequest) -> Run:
+    return _probes(service).run_nodes(
+        access,
+        request.workflow_id,
+        request.inputs,
+        tags=request.tags,
+        metadata=dict(request.metadata),
     )
 
 
@@ -95,6 +119,16 @@ class Fire(SuiteRequest):
 
     condition: Annotated[str, word_choice(CONDITIONS)] = "time"
     include_intention_canary: bool = False
+
+
+class WorkspaceCall(OpenwopShape, forbid_unknown_fields=False):
+    """A request to one of several workspaces, each with an owner of its own."""
+
+    tenant: Annotated[str, text_limit(MAX_OWNER_CHARS)]
+    workspace: Annotated[str, text_limit(MAX_OWNER_CHARS)]
+    op: Annotated[str, word_choice(("put", "get", "list", "delete"))]
+    path: str = ""
+    content: str = ""
 
 
 # --- verbs -------------------------------------------------------------------------------------------------
@@ -166,6 +200,47 @@ def fire(service: Service, call: HttpCall, request: Fire) -> dict[str, object]:
     return {**result, "intentionCanary": canary} if request.include_intention_canary else result
 
 
+def call_workspace(service: Service, call: HttpCall, request: WorkspaceCall) -> object:
+    """Call the workspace of an owner that only suites use: never that of the caller or of anyone else."""
+    call.access.require("write")
+    owner = f"openwop-conformance-workspace:{request.tenant}/{request.workspace}"
+    access = Access(credential="conformance", actor=owner, tenant=owner, default_tenant=owner)
+    context = service.context
+    if request.op == "list":
+        return {"files": workspace.files(context, access)}
+    path = check_path(request.path)
+    if request.op == "put":
+        return workspace.write_file(context, access, path, check_content(request.content))
+    if request.op == "get":
+        return workspace.file(context, access, path)
+    if not workspace.remove_file(context, access, path):
+        raise NotFound("no such workspace file")
+    return {}
+
+
+def list_agents(service: Service, call: HttpCall, _request: None) -> dict[str, object]:
+    """List the installed agents, with the one that runs the fixtures."""
+    document = service.openwop.discovery(is_attended=True, fixtures=tuple(probes.FIXTURES))
+    agent = inventory.build_agent_entry(
+        AGENT,
+        pack_name="memoranda.conformance",
+        pack_version=document["implementation"]["version"],
+        available=capabilities.find_dimensions(document),
+    )
+    return inventory.build_inventory([*service.openwop.agents(call.access)["agents"], agent])
+
+
+def list_proposals(
+    service: Service, call: HttpCall, request: ListProposalsRequest
+) -> dict[str, object]:
+    """List the proposals; an owner without any gets a draft, because a suite cannot make one."""
+    host = service.openwop
+    if "derive" in call.access.verbs and not host.proposals(call.access):
+        draft = EXAMPLE_PROPOSAL
+        host.propose(call.access, draft["kind"], draft["artifact"], title=draft["title"])
+    return {"proposals": host.proposals(call.access, state=request.state, kind=request.kind)}
+
+
 # --- the table ---------------------------------------------------------------------------------------------
 
 _REF: Final = {"memoryRef": EXAMPLE_REF}
@@ -228,6 +303,39 @@ SEAMS: Final = Seams(
             Fire,
             example={**_REF, "condition": "predicate"},
         ),
+        _row(
+            "POST",
+            "/v1/host/sample/workspace/op",
+            "openwop_call_workspace",
+            f"{_FOR} call the workspace of another owner",
+            call_workspace,
+            "OpenwopOpen",
+            WorkspaceCall,
+            example={"tenant": "a", "workspace": "b", "op": "list"},
+        ),
     ),
-    workflows=dict.fromkeys(probes.FIXTURES, _run_fixture),
+    replaced=(
+        _row(
+            "GET",
+            "/v1/agents",
+            "openwop_agents",
+            "List the installed agents, and the memory that each lacks",
+            list_agents,
+            "OpenwopInventory",
+        ),
+        _row(
+            "GET",
+            "/v1/host/sample/proposals",
+            "openwop_proposals",
+            "List the proposals of agents",
+            list_proposals,
+            "OpenwopProposals",
+            ListProposalsRequest,
+            example={"state": "draft"},
+        ),
+    ),
+    workflows={
+        **dict.fromkeys(probes.FIXTURES, _run_fixture),
+        **dict.fromkeys(nodes.WORKFLOWS, _run_nodes),
+    },
 )

@@ -16,6 +16,8 @@ from memoranda.errors import InvalidInput, NotFound
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
+from memoranda.service.core.lineage import plan_erasure
+from memoranda.service.core.memory_line import erase_line
 from memoranda.service.openwop import commitments, memory, runs
 from memoranda.service.openwop import distill as distillation
 from memoranda.service.openwop.openwop import MEMORY_KEY
@@ -192,6 +194,18 @@ def _ids_by_relevance(host: ProbeHost, mark: str) -> list[str]:
     return [entry["id"] for entry in entries]
 
 
+def probe_lost_memory(host: ProbeHost) -> Variables:
+    """Write an entry, and erase it: the memory of this run cannot be replayed any more (MAE-3)."""
+    name = host.write_entry("This entry is erased at once.", "source:probe")
+    context, tenant, now = host.context, host.access.default_tenant, host.context.clock()
+    with context.engine.open_snapshot(tenant) as snapshot:
+        version = memory.find(context, snapshot, refs.space_of(host.ref), name)
+    assert version is not None
+    plan = plan_erasure(context, version, "", now)
+    context.engine.write(tenant, lambda unit: erase_line(unit, version, plan.own))
+    return {"erasedId": name}
+
+
 FIXTURES: Final[Mapping[str, tuple[str, Probe]]] = {
     "conformance-noop": ("conformance/noop", probe_noop),
     "conformance-agent-memory-roundtrip": ("conformance/agent-memory-roundtrip", probe_round_trip),
@@ -199,6 +213,7 @@ FIXTURES: Final[Mapping[str, tuple[str, Probe]]] = {
     "conformance-agent-memory-ttl": ("conformance/agent-memory-ttl", probe_expiry),
     "conformance-agent-memory-cross-tenant": ("conformance/agent-memory-cti", probe_isolation),
     "conformance-agent-memory-injection-budget": ("conformance/agent-memory-budget", probe_budget),
+    "memoranda-conformance-lost-memory": ("conformance/lost-memory", probe_lost_memory),
 }
 
 

@@ -141,11 +141,11 @@ def test_a_stream_shows_what_its_mode_says_and_other_modes_are_refused(client: h
         assert [(event["sequence"], event["type"]) for event in events] == shown
     assert frames(client.get(log, headers={"last-event-id": "3"}).text) == shown[2:]
     assert [number for number, _ in frames(client.get(log, params={"streamMode": "debug"}).text)] == list(range(7))
-    for mode in ("values", "messages", "nonsense", "DEBUG"):
+    for mode in ("values,debug", "nonsense", "DEBUG", "updates,"):
         for headers in (JSON_LOG, {"accept": "text/event-stream"}):
             refused = client.get(log, params={"streamMode": mode}, headers=headers)
             assert openwop_error_of(refused) == (400, "unsupported_stream_mode")
-            assert refused.json()["details"] == {"supported": ["updates", "debug"]}
+            assert refused.json()["details"] == {"supported": ["values", "updates", "messages", "debug"]}
     # A poll has no mode: it is the log.
     polled = client.get(f"{log}/poll", params={"timeout": 0}).json()["events"]
     assert [event["sequence"] for event in polled] == list(range(7))

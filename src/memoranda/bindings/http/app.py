@@ -56,13 +56,15 @@ class Seams:
     """Additional operations and workflows that conformance suites need."""
 
     operations: tuple[Operation, ...] = ()
+    # Operations instead of those with the same method and path.
+    replaced: tuple[Operation, ...] = ()
     workflows: Mapping[str, openwop_runs.Workflow] = field(default_factory=dict)
 
 
 def all_operations(seams: Seams | None = None) -> tuple[Operation, ...]:
     """Return the operations of all standards."""
     seams = seams or Seams()
-    return (
+    operations = (
         *ump.OPERATIONS,
         *oms.OPERATIONS,
         *cal.OPERATIONS,
@@ -76,6 +78,10 @@ def all_operations(seams: Seams | None = None) -> tuple[Operation, ...]:
         _document_operation(ump.UMP, "/openapi.json", "openapi"),
         _document_operation(openwop.OPENWOP, "/v1/openapi.json", "openwop_openapi"),
         *seams.operations,
+    )
+    replaced = {(operation.method, operation.path): operation for operation in seams.replaced}
+    return tuple(
+        replaced.get((operation.method, operation.path), operation) for operation in operations
     )
 
 

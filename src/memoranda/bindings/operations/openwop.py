@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from memoranda.bindings.operations.row import in_header, row_constructor
 from memoranda.bindings.operations.workspace import file_rows
@@ -41,7 +41,7 @@ EXAMPLE_ENTRY: Final[dict[str, object]] = {
     "content": "The customer asks for invoices by mail.",
     "tags": ["subject:acme"],
 }
-EXAMPLE_PROPOSAL: Final[dict[str, object]] = {
+EXAMPLE_PROPOSAL: Final[dict[str, Any]] = {
     "kind": "automation",
     "title": "Report every Monday",
     "artifact": {"workflowId": "acme.report", "schedule": {"cron": "0 9 * * 1"}},

@@ -177,13 +177,21 @@ def finish_run(
 
 
 def snapshot(context: Context, access: Access, run_id: str) -> dict[str, Any]:
-    """Return the public snapshot of a run, with the memories that its variables name."""
+    """Return the public snapshot of a run, with the memories that its variables name.
+
+    `workspace` lists the files that the run sees, with their versions (RFC 0059 §D).
+    """
     run = run_log.get(context, access, run_id)
     variables = {
         name: _resolve_variable(context, access, run, value)
         for name, value in run.variables.items()
     }
-    return {**run.snapshot(), "variables": variables}
+    document = {**run.snapshot(), "variables": variables}
+    if files := workspace.files(context, access, run_id=run_id):
+        document["workspace"] = [
+            {"path": file["path"], "version": file["version"]} for file in files
+        ]
+    return document
 
 
 def runs(
@@ -254,7 +262,8 @@ def discovery(
 ) -> capabilities.Discovery:
     """Return the capabilities that this host claims.
 
-    `is_attended`: an upkeep thread runs, so that schedules and commitments are carried out.
+    `is_attended`: an upkeep thread runs, so that schedules and commitments are carried out. `fixtures`: workflows for
+    conformance suites, which an agent of this host runs. Without them it dispatches no agents, and claims none.
     """
     counter = context.cal.counter.name
     return capabilities.build_discovery(
@@ -289,6 +298,10 @@ def discovery(
             replay_modes=("replay",),
             webhooks=True,
             fixtures=fixtures,
+            manifest_runtime=bool(fixtures),
+            execution_model_version=capabilities.SNAPSHOT_MODEL_VERSION if fixtures else None,
+            # All writes of a run go through one writer, and each run reads its own snapshot.
+            child_concurrency="strict" if fixtures else None,
             extra={
                 "implementation": {"name": "memoranda", "version": __version__},
                 # RFC 0080 §B: a host exposes a query API under a host-extension scope.

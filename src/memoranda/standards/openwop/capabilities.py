@@ -125,6 +125,7 @@ class CapabilityOffer(msgspec.Struct, frozen=True, kw_only=True):
     proposals: Proposals | None = None
     manifest_runtime: bool = False
     execution_model_version: int | None = None
+    child_concurrency: Literal["strict", "advisory"] | None = None
     workspace: Workspace | None = None
     replay_modes: tuple[Literal["replay", "branch"], ...] = ()
     webhooks: bool = False
@@ -281,7 +282,10 @@ def _build_multi_agent(offer: CapabilityOffer) -> dict[str, object] | None:
     """Build the block `multiAgent`, or None if it is not offered."""
     if offer.execution_model_version is None:
         return None
-    return {"executionModel": {"supported": True, "version": offer.execution_model_version}}
+    model: dict[str, object] = {"supported": True, "version": offer.execution_model_version}
+    if offer.child_concurrency is not None:
+        model["crossChildMemoryConcurrency"] = offer.child_concurrency
+    return {"executionModel": model}
 
 
 def _find_block(document: Mapping[str, object], *path: str) -> Mapping[str, object]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Literal, NotRequired, TypedDict, cast, get_args
 
 import msgspec
@@ -79,7 +79,7 @@ _DEBUG_TYPES: Final = frozenset(
     "replay.divergedAtRefusal agent.toolCalled agent.toolReturned agent.handoff agent.decided agent.reasoned "
     "agent.invocation.started agent.invocation.completed authorization.decided".split()
 )
-StreamMode = Literal["updates", "debug"]
+StreamMode = Literal["values", "updates", "messages", "debug"]
 STREAM_MODES: Final[tuple[StreamMode, ...]] = get_args(StreamMode)
 # Keys that carry content elsewhere; our payloads never have them, at any depth.
 CONTENT_KEYS: Final = frozenset(
@@ -223,21 +223,32 @@ _STANDARD_SEGMENTS: Final = frozenset(name.partition(".")[0] for name in RUN_TYP
 _UPDATE_TYPES: Final = (RUN_TYPES - _DEBUG_TYPES) | MEMORY_TYPES
 
 
-def check_stream_mode(value: str) -> StreamMode:
-    """Return the requested mode. Raises WorkflowError `unsupported_stream_mode` (400) with the supported ones."""
-    for mode in STREAM_MODES:
-        if mode == value:
-            return mode
-    raise WorkflowError(
-        f"streamMode {quote_name(value)} is not supported",
-        openwop_code=UNSUPPORTED_STREAM_MODE,
-        details={"supported": list(STREAM_MODES)},
-    )
+def parse_stream_modes(
+    text: str, *, supported: Sequence[StreamMode] = STREAM_MODES
+) -> frozenset[StreamMode]:
+    """Return the requested modes. `values` cannot be combined with others.
+
+    Raises WorkflowError `unsupported_stream_mode` (400) with the supported modes.
+    """
+    names = text.split(",")
+    modes = frozenset(mode for mode in supported if mode in names)
+    if len(modes) < len(set(names)) or ("values" in modes and len(names) > 1):
+        raise WorkflowError(
+            f"streamMode {quote_name(text)} is not supported",
+            openwop_code=UNSUPPORTED_STREAM_MODE,
+            details={"supported": list(supported)},
+        )
+    return modes
 
 
-def is_streamed(event: Event, mode: StreamMode) -> bool:
-    """Return True if a mode streams an event."""
-    return mode == "debug" or event["type"] in _UPDATE_TYPES
+def is_streamed(event: Event, modes: Collection[StreamMode]) -> bool:
+    """Return True if one of the modes streams an event.
+
+    `messages` streams the output of models, which no log here has. `values` has a snapshot for each update.
+    """
+    if "debug" in modes:
+        return True
+    return ("updates" in modes or "values" in modes) and event["type"] in _UPDATE_TYPES
 
 
 # --- building ----------------------------------------------------------------------------------------

@@ -37,6 +37,8 @@ MAX_ENTRIES: Final = 500
 MAX_SECRET_CHARS: Final = 65_536
 MAX_CRON_CHARS: Final = 256
 MAX_REASON_CHARS: Final = 2000
+# Milliseconds for which a stream may collect events (stream-modes.md).
+MAX_BUFFER_MS: Final = 5000
 # The largest count, nine digits: more entries than any list has.
 MAX_COUNT: Final = 999_999_999
 
@@ -231,9 +233,19 @@ class FollowRequest(EventsRequest):
     stream_mode: Annotated[
         str,
         text_limit(
-            MAX_EVENT_ID_CHARS, "`updates`: transitions and memory events; `debug`: everything."
+            MAX_EVENT_ID_CHARS,
+            "`updates`: transitions and memory events; `values`: the run after each of them; `debug`: everything;"
+            " `messages`: the output of models. Several, joined by commas, but for `values`.",
         ),
     ] = "updates"
+    buffer_ms: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=MAX_BUFFER_MS,
+            description="Milliseconds for which events of a stream are collected into one `batch`.",
+        ),
+    ] = 0
 
 
 class PollRequest(EventsRequest):
