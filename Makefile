@@ -153,11 +153,19 @@ $(CREW): $(TOOLS) tests/adapters/crewai/requirements.txt
 	@$(BIN)/uv pip install --quiet --python $(CREWAI)/bin/python -r tests/adapters/crewai/requirements.txt
 	@touch $(CREW)
 
-bring-adapters: develop $(FRAMEWORKS) $(CREW)
+# The official client of openwop in both generations, which are versions of one module.
+OPENWOP := $(VENV)/openwop/.ready
+$(OPENWOP): $(TOOLS) tests/interop/openwop-clients.txt
+	@for client in $$(cat tests/interop/openwop-clients.txt); do \
+	  $(BIN)/uv pip install --quiet --no-deps --target $(VENV)/openwop/$${client#*==} $$client || exit 1; done
+	@touch $(OPENWOP)
 
-test-adapters: bring-adapters  ## the adapters in the real frameworks, with a scripted model; installs into .venv/adapters and .venv/crewai
+bring-adapters: develop $(FRAMEWORKS) $(CREW) $(OPENWOP)
+
+test-adapters: bring-adapters  ## the adapters in the real frameworks, and openwop's own clients; installs into .venv/adapters, crewai and openwop
 	@PYTHONPATH=src $(ADAPTERS)/bin/python -m pytest -q -o python_files="in_*.py" -o filterwarnings=ignore tests/adapters/frameworks $(ARGS)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" MEMORANDA_EMBEDDER=off $(CREWAI)/bin/python -m pytest -q -c /dev/null --rootdir . --noconftest -p no:cacheprovider -W ignore tests/adapters/crewai/in_crewai.py
+	@$(BIN)/python -m pytest -q tests/interop/test_openwop_client.py
 
 generate: develop  ## generate types and routes of the TypeScript client
 	@$(BIN)/python clients/typescript/generate.py

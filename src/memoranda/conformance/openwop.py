@@ -9,6 +9,8 @@ from msgspec import UNSET, Meta, UnsetType
 from memoranda.bindings.http.app import Seams
 from memoranda.bindings.http.call import HttpCall
 from memoranda.bindings.http.openwop import OPENWOP
+from memoranda.bindings.http.openwop_agents import make_get
+from memoranda.bindings.http.openwop_two import OPENWOP_TWO
 from memoranda.bindings.operations.openwop import EXAMPLE_PROPOSAL, EXAMPLE_REF
 from memoranda.conformance import nodes, probes
 from memoranda.errors import InvalidInput, NotFound
@@ -218,8 +220,8 @@ def call_workspace(service: Service, call: HttpCall, request: WorkspaceCall) -> 
     return {}
 
 
-def list_agents(service: Service, call: HttpCall, _request: None) -> dict[str, object]:
-    """List the installed agents, with the one that runs the fixtures."""
+def _inventory(service: Service, call: HttpCall) -> dict[str, Any]:
+    """Return the installed agents, with the one that runs the fixtures."""
     document = service.openwop.discovery(is_attended=True, fixtures=tuple(probes.FIXTURES))
     agent = inventory.build_agent_entry(
         AGENT,
@@ -228,6 +230,14 @@ def list_agents(service: Service, call: HttpCall, _request: None) -> dict[str, o
         available=capabilities.find_dimensions(document),
     )
     return inventory.build_inventory([*service.openwop.agents(call.access)["agents"], agent])
+
+
+def list_agents(service: Service, call: HttpCall, _request: None) -> object:
+    """List the installed agents, with the one that runs the fixtures."""
+    return _inventory(service, call)
+
+
+get_agent = make_get(_inventory)
 
 
 def list_proposals(
@@ -246,6 +256,7 @@ def list_proposals(
 _REF: Final = {"memoryRef": EXAMPLE_REF}
 _FOR: Final = "For conformance suites:"
 _row: Final = OPENWOP.row
+_VERSIONS: Final = ((OPENWOP.row, "/v1", "openwop"), (OPENWOP_TWO.row, "", "openwop2"))
 
 SEAMS: Final = Seams(
     operations=(
@@ -315,13 +326,27 @@ SEAMS: Final = Seams(
         ),
     ),
     replaced=(
-        _row(
-            "GET",
-            "/v1/agents",
-            "openwop_agents",
-            "List the installed agents, and the memory that each lacks",
-            list_agents,
-            "OpenwopInventory",
+        *(
+            row(
+                "GET",
+                f"{folder}/agents",
+                f"{name}_agents",
+                "List the installed agents, and the memory that each lacks",
+                list_agents,
+                "OpenwopInventory",
+            )
+            for row, folder, name in _VERSIONS
+        ),
+        *(
+            row(
+                "GET",
+                f"{folder}/agents/{{agent_id}}",
+                f"{name}_agent",
+                "Return one installed agent, and the memory that it lacks",
+                get_agent,
+                "OpenwopAgent",
+            )
+            for row, folder, name in _VERSIONS
         ),
         _row(
             "GET",

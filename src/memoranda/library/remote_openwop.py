@@ -83,9 +83,20 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         """Search every later entry of a ref for commitments, or stop that."""
         self._answer("watch_commitments", ref=ref, is_watched=is_watched)
 
-    def apply_proposal(self, proposal_id: str, *, approval_id: str | None = None) -> Proposal:
+    def apply_proposal(
+        self,
+        proposal_id: str,
+        *,
+        approval_id: str | None = None,
+        artifact_digest: str | None = None,
+    ) -> Proposal:
         """Install the artifact of a proposal."""
-        self._answer("apply_proposal", proposal_id=proposal_id, approval_id=approval_id)
+        self._answer(
+            "apply_proposal",
+            proposal_id=proposal_id,
+            approval_id=approval_id,
+            artifact_digest=artifact_digest,
+        )
         applied: Proposal = self.proposal(proposal_id)
         return applied
 

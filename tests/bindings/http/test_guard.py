@@ -32,6 +32,7 @@ from memoranda.bindings.console.visit import ROOT as CONSOLE
 from memoranda.bindings.http.app import all_operations
 from memoranda.bindings.http.oams import OAMS
 from memoranda.bindings.http.openwop import OPENWOP
+from memoranda.bindings.http.openwop_two import OPENWOP_TWO
 from memoranda.bindings.http.operation import OperationTables
 from memoranda.encoding.didkey import SigningKey
 from memoranda.errors import InvalidInput
@@ -74,10 +75,11 @@ def test_nothing_is_done_without_a_good_credential(patient: Running, operation: 
     with patient.client("") as stranger:
         # The body is bad on purpose: the credential comes first.
         path = operation.path.replace("{id}", "urn%3Aump%3Aaaaa")
+        headers |= {name: value.encode() for name, value in operation.standard.selected_by.items()}
         answer = stranger.request(operation.method, path, headers=headers, content=b"{")  # type: ignore[arg-type]
         if operation.standard is OAMS:
             assert oams_error_of(answer) == (401, -32096)
-        elif operation.standard is OPENWOP:
+        elif operation.standard in (OPENWOP, OPENWOP_TWO):
             assert openwop_error_of(answer) == (401, "unauthenticated")
         else:
             assert error_of(answer) == (401, "unauthorized")

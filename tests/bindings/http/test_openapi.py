@@ -20,6 +20,7 @@ from memoranda.bindings.http.app import all_operations, create_app
 from memoranda.bindings.http.oams import EXAMPLE_DREAM
 from memoranda.bindings.http.openapi import body_schema_name, build_document, operation_parameters
 from memoranda.bindings.http.openwop import EXAMPLE_PATH, EXAMPLE_RUN, OPENWOP
+from memoranda.bindings.http.openwop_two import OPENWOP_TWO
 from memoranda.bindings.http.operation import Operation
 from memoranda.bindings.http.route import RouteTable
 from memoranda.bindings.operations.oams import EXAMPLE_KEY, EXAMPLE_MEMORY, EXAMPLE_NAMESPACE
@@ -110,7 +111,7 @@ def test_idempotency_key_is_described_where_it_holds_and_nowhere_else(client: ht
     for path, operations in client.get("/v1/openapi.json").json()["paths"].items():
         for method, described in operations.items():
             headers = {each["name"] for each in described.get("parameters", ()) if each["in"] == "header"}
-            is_openwop = path.startswith("/v1/") and not path.startswith("/v1/oams/")
+            is_openwop = path.startswith(("/v1/", *OPENWOP_TWO.prefixes)) and not path.startswith("/v1/oams/")
             assert ("Idempotency-Key" in headers) is (is_openwop and method != "get"), (method, path)
 
 
@@ -127,7 +128,8 @@ def test_every_schema_is_one() -> None:
 
 # A stream can only be cancelled while it runs: test_cal_stream.py does that. What is redacted or taken back is below,
 # and an owner is deleted in test_admin.py.
-_ELSEWHERE = ("cal_cancel", "redact", "undo_import", "delete_tenant")
+# Agents are shown one by one in test_openwop_two.py.
+_ELSEWHERE = ("cal_cancel", "redact", "undo_import", "delete_tenant", "openwop_agent", "openwop2_agent")
 RUNNABLE = [operation for operation in OPERATIONS if operation.name not in _ELSEWHERE]
 
 
@@ -151,7 +153,7 @@ def test_what_an_owner_takes_out_and_takes_back_is_answered_as_described(tmp_pat
 
 @pytest.mark.parametrize("operation", RUNNABLE, ids=lambda operation: str(operation.name))
 def test_the_example_runs_and_its_answer_is_as_described(server: Running, operation: Operation) -> None:
-    is_wop = operation.standard is OPENWOP
+    is_wop = operation.standard in (OPENWOP, OPENWOP_TWO)
     is_undone = operation.name == "oams_undo_dream"
     # Only an API key can hold the right to activate or to erase, and only an owner's consolidates.
     is_owners = operation.name in ("set_rules", "audit_prune")
@@ -176,6 +178,7 @@ def test_the_example_runs_and_its_answer_is_as_described(server: Running, operat
                 params[each["name"]] = each["example"]
         example = {"token": prepared(client)} if operation.name == "cal_execute" else operation.example
         body: dict[str, Any] = {"json": example} if has_body else {}
+        client.headers.update(operation.standard.selected_by)
         with client.stream(operation.method, path, params=params, **body) as answer:
             assert answer.status_code in operation.success, answer.read()
             if operation.answer:
@@ -205,7 +208,7 @@ def made_for(client: httpx.Client, operation: Operation) -> dict[str, str]:
         "wh_example": client.post(
             "/v1/webhooks", json={"url": "https://hooks.example/openwop", "events": ["run.failed"]}
         ).json()["webhookId"]
-        if operation.name == "openwop_unregister"
+        if operation.name.endswith("_unregister")
         else "",
         "prop_example": client.post("/v1/host/sample/proposals", json=EXAMPLE_PROPOSAL).json()["id"],
     }

@@ -79,12 +79,12 @@ class Receiver:
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with _receiving() as found:
+    with receiving() as found:
         yield found
 
 
 @contextmanager
-def _receiving(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+def receiving(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     found = Receiver(tls)
     thread = threading.Thread(target=found.server.serve_forever)
     thread.start()
@@ -347,8 +347,8 @@ def test_an_event_goes_over_tls_to_who_is_vouched_for_and_to_nobody_else(
     _, unknown = certificates(tmp_path / "unknown")
     monkeypatch.setenv("SSL_CERT_FILE", str(authority))
     with (
-        _receiving(tls) as trusted,
-        _receiving(unknown) as stranger,
+        receiving(tls) as trusted,
+        receiving(unknown) as stranger,
         running(tmp_path / "home", settings=ANYWHERE) as server,
         server.client(server.key()) as client,
     ):
@@ -368,8 +368,8 @@ def test_an_event_goes_over_tls_to_who_is_vouched_for_and_to_nobody_else(
 
 def test_a_receiver_that_is_slow_holds_up_neither_other_tenants_nor_other_webhooks(tmp_path: Path) -> None:
     with (
-        _receiving() as slow,
-        _receiving() as quick,
+        receiving() as slow,
+        receiving() as quick,
         running(tmp_path / "home", settings=ANYWHERE) as server,
         server.client(server.key("did:example:slow")) as one,
         server.client(server.key()) as other,

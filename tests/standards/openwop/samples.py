@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 ARTIFACTS: dict[str, dict[str, Any]] = {
     "agent-pack": {
@@ -55,3 +55,16 @@ ARTIFACTS: dict[str, dict[str, Any]] = {
         "inputs": {"to": "team"},
     },
 }
+
+# The types of events that version 2 of openwop renames, and some that it does not.
+EVENT_TYPES_OF_BOTH: Final = (
+    ("agent.memory.consolidated", "agent.memory-consolidated"),
+    ("agent.toolCalled", "agent.tool-called"),
+    ("agent.invocation.started", "agent.invocation-started"),
+    ("run.dead_lettered", "run.dead-lettered"),
+    ("run.resuming", "run.resume-started"),
+    ("replay.divergedAtRefusal", "replay.diverged-at-refusal"),
+    ("memory.written", "memory.written"),
+    ("run.restored-from-snapshot", "run.restored-from-snapshot"),
+    ("workspace.updated", "workspace.updated"),
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -27,6 +27,7 @@ from memoranda.bindings.http import (
     oms,
     openwop,
     openwop_runs,
+    openwop_two,
     ump,
     wire,
 )
@@ -64,15 +65,15 @@ class Seams:
 def all_operations(seams: Seams | None = None) -> tuple[Operation, ...]:
     """Return the operations of all standards."""
     seams = seams or Seams()
+    workflows = {**openwop_runs.WORKFLOWS, **seams.workflows}
     operations = (
         *ump.OPERATIONS,
         *oms.OPERATIONS,
         *cal.OPERATIONS,
         *oams.OPERATIONS,
-        *openwop_runs.workflow_operations(
-            {**openwop_runs.WORKFLOWS, **seams.workflows}, tuple(seams.workflows)
-        ),
+        *openwop_runs.workflow_operations(workflows, tuple(seams.workflows)),
         *openwop_runs.OPERATIONS,
+        *openwop_two.operations(workflows),
         metrics.OPERATION,
         *admin.OPERATIONS,
         _document_operation(ump.UMP, "/openapi.json", "openapi"),
@@ -230,6 +231,8 @@ class _Runtime:
             "openwop_events": self._run_events.events,
             "openwop_all_events": self._run_events.all_events,
             "openwop_poll": self._run_events.poll,
+            "openwop2_events": partial(self._run_events.events, form=openwop_two.LOG_FORM),
+            "openwop2_poll": partial(self._run_events.poll, form=openwop_two.LOG_FORM),
         }
 
     def lifespan(

@@ -65,6 +65,7 @@ SECURITY_HEADERS: tuple[wire.Header, ...] = (
 )
 ALLOWED_HEADERS = (
     b"authorization, content-type, if-match, if-none-match, last-event-id, x-cal-token, x-oams-consent, x-request-id, "
+    b"idempotency-key, openwop-client-version, openwop-dedup, openwop-version, "
     b"mcp-method, mcp-name, mcp-protocol-version, mcp-session-id"
 )
 PREFLIGHT_HEADERS: tuple[wire.Header, ...] = (
@@ -75,7 +76,8 @@ PREFLIGHT_HEADERS: tuple[wire.Header, ...] = (
     (b"access-control-allow-private-network", b"true"),
 )
 EXPOSED_HEADERS = (
-    b"etag, mcp-session-id, retry-after, www-authenticate, x-memoranda-warning, x-oams-warning, "
+    b"etag, mcp-session-id, openwop-idempotent-replay, openwop-version, "
+    b"retry-after, www-authenticate, x-memoranda-warning, x-oams-warning, "
     b"x-request-id, x-oms-address, x-oms-superseded-by, x-oms-system-valid-to, x-oms-verification-status"
 )
 
@@ -199,7 +201,8 @@ class ResponseSender:
             self._count(self._status)
             headers = list(message.get("headers", ()))
             present = {name.lower() for name, _ in headers}
-            headers += [item for item in self.extra if item[0] not in present]
+            extra = (*self.extra, *self._scope["state"].get("answer_headers", ()))
+            headers += [item for item in extra if item[0] not in present]
             headers.append((b"x-request-id", self.request_id.encode("ascii")))
             message = {**message, "headers": headers}
         await self._send(message)
@@ -319,6 +322,9 @@ class Guard:
             if origin is not None and scope["method"] == "OPTIONS":
                 await _send_preflight(sender.send)
                 return
+            negotiate = self._tables.standard_of(scope["path"]).negotiate
+            if negotiate is not None:
+                negotiate(scope)
             receive = self._limit_body(scope, receive)
             if self._tables.is_public(scope["path"]):
                 await self._app(scope, receive, sender.send)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from memoranda.bindings.http.operation import Operation, Standard
-from memoranda.bindings.operations.row import in_query
+from memoranda.bindings.operations.row import in_header, in_query
 from memoranda.encoding.shapes import NAME, Schema, Shape, closed_object, ref, schema
 
 # A part of the OpenAPI document, as JSON.
@@ -103,7 +103,12 @@ def operation_parameters(operation: Operation) -> list[Document]:
         if name in operation.example and name not in operation.in_query:
             parameter["example"] = operation.example[name]
         entries.append(parameter)
-    headers = operation.standard.effect_headers if operation.has_effect else ()
+    headers: list[Mapping[str, object]] = [
+        {**in_header(name, {"enum": [value]}, "Selects the version."), "required": True}
+        for name, value in operation.standard.selected_by.items()
+    ]
+    if operation.has_effect:
+        headers += operation.standard.effect_headers
     in_url = _url_parameters(properties) if operation.is_in_url else ()
     return [*entries, *map(dict, (*in_url, *operation.parameters, *headers))]
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from memoranda.bindings.http.call import HttpAnswer, HttpCall, Serve
+from memoranda.bindings.http.openwop_versions import DISCOVERY, negotiate_first
 from memoranda.bindings.http.operation import Operation, Refusal, Standard
 from memoranda.bindings.http.webhook_sender import check_url
 from memoranda.bindings.operations.openwop import EXAMPLE_REF
@@ -45,13 +46,14 @@ from memoranda.standards.openwop.requests import (
 )
 from memoranda.standards.openwop.workspace import WorkspaceDraft, check_path, is_prefix
 
-DISCOVERY: Final = "/.well-known/openwop"
 EXAMPLE_RUN: Final = "run_example"
 EXAMPLE_PATH: Final = "notes/plan.md"
 
 
 # Performs the operation, and returns its answer and the body.
 Act = Callable[[], tuple[HttpAnswer, bytes]]
+# Reads an answer again whose content was not recorded.
+ReadAgain = Callable[[Service, HttpCall, Any], HttpAnswer]
 REPLAYED: Final = ((b"openwop-idempotent-replay", b"true"),)
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
 IDEMPOTENCY_HEADER: Final = in_header(
@@ -89,14 +91,20 @@ def _path_parameter(example: str, description: str = "") -> dict[str, object]:
 
 
 def answer_once(
-    service: Service, operation: Operation, call: HttpCall, act: Act
+    service: Service,
+    operation: Operation,
+    call: HttpCall,
+    act: Act,
+    *,
+    read_again: Mapping[str, ReadAgain] | None = None,
 ) -> tuple[HttpAnswer, bytes]:
     """Perform an operation once per `Idempotency-Key`; a repeated request gets the recorded answer.
 
     Refusals that a correction of the request could avoid (400, 401, 403), and passing ones (429, 5xx), are not
     recorded. Nor is the content of an entry or a file, because forgetting would not reach it: it is read again, and
-    answered with 404 if it was removed meanwhile.
+    answered with 404 if it was removed meanwhile. `read_again`: the readers of such answers, by their schemas.
     """
+    readers = _READ_AGAIN if read_again is None else read_again
     key = call.header(b"idempotency-key")
     if key is None:
         return act()
@@ -105,11 +113,13 @@ def answer_once(
     name = f"{operation.method} {operation.path}"
     record = service.openwop.claim(call.access, name, key, _request_digest(call))
     if record.status:
-        return _replay(service, operation, call, record.status, record.body)
+        return _replay(service, call, record.status, record.body, readers.get(operation.answer))
     status, body = 0, ""
     try:
         answer, answer_body = act()
-        status, body = answer.status or operation.success[0], _record_body(operation, answer_body)
+        is_read_again = operation.answer in readers
+        status = answer.status or operation.success[0]
+        body = _record_body(answer_body, is_read_again=is_read_again)
         return answer, answer_body
     except MemorandaError as error:
         refusal_status, problem = operation.standard.refuse(error, call.scope["path"])
@@ -130,19 +140,19 @@ def _request_digest(call: HttpCall) -> str:
     return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 
-def _record_body(operation: Operation, body: bytes) -> str:
+def _record_body(body: bytes, *, is_read_again: bool) -> str:
     """Return the body to record for an answer."""
-    if operation.answer not in _READ_AGAIN:
+    if not is_read_again:
         return body.decode()
     result: Any = parse(body, max_bytes=len(body))
     return dump({name: value for name, value in result.items() if name not in _UNRECORDED}).decode()
 
 
 def _replay(
-    service: Service, operation: Operation, call: HttpCall, status: int, body: str
+    service: Service, call: HttpCall, status: int, body: str, reader: ReadAgain | None
 ) -> tuple[HttpAnswer, bytes]:
-    if status < 300 and operation.answer in _READ_AGAIN:
-        answer = _READ_AGAIN[operation.answer](service, call, parse(body))
+    if status < 300 and reader is not None:
+        answer = reader(service, call, parse(body))
         return HttpAnswer(status=status, headers=(*answer.headers, *REPLAYED)), dump(answer.result)
     return HttpAnswer(status=status, headers=REPLAYED), body.encode()
 
@@ -169,7 +179,7 @@ def _read_webhook(service: Service, call: HttpCall, recorded_answer: Any) -> Htt
 
 
 # Readers of answers whose content is not recorded, by the schema of the answer.
-_READ_AGAIN: Final[Mapping[str, Callable[[Service, HttpCall, object], HttpAnswer]]] = {
+_READ_AGAIN: Final[Mapping[str, ReadAgain]] = {
     "OpenwopEntry": _read_entry,
     "OpenwopFile": _read_file,
     "OpenwopRegisteredWebhook": _read_webhook,
@@ -199,6 +209,7 @@ OPENWOP: Final = Standard(
     prefixes=("/v1/", DISCOVERY),
     refuse=refuse,
     refuse_route=refuse_route,
+    negotiate=negotiate_first,
     responses="openwop",
     schemas="Wop",
     errors={
@@ -222,6 +233,7 @@ OPENWOP: Final = Standard(
         "commitment_id": _path_parameter("com_example"),
         "proposal_id": _path_parameter("prop_example"),
         "webhook_id": _path_parameter("wh_example"),
+        "agent_id": _path_parameter("vendor.acme.helper"),
     },
     # Ids of other standards and file paths may hold slashes.
     slash_names=frozenset({"id", "path"}),
@@ -299,7 +311,10 @@ def fire_commitment(service: Service, call: HttpCall, request: FireRequest) -> d
 def apply_proposal(service: Service, call: HttpCall, request: ApplyRequest) -> dict[str, object]:
     """Apply a proposal, and return the installed artifact."""
     applied = service.openwop.apply_proposal(
-        call.access, call.path_name("proposal_id"), approval_id=request.approval_id
+        call.access,
+        call.path_name("proposal_id"),
+        approval_id=request.approval_id,
+        artifact_digest=request.artifact_digest,
     )
     return {"installedArtifactRef": applied["activation"]["installedArtifactRef"]}
 
@@ -314,11 +329,16 @@ def reject_proposal(service: Service, call: HttpCall, request: RejectRequest) ->
 def register_webhook(service: Service, call: HttpCall, request: RegisterWebhookRequest) -> object:
     """Register a webhook whose address is allowed, for the tenant of the credential."""
     _require_own_tenant(call, request.tenant_id)
+    require_allowed_url(service, request.url)
+    return service.openwop.register_webhook(call.access, request.url, request.events, request.tags)
+
+
+def require_allowed_url(service: Service, url: str) -> None:
+    """Raise WorkflowError `webhook_url_rejected` for an address that webhooks may not have."""
     try:
-        check_url(request.url, is_private_allowed=service.context.webhooks_anywhere)
+        check_url(url, is_private_allowed=service.context.webhooks_anywhere)
     except InvalidInput as error:
         raise WorkflowError(error.message, openwop_code=WEBHOOK_URL_REJECTED) from None
-    return service.openwop.register_webhook(call.access, request.url, request.events, request.tags)
 
 
 def unregister_webhook(service: Service, call: HttpCall, request: UnregisterWebhookRequest) -> None:

@@ -411,8 +411,8 @@ def _state_after(snapshot: Mapping[str, Any], event: Event) -> Mapping[str, Any]
     """Return the snapshot of a run as it was after an event: only a run that has ended has results."""
     if event["type"] == f"run.{snapshot['status']}":
         return snapshot
-    kept = {name: value for name, value in snapshot.items() if name not in ("error", "variables")}
-    return {**kept, "status": "running", "variables": {}}
+    fields = {name: value for name, value in snapshot.items() if name not in ("error", "variables")}
+    return {**fields, "status": "running", "variables": {}}
 
 
 class _TenantReader(_LogReader):
@@ -455,8 +455,8 @@ def _wants_stream(scope: Scope) -> bool:
     )
 
 
-async def _send_frames(send: Send, frames: Sequence[Frame], **more: object) -> None:
-    body = dump({"events": [frame.document for frame in frames], **more})
+async def _send_frames(send: Send, frames: Sequence[Frame], **fields: object) -> None:
+    body = dump({"events": [frame.document for frame in frames], **fields})
     await wire.send_bytes(send, 200, body, [(b"vary", b"accept")])
 
 

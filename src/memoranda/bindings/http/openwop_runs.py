@@ -10,9 +10,10 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from memoranda.bindings.http import openwop
+from memoranda.bindings.http import openwop, openwop_agents
 from memoranda.bindings.http.call import HttpAnswer, HttpCall, Serve
-from memoranda.bindings.http.openwop import DISCOVERY, OPENWOP
+from memoranda.bindings.http.openwop import OPENWOP
+from memoranda.bindings.http.openwop_versions import DISCOVERY, is_second
 from memoranda.bindings.http.operation import Operation
 from memoranda.bindings.operations import openwop as rows
 from memoranda.bindings.operations.openwop import EXAMPLE_REF
@@ -22,6 +23,7 @@ from memoranda.service.core.access import Access
 from memoranda.service.openwop.openwop import MAX_RUNS
 from memoranda.service.openwop.runs import HOST_WORKFLOW, Run
 from memoranda.service.service import Service
+from memoranda.standards.openwop import version_two
 from memoranda.standards.openwop.requests import (
     BeginRunRequest,
     CancelRunRequest,
@@ -86,9 +88,11 @@ def make_discovery(fixtures: tuple[str, ...]) -> Serve:
     """Return the function that serves the capabilities of this host."""
 
     def discovery(service: Service, call: HttpCall, _request: None) -> HttpAnswer:
-        document = service.openwop.discovery(
+        offered = service.openwop.discovery(
             is_attended=service.upkeep.is_running, fixtures=fixtures
         )
+        show = version_two.show_discovery if is_second(call.scope) else version_two.add_versions
+        document = show(offered)
         etag = f'"{hashlib.sha256(dump(document)).hexdigest()[:32]}"'
         headers = ((b"etag", etag.encode("ascii")), (b"cache-control", b"no-cache"))
         if call.header(b"if-none-match") == etag:
@@ -267,6 +271,14 @@ OPERATIONS: Final = (
             "openwop_events": None,
             "openwop_all_events": None,
         },
+    ),
+    _row(
+        "GET",
+        "/v1/agents/{agent_id}",
+        "openwop_agent",
+        "Return one installed agent, and the memory that it lacks",
+        openwop_agents.get_agent,
+        "OpenwopAgent",
     ),
     _row(
         "GET",

@@ -12,6 +12,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
+from starlette.types import Scope
+
 from memoranda.bindings.http.call import HttpAnswer, HttpCall, Serve
 from memoranda.bindings.http.limits import with_scan_slot
 from memoranda.bindings.operations.row import CallPlan, Row, plan_of
@@ -38,6 +40,8 @@ class Standard:
     refuse: Callable[[MemorandaError, str], Refusal]
     # Returns the refusal of an unknown path (404) or method (405).
     refuse_route: Callable[[int, str], Refusal]
+    # Selects the version that a request asks for; it may change the path, and add headers to the answer.
+    negotiate: Callable[[Scope], None] | None = None
     # In the OpenAPI document: the prefixes of the names of its responses and of its schemas.
     responses: str = ""
     schemas: str = ""
@@ -59,6 +63,8 @@ class Standard:
     malformed_error: Callable[[InvalidInput], MemorandaError] = lambda error: error
     # A wrapper of calls that change something, called with (service, operation, call, act).
     idempotency: Callable[..., tuple[HttpAnswer, bytes]] | None = None
+    # Headers that every call needs, by name: they select the version of the standard.
+    selected_by: Mapping[str, str] = field(default_factory=dict)
     # Headers of calls that change something, as OpenAPI parameters.
     effect_headers: tuple[Mapping[str, object], ...] = ()
 

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base32_encode
-from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound
+from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, WorkflowError
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, retry_on_conflict
 from memoranda.service.openwop import runs as run_log
 from memoranda.standards.openwop import proposals
+from memoranda.standards.openwop.problem import PROPOSAL_STALE
 from memoranda.standards.openwop.proposals import Proposal, ProposedArtifact, Revision
 from memoranda.storage.engine.contract import Snapshot, Unit
 
@@ -254,11 +255,17 @@ def approve(context: Context, access: Access, proposal_id: str) -> str:
 
 
 def apply(
-    context: Context, access: Access, proposal_id: str, *, approval_id: str | None = None
+    context: Context,
+    access: Access,
+    proposal_id: str,
+    *,
+    approval_id: str | None = None,
+    artifact_digest: str | None = None,
 ) -> Proposal:
     """Install the artifact of a proposal, with the activation right or with an approval of the artifact as it is now.
 
-    Raises ForbiddenScope without either, and an error if the proposal is in no state to be applied.
+    Raises ForbiddenScope without either, and an error if the proposal is in no state to be applied, or if its artifact
+    has another digest than `artifact_digest`.
     """
     now = context.clock()
     access.require(ACTIVATION if approval_id is None else "derive")
@@ -267,6 +274,10 @@ def apply(
         current = _load(unit, proposal_id)
         if approval_id is not None:
             _check_approval(unit, approval_id, current)
+        if artifact_digest not in (None, proposals.digest_artifact(current["artifact"])):
+            raise WorkflowError(
+                "the artifact was revised since it was read", openwop_code=PROPOSAL_STALE
+            )
         proposals.check_applicable(current)
         installed_ref = f"{current['kind']}:{_digest(current)[:32]}"
         applied = proposals.mark_applied(

@@ -23,12 +23,13 @@ from msgspec.structs import replace
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base32_encode
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound
-from memoranda.model.instant import Instant
+from memoranda.model.instant import Instant, format_instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.openwop.runs import EVENTS_LIMIT, decode_run
 from memoranda.standards.openwop.capabilities import SIGNATURE_ALGORITHM
 from memoranda.standards.openwop.events import Event
+from memoranda.standards.openwop.version_two import bind_id, event_type, show_event
 from memoranda.storage.engine.contract import Snapshot, Unit
 
 # The kind of the stored items, by webhook id.
@@ -58,6 +59,10 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     events: tuple[str, ...]
     tags: tuple[str, ...] = ()
+    # The major version of openwop in which the events are sent.
+    major: int = 1
+    # The instant of the registration; 0 for one by an earlier build.
+    created_ms: int = 0
     # The position of the last event that was delivered, dropped or not subscribed to.
     position: int = msgspec.field(default=0, name="place")
     # Failed attempts at the next event.
@@ -103,6 +108,11 @@ class Registration(TypedDict):
     """The answer to a registration. The secret is shown nowhere else."""
 
     webhookId: str
+    # Equal to webhookId; clients of openwop read this name.
+    subscriptionId: str
+    url: str
+    eventTypes: list[str]
+    createdAt: str
     secret: str
     secretFingerprint: str
     signatureAlgorithm: str
@@ -120,21 +130,30 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     def body(self) -> bytes:
         """Return the request body: the event as it is in the log, its run and its tenant."""
+        if self.subscription.major == 2:
+            event = show_event(self.event, self.tenant)
+            # webhooks.md: a tenant never stands for a workspace that is absent.
+            return json_text.dump({"runId": event["runId"], "event": event})
         return json_text.dump(
             {"runId": self.event["runId"], "workspaceId": self.tenant, "event": self.event}
         )
 
     def headers(self, body: bytes, now: Instant) -> dict[str, str]:
-        """Return the request headers, among them the signature of time and body."""
-        stamp = str(now // 1000)
-        return {
-            "Content-Type": "application/json",
-            "X-openwop-Webhook-Id": self.subscription.webhook_id,
-            "X-openwop-Event-Type": self.event["type"],
-            "X-openwop-Timestamp": stamp,
-            "X-openwop-Signature": f"sha256={signature(self.secret, stamp, body)}",
-            "X-openwop-Signature-Algorithm": SIGNATURE_ALGORITHM,
+        """Return the request headers, among them the signature of time and body, under the names of both versions."""
+        stamp, is_second = str(now // 1000), self.subscription.major == 2
+        webhook_id, type_name = self.subscription.webhook_id, self.event["type"]
+        values = {
+            "Webhook-Id": bind_id(webhook_id, self.tenant) if is_second else webhook_id,
+            "Event-Type": event_type(type_name) if is_second else type_name,
+            "Timestamp": stamp,
+            "Signature": f"sha256={signature(self.secret, stamp, body)}",
+            "Signature-Algorithm": SIGNATURE_ALGORITHM,
         }
+        families = ("X-openwop", "OpenWOP")
+        headers = {
+            f"{family}-{name}": value for family in families for name, value in values.items()
+        }
+        return {"Content-Type": "application/json", **headers}
 
 
 def signature(secret: str, stamp: str, body: bytes) -> str:
@@ -146,10 +165,17 @@ def signature(secret: str, stamp: str, body: bytes) -> str:
 
 
 def register(
-    context: Context, access: Access, url: str, events: Sequence[str], tags: Sequence[str] = ()
+    context: Context,
+    access: Access,
+    url: str,
+    events: Sequence[str],
+    tags: Sequence[str] = (),
+    *,
+    major: int = 1,
 ) -> Registration:
     """Register a URL for events from now on, and return the id and the secret, which is never shown again.
 
+    `major`: the version of openwop in which the events are sent; their types are those of version 1.
     The binding has checked the URL. Raises Conflict if there are too many subscriptions.
     """
     _require_owner(access)
@@ -165,6 +191,8 @@ def register(
             url=url,
             events=tuple(events),
             tags=tuple(tags),
+            major=major,
+            created_ms=context.clock(),
             position=unit.find_last_run_event(),
         )
         _store(unit, subscription)
@@ -179,11 +207,17 @@ def registered(context: Context, access: Access, webhook_id: str) -> Registratio
     """Return the answer to a registration, to the request itself or to its idempotent repetition. Raises NotFound."""
     _require_owner(access)
     with context.engine.open_snapshot(access.default_tenant) as snapshot:
-        if snapshot.load_item(KIND, webhook_id) is None:
-            raise NotFound("no such webhook")
+        data = snapshot.load_item(KIND, webhook_id)
+    if data is None:
+        raise NotFound("no such webhook")
+    subscription = _decode(data)
     secret = _derive_secret(context, access.default_tenant, webhook_id)
     return {
         "webhookId": webhook_id,
+        "subscriptionId": webhook_id,
+        "url": subscription.url,
+        "eventTypes": list(subscription.events),
+        "createdAt": format_instant(Instant(subscription.created_ms)),
         "secret": secret,
         "secretFingerprint": hashlib.sha256(secret.encode()).hexdigest()[:8],
         "signatureAlgorithm": SIGNATURE_ALGORITHM,

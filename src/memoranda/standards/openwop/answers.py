@@ -193,7 +193,11 @@ ANSWERS: Final[dict[str, Schema]] = {
         end={**COUNT, "description": "The current end of the logs."},
     ),
     "OpenwopRegisteredWebhook": closed_object(
-        "webhookId secret secretFingerprint signatureAlgorithm",
+        "webhookId subscriptionId url eventTypes createdAt secret secretFingerprint signatureAlgorithm",
+        subscriptionId={**TEXT, "description": "The same as `webhookId`."},
+        url=TEXT,
+        eventTypes=array_of(TEXT),
+        createdAt=MOMENT,
         webhookId=_NAME,
         secret={**TEXT, "description": "The key of the signatures; only returned here."},
         secretFingerprint=TEXT,
@@ -225,6 +229,7 @@ ANSWERS: Final[dict[str, Schema]] = {
     "OpenwopInventory": closed_object(
         "agents total", agents=array_of(_INVENTORY_ENTRY), total=COUNT
     ),
+    "OpenwopAgent": _INVENTORY_ENTRY,
     "OpenwopFile": closed_object("path content version updatedAt", **_FILE),
     "OpenwopFiles": closed_object(
         "files", files=array_of(open_object("path version updatedAt", **_FILE))

@@ -44,6 +44,12 @@ IDEMPOTENCY_IN_FLIGHT: Final = "idempotency_in_flight"
 UNSUPPORTED_STREAM_MODE: Final = "unsupported_stream_mode"
 WEBHOOK_URL_REJECTED: Final = "webhook_url_rejected"
 SUBSCRIPTION_NOT_FOUND: Final = "subscription_not_found"
+# Codes of version 2.
+PROPOSAL_STALE: Final = "proposal_stale"
+ID_TENANT_MISMATCH: Final = "id_tenant_mismatch"
+VERSION_UNSUPPORTED: Final = "protocol_version_unsupported"
+VERSION_MISMATCH: Final = "protocol_version_mismatch"
+RUN_TERMINAL: Final = "run_terminal"
 
 # If upstream defines no status or several, docs/standards/openwop.md gives our choice.
 STATUSES: Final[Mapping[str, int]] = {
@@ -67,6 +73,11 @@ STATUSES: Final[Mapping[str, int]] = {
     SNAPSHOT_UNAVAILABLE: 422,
     CAPABILITY_REQUIRED: 422,
     MALFORMED_ARTIFACT: 422,
+    VERSION_MISMATCH: 400,
+    ID_TENANT_MISMATCH: 403,
+    VERSION_UNSUPPORTED: 406,
+    PROPOSAL_STALE: 409,
+    RUN_TERMINAL: 409,
     RATE_LIMITED: 429,
     INTERNAL_ERROR: 500,
     CAPABILITY_NOT_PROVIDED: 501,

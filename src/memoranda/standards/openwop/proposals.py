@@ -11,6 +11,7 @@ without a revision. Rejected proposals may be archived.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -238,6 +239,11 @@ def check_applicable(current: Proposal) -> None:
             openwop_code=MALFORMED_ARTIFACT,
             details={"proposalId": current["id"], "kind": current["kind"]},
         ) from None
+
+
+def digest_artifact(artifact: Mapping[str, object]) -> str:
+    """Return the digest of an artifact, to which a request to apply it may be bound."""
+    return f"sha256:{hashlib.sha256(json_text.canonical(dict(artifact))).hexdigest()}"
 
 
 def encode_artifact(current: Proposal) -> bytes:

@@ -370,6 +370,13 @@ class ApplyRequest(OpenwopShape):
     """A request to apply a proposal under an approval."""
 
     approval_id: Annotated[str, text_limit(MAX_ID_CHARS)] | None = None
+    artifact_digest: (
+        Annotated[
+            str,
+            text_limit(MAX_ID_CHARS, "Refused unless the artifact, as RFC 8785, has this sha256."),
+        ]
+        | None
+    ) = None
 
 
 class RejectRequest(OpenwopShape):
