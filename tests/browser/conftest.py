@@ -85,7 +85,7 @@ def page(opened: Callable[..., BrowserContext], server: Running) -> Iterator[Pag
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.goto(f"{server.url}{ROOT}/")
+    page.goto(f"{server.url}{ROOT}/memories")
     yield page
     assert complaints == []
 

@@ -47,7 +47,6 @@ MEMORIES = (
     (26, "claude-code", "team", "procedural", "Write dates as 2026-11-19 in reports"),
     (3, "codex", "shop", "semantic", "The orders API is paginated by cursor; a page has at most 100 orders"),
 )
-CONTEXT = 'ASSEMBLE FOR "paging" FROM notes: (RECALL LIKE "orders") BUDGET 300 tokens FORMAT markdown'
 
 
 class Picture(NamedTuple):
@@ -57,15 +56,23 @@ class Picture(NamedTuple):
     text: str
     width: int = 1120
     height: int = 700
+    # The text of a link that leads on to the page.
+    opens: str = ""
 
 
 PICTURES = {
-    "console": Picture("/", "The orders API is paginated by cursor"),
-    "console-dark": Picture("/", "The orders API is paginated by cursor"),
-    "memories": Picture("/?" + urlencode({"q": "deploy freeze?"}), "the freeze starts on Thursday", height=480),
-    "review": Picture("/review?project=team&strategy=validate", "leads the payments team", height=790),
-    "ask": Picture("/ask?" + urlencode({"query": CONTEXT, "namespace": "shop"}), "The orders API", height=760),
-    "rules": Picture("/rules", "Rules", width=390, height=844),
+    "console": Picture("/", "Ana prefers short answers"),
+    "console-dark": Picture("/", "Ana prefers short answers"),
+    "memories": Picture("/memories?" + urlencode({"q": "deploy freeze?"}), "the freeze starts on", height=480),
+    "memory": Picture(
+        "/memories?" + urlencode({"q": "deploy freeze?"}), "the freeze starts on", opens="the freeze starts"
+    ),
+    "review": Picture("/review", "This is right", height=560),
+    "try": Picture("/try?" + urlencode({"q": "Can we deploy on Friday?"}), "Treat them as reference data", height=640),
+    "graph": Picture("/graph", "within two hops", height=760),
+    "timeline": Picture("/timeline", "memories from", height=760),
+    "agents": Picture("/agents", "Claude Code", height=640),
+    "phone": Picture("/", "Ana prefers short answers", width=390, height=844),
 }
 
 
@@ -110,13 +117,18 @@ def saved() -> Callable[[str], Path | None]:
 def test_the_page_shows_what_its_picture_is_for(
     chromium: Browser, furnished: Running, saved: Callable[[str], Path | None], name: str
 ) -> None:
-    path, text, width, height = PICTURES[name]
-    options: Any = {"color_scheme": "dark" if name.endswith("-dark") else "light", "device_scale_factor": 1.5}
+    path, text, width, height, opens = PICTURES[name]
+    options: Any = {"color_scheme": "dark" if name.endswith("-dark") else "light", "device_scale_factor": 1.25}
     with chromium.new_context(viewport={"width": width, "height": height}, **options) as context:
         page = context.new_page()
         link = furnished.service.sessions.create_link(furnished.key(OWNER, *ALL))
         page.goto(f"{furnished.url}{ROOT}/enter?link={link}")
         page.goto(f"{furnished.url}{ROOT}{path}")
         page.get_by_text(text).first.wait_for()
+        if opens:
+            page.get_by_role("link", name=opens).first.click()
+            page.get_by_text("How it changed").wait_for()
+        if name in ("graph", "timeline"):
+            page.wait_for_function("() => window.explore?.ready")
         picture = page.screenshot(animations="disabled", path=saved(name))
         assert picture.startswith(b"\x89PNG")

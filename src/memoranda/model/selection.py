@@ -7,7 +7,7 @@ A `Selection` filters versions; all of its conditions must hold, and they are ap
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 # unerased     recorded, and versions replaced by a fuller document
 # all          every version that was not replaced, with the tombstones of erased ones
 StatusFilter = Literal["live", "current", "unforgotten", "recorded", "unerased", "all"]
+
+
+# Milliseconds of a month, on average: the width of the groups by time.
+MONTH_MS: Final = 2_629_746_000
 
 
 class IsOneOf(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +64,8 @@ class Lacks(msgspec.Struct, frozen=True, kw_only=True):
     name: Literal["confidence", "importance"]
 
 
-# The key of a group of versions: a fingerprint, or a constant name.
-GroupKey: TypeAlias = bytes | str | None
+# The key of a group of versions: a fingerprint, a constant name, or the number of a month.
+GroupKey: TypeAlias = bytes | str | int | None
 
 
 class InGroup(msgspec.Struct, frozen=True, kw_only=True):

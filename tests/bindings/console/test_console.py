@@ -13,8 +13,9 @@ import pytest
 from tests.bindings.console.browsing import ALL, remember, send, sessions_of, signed_in, token_of
 from tests.bindings.http.running import OWNER, Running, draft, running
 
-from memoranda.bindings.console.app import COOKIE, FAILURES_BURST, FORMS, PAGES, Console
+from memoranda.bindings.console.app import COOKIE, FAILURES_BURST, Console
 from memoranda.bindings.console.ask import EXAMPLES
+from memoranda.bindings.console.pages import FORMS, PAGES
 from memoranda.bindings.console.transfer import FORMS_OUT
 from memoranda.bindings.console.visit import ROOT
 from memoranda.bindings.http.limits import SCAN_SLOTS, SCANS_LIMIT, ScanSlot
@@ -197,7 +198,7 @@ def test_a_key_for_less_sees_no_other_keys_and_ends_no_other_sessions(server: Ru
         (mine,) = [each for each in sessions_of(server, browser) if each not in sessions_of(server, reader)]
         page = reader.get(f"{ROOT}/keys").text
         assert mine.grant_id not in page
-        assert page.count("/revoke") == 1
+        assert page.count('/revoke"') == 1
         assert send(reader, f"/sessions/{mine.grant_id}/end").status_code == 404
         assert browser.get(f"{ROOT}/", follow_redirects=False).status_code == 200
 
@@ -260,12 +261,19 @@ def test_pages_are_kept_to_themselves(browser: httpx.Client) -> None:
 
 def test_what_is_stored_is_never_markup(server: Running, browser: httpx.Client, key: str) -> None:
     name = remember(server, key, HOSTILE, project=HOSTILE[:40], user=HOSTILE[:40])
-    pages = (f"/?project={HOSTILE[:40]}", "/?q=alert", f"/memory/{name}", f"/memory/{name}/views", "/overview")
+    pages = (
+        f"/memories?project={HOSTILE[:40]}",
+        "/memories?q=alert",
+        f"/memory/{name}",
+        f"/memory/{name}/views",
+        "/overview",
+    )
     for path in pages:
         answer = browser.get(ROOT + path)
         assert answer.status_code == 200
         assert not re.search(
-            r"<script(?! src=\"/console/static)|<img|onerror=(?!alert\(2\)&)|href=\"javascript", answer.text
+            r"<script(?! src=\"/console/static)|<img|onerror=(?!(?:<mark>)?alert(?:</mark>)?\(2\)&)|href=\"javascript",
+            answer.text,
         )
     shown = browser.get(f"{ROOT}/memory/{name}").text
     assert html.escape("<script>alert(1)</script>") in shown
@@ -276,7 +284,7 @@ def test_another_owner_sees_nothing(server: Running, browser: httpx.Client, key:
     name = remember(server, key, "a secret of the owner")
     with signed_in(server, server.key("did:key:zSomebodyElse", *ALL)) as other:
         assert "a secret of the owner" not in other.get(f"{ROOT}/").text
-        assert "a secret of the owner" not in other.get(f"{ROOT}/?q=secret").text
+        assert "a secret of the owner" not in other.get(f"{ROOT}/memories?q=secret").text
         for path in (f"/memory/{name}", f"/memory/{name}/views", f"/memory/{name}/readers", f"/memory/{name}/export"):
             assert other.get(ROOT + path).status_code == 404
         assert send(other, f"/memory/{name}/forget").status_code == 404
@@ -315,19 +323,20 @@ def test_the_latest_are_listed_in_pages_and_narrowed(server: Running) -> None:
     for number in range(25):
         remember(server, key, f"note {number:02} of the list", owner=owner, project=f"p{number % 2}")
     with signed_in(server, key) as browser:
-        first = browser.get(f"{ROOT}/")
-        assert first.text.count("of the list</a>") == 20
+        first = browser.get(f"{ROOT}/memories")
+        assert first.text.count("of the list</a></bdi></h2>") == 20
         older = html.unescape(re.search(r'href="([^"]+)" rel="next"', first.text)[1])  # type: ignore[index]
-        assert browser.get(older).text.count("of the list</a>") == 5
-        narrowed = browser.get(f"{ROOT}/?project=p1").text
-        assert narrowed.count("of the list</a>") == 12
+        assert browser.get(older).text.count("of the list</a></bdi></h2>") == 5
+        narrowed = browser.get(f"{ROOT}/memories?project=p1").text
+        assert narrowed.count("of the list</a></bdi></h2>") == 12
         assert "note 02" not in narrowed
-        assert browser.get(f"{ROOT}/?kind=identity").text.count("of the list</a>") == 0
-        assert browser.get(f"{ROOT}/?after=x").status_code == 400
-        found = browser.get(f"{ROOT}/?q=note+07").text
+        assert browser.get(f"{ROOT}/memories?kind=identity").text.count("of the list</a></bdi></h2>") == 0
+        assert browser.get(f"{ROOT}/memories?after=x").status_code == 400
+        found = browser.get(f"{ROOT}/memories?q=note+07").text
         assert found.index("note 07") < (found.index("note 06") if "note 06" in found else len(found))
-        assert "similarity" in found
-        assert "No memory answers that" in browser.get(f"{ROOT}/?q=xylophone").text
+        assert "Numbers" in found
+        assert "<mark>note</mark> <mark>07</mark>" in found
+        assert "No memory answers that" in browser.get(f"{ROOT}/memories?q=xylophone").text
         assert "There are no memories yet" not in first.text
 
 
@@ -339,11 +348,11 @@ def test_what_was_true_and_known_on_another_day_is_shown(server: Running) -> Non
         body["time"] = {"valid_from": "2020-01-01T00:00:00Z", "valid_to": "2021-01-01T00:00:00Z"}
         assert client.post("/ump/remember", json=body).status_code == 200
     with signed_in(server, key) as browser:
-        assert "Porto" not in browser.get(f"{ROOT}/").text
-        assert "Porto" in browser.get(f"{ROOT}/?valid_at=2020-06-01").text
-        assert "Porto" in browser.get(f"{ROOT}/?valid_at=2020-06-01&q=Alice").text
-        assert "Porto" not in browser.get(f"{ROOT}/?valid_at=2020-06-01&known_at=2020-06-01").text
-        assert browser.get(f"{ROOT}/?valid_at=yesterday").status_code == 400
+        assert "Porto" not in browser.get(f"{ROOT}/memories").text
+        assert "Porto" in browser.get(f"{ROOT}/memories?valid_at=2020-06-01").text
+        assert "Porto" in browser.get(f"{ROOT}/memories?valid_at=2020-06-01&q=Alice").text
+        assert "Porto" not in browser.get(f"{ROOT}/memories?valid_at=2020-06-01&known_at=2020-06-01").text
+        assert browser.get(f"{ROOT}/memories?valid_at=yesterday").status_code == 400
 
 
 def test_what_was_true_or_known_on_a_day_includes_that_day(server: Running) -> None:
@@ -355,9 +364,9 @@ def test_what_was_true_or_known_on_a_day_includes_that_day(server: Running) -> N
     day = found[0]["record"]["time"]["created"][:10]
     with signed_in(server, key) as browser:
         for name in ("valid_at", "known_at"):
-            assert "Porto" in browser.get(f"{ROOT}/?{name}={day}").text
-            assert "Porto" in browser.get(f"{ROOT}/?{name}={day}&q=Alice").text
-            assert "Porto" not in browser.get(f"{ROOT}/?{name}={day}T00:00:00Z").text
+            assert "Porto" in browser.get(f"{ROOT}/memories?{name}={day}").text
+            assert "Porto" in browser.get(f"{ROOT}/memories?{name}={day}&q=Alice").text
+            assert "Porto" not in browser.get(f"{ROOT}/memories?{name}={day}T00:00:00Z").text
 
 
 def test_one_memory_is_shown_with_its_history_and_in_every_standard(
@@ -379,7 +388,12 @@ def test_one_memory_is_shown_with_its_history_and_in_every_standard(
     assert "attachment" in export.headers["content-disposition"]
     # Somebody else changed it meanwhile: what was typed over it is not written.
     newest = answer.url.path.rpartition("/")[2]
-    assert send(browser, f"/memory/{newest}/revise", text="Wednesdays", seen=name).status_code == 400
+    both = send(browser, f"/memory/{newest}/revise", text="Deploys happen on Wednesdays", seen=name)
+    assert both.status_code == 409
+    assert "was changed while you were typing" in both.text
+    assert ">Deploys happen on Wednesdays</textarea>" in both.text
+    assert "<del>Tuesdays</del><ins>Wednesdays</ins>" in both.text
+    assert "Deploys happen on Tuesdays" in browser.get(f"{ROOT}/memory/{newest}").text
 
 
 def test_a_correction_keeps_the_data_beside_the_text(server: Running, browser: httpx.Client, key: str) -> None:
@@ -409,9 +423,9 @@ def test_what_is_forgotten_comes_back_with_undo_and_what_is_erased_does_not(
     name = remember(server, key, "a passing thought about herons")
     answer = send(browser, f"/memory/{name}/forget", reason="no longer true")
     assert "Forgot 1 memory" in answer.text
-    assert "herons</a>" not in browser.get(f"{ROOT}/").text
+    assert "herons</a>" not in browser.get(f"{ROOT}/memories").text
     assert "Undone" in send(browser, "/undo").text
-    assert "herons</a>" in browser.get(f"{ROOT}/").text
+    assert "herons</a>" in browser.get(f"{ROOT}/memories").text
     refused = send(browser, f"/memory/{name}/forget", hard="yes", typed="yes")
     assert refused.status_code == 400
     assert "nothing was erased" in refused.text
@@ -451,7 +465,7 @@ def test_several_are_forgotten_at_once(server: Running, browser: httpx.Client, k
     refused = send(browser, "/forget", id="")
     assert (refused.status_code, "no memory was selected" in refused.text) == (400, True)
     assert "Forgot 3 memories" in send(browser, "/forget", id=[*names, names[0]]).text
-    assert "many at once" not in browser.get(f"{ROOT}/").text
+    assert "many at once" not in browser.get(f"{ROOT}/memories").text
 
 
 def test_a_memory_is_written_and_a_key_is_made_and_revoked(server: Running, browser: httpx.Client) -> None:
@@ -507,7 +521,7 @@ def test_a_query_is_checked_and_a_context_says_what_its_sources_cost(
     page = browser.get(f"{ROOT}/ask", params={"query": query, "namespace": "context"}).text
     assert "npm is not used in this shop" in page
     assert re.search(r'<th scope="row">notes</th><td>1 of 1</td><td>\d+</td>', page)
-    nothing = browser.get(f"{ROOT}/ask", params={"query": 'RECALL LIKE "npm"'}).text
+    nothing = browser.get(f"{ROOT}/ask", params={"query": 'RECALL LIKE "npm"', "namespace": "shared"}).text
     assert "No results in shared" in nothing
     assert "namespace=context" in nothing
 
@@ -546,7 +560,7 @@ def test_the_graph_shows_whom_a_statement_names(server: Running, browser: httpx.
 def test_the_audit_log_is_shown_and_verified(browser: httpx.Client) -> None:
     page = browser.get(f"{ROOT}/audit?verify=yes&op=list").text
     assert "The chain is complete" in page
-    assert "<td>list</td>" in page
+    assert re.search(r"<td [^>]*>list</td>", page)
 
 
 def test_the_overview_counts_and_checks_everything(server: Running) -> None:
@@ -558,7 +572,7 @@ def test_the_overview_counts_and_checks_everything(server: Running) -> None:
         page = browser.get(f"{ROOT}/overview?verify=yes").text
         assert "3 memories" in page
         assert "All 3 versions are intact" in page
-        assert "?project=counting" in page
+        assert "/memories?project=counting" in page
         assert "keywords only" in page
 
 
@@ -575,14 +589,14 @@ def test_what_follows_from_memories_is_shown_with_its_sources_and_written_when_a
         remember(server, key, text, owner=owner, project="town")
     with signed_in(server, key) as browser:
         page = browser.get(f"{ROOT}/review?project=town&strategy=validate").text
-        assert "New memory</h3>" in page
-        assert "Alice lives in Lisbon." in page.partition("Based on")[2]
+        assert "contradict each other</h2>" in page
+        assert "Alice lives in Lisbon." in page.partition("contradict each other</h2>")[2]
         # Looking writes nothing.
         assert server.service.stats(server.service.gate.authenticate(key)).memories == 3
         done = send(browser, "/review", project="town", strategy="validate")
         assert "1 memory written." in done.text
         assert server.service.stats(server.service.gate.authenticate(key)).memories > 3
-        assert "New memory</h3>" not in browser.get(f"{ROOT}/review?project=town&strategy=validate").text
+        assert "contradict each other</h2>" not in browser.get(f"{ROOT}/review?project=town&strategy=validate").text
         assert browser.get(f"{ROOT}/review?strategy=nonsense").status_code == 400
 
 
@@ -634,7 +648,7 @@ def test_the_timeline_goes_by_days(server: Running, browser: httpx.Client, key: 
 
 
 @pytest.mark.parametrize(
-    "path", ["/memory/nothing", "/static/../app.py", "/static/x", "/nothing", "/memory/%00", "/?after=-1"]
+    "path", ["/memory/nothing", "/static/../app.py", "/static/x", "/nothing", "/memory/%00", "/memories?after=-1"]
 )
 def test_what_is_not_there_is_a_page(browser: httpx.Client, path: str) -> None:
     answer = browser.get(ROOT + path)
@@ -650,3 +664,87 @@ def test_the_style_and_the_script_are_ours_and_kept(browser: httpx.Client) -> No
         assert "immutable" in answer.headers["cache-control"]
     assert not re.search(r'(?:src|href)="(?!/console|#)', page)
     assert len(page.encode()) < 150_000
+
+
+# --- lists as data, facets, and what the first page costs --------------------------------------------------------
+
+
+def test_every_list_is_json_and_csv_too(server: Running) -> None:
+    owner = "did:key:zData"
+    key = server.key(owner, *ALL)
+    remember(server, key, "=1+1 is no formula", owner=owner, project="data")
+    remember(server, key, "of another project", owner=owner)
+    with signed_in(server, key) as browser:
+        listed = browser.get(f"{ROOT}/memories.json?project=data").json()
+        assert [each["record"]["body"]["text"] for each in listed["memories"]] == ["=1+1 is no formula"]
+        assert listed["next"] is None
+        found = browser.get(f"{ROOT}/memories.json?q=formula").json()
+        assert found["memories"][0]["score"] > 0
+        table = browser.get(f"{ROOT}/memories.csv?project=data")
+        assert "attachment" in table.headers["content-disposition"]
+        assert ",'=1+1 is no formula,data," in table.text
+        assert "/console/memories.csv?project=data" in browser.get(f"{ROOT}/memories?project=data").text
+
+
+def test_facets_count_what_the_caller_may_see_and_follow_the_store(server: Running) -> None:
+    owner = "did:key:zFacets"
+    key = server.key(owner, *ALL)
+    for number in range(3):
+        remember(server, key, f"counted {number}", owner=owner, project="many", agent="cursor", user="ana")
+    remember(server, key, "counted alone", owner=owner, project="one")
+
+    def facet(page: str, name: str) -> dict[str, str]:
+        section = page.partition(f"<h2>{name}</h2>")[2].partition("</section>")[0]
+        return dict(re.findall(r"<span><bdi>([^<]+)</bdi></span><span class=\"n\">(\d+)</span>", section))
+
+    with signed_in(server, key) as browser:
+        page = browser.get(f"{ROOT}/memories").text
+        assert facet(page, "Project") == {"many": "3", "one": "1"}
+        assert facet(page, "Agent") == {"Cursor": "3"}
+        assert facet(page, "Person") == {"ana": "3"}
+        assert facet(page, "Standard") == {"UMP": "4"}
+        assert facet(browser.get(f"{ROOT}/memories?project=one").text, "Agent") == {}
+        assert facet(browser.get(f"{ROOT}/memories?q=counted").text, "Project") == {"many": "3", "one": "1"}
+        remember(server, key, "counted later", owner=owner, project="one")
+        assert facet(browser.get(f"{ROOT}/memories").text, "Project") == {"many": "3", "one": "2"}
+    with signed_in(server, server.key("did:key:zNoFacets", *ALL)) as other:
+        assert facet(other.get(f"{ROOT}/memories").text, "Project") == {}
+
+
+def test_no_data_of_the_drawings_is_another_owners(server: Running, browser: httpx.Client, key: str) -> None:
+    name = remember(server, key, "Zoltan lives in Szeged.", project="drawn")
+    assert "Zoltan" in browser.get(f"{ROOT}/graph.json?project=drawn").text
+    assert "Zoltan" in browser.get(f"{ROOT}/timeline.json?project=drawn").text
+    assert "Zoltan" in browser.get(f"{ROOT}/graph/memories.json", params={"id": name}).text
+    with signed_in(server, server.key("did:key:zNobody", *ALL)) as other:
+        for path in ("/graph.json", "/timeline.json", f"/graph/memories.json?id={name}", "/palette.json?q=Zoltan"):
+            assert "Zoltan" not in other.get(ROOT + path).text
+
+
+def test_the_first_page_is_light(server: Running, browser: httpx.Client, key: str) -> None:
+    for number in range(70):
+        remember(server, key, f"Ana prefers thing number {number} to all others of its kind", project=f"p{number % 9}")
+    page = browser.get(f"{ROOT}/").text
+    paths = set(re.findall(r'(?:src|href)="(/console/static/[^"#]+)', page))
+    assert len(paths) + 1 <= 8
+    size = len(page.encode()) + sum(len(browser.get(path).content) for path in paths)
+    assert size <= 120_000
+
+
+def test_tags_dates_and_consent_are_edited_and_nothing_is_written_without_a_change(
+    server: Running, browser: httpx.Client, key: str
+) -> None:
+    name = remember(server, key, "Edited beside its text")
+    record = server.service.get(server.service.gate.authenticate(key), name)
+    fields = {"tags": "", "valid_from": record["time"]["valid_from"][:10], "valid_to": "", "export": "", "seen": name}
+    same = send(browser, f"/memory/{name}/details", **fields)
+    assert "nothing was changed" in same.text
+    assert same.url.path.endswith(name)
+    fields |= {"tags": "release, #freeze", "valid_to": "2099-01-01", "export": "never"}
+    newest = send(browser, f"/memory/{name}/details", **fields).url.path.rpartition("/")[2]
+    changed: Any = server.service.get(server.service.gate.authenticate(key), newest)
+    assert changed["body"]["text"] == record["body"]["text"]
+    assert changed["time"]["valid_to"].startswith("2099-01-01")
+    assert changed["consent"]["exportable"] is False
+    assert "Edited beside" in browser.get(f"{ROOT}/memories?tag=freeze").text
+    assert send(browser, f"/memory/{newest}/details", **{**fields, "seen": name}).status_code == 400

@@ -15,7 +15,7 @@ from tests.bindings.console.browsing import ALL, signed_in, token_of
 from tests.bindings.http.running import OWNER, Running, draft
 from tests.standards.openwop.samples import ARTIFACTS
 
-from memoranda.bindings.console.app import FORMS, PAGES
+from memoranda.bindings.console.pages import FORMS, PAGES
 from memoranda.bindings.console.visit import ROOT
 from memoranda.encoding.json_text import dump
 from memoranda.service.core.access import Access
@@ -78,6 +78,12 @@ FILLED: Mapping[str, Filled] = {
     "/forget": lambda owner: ("", {"id": owner.memory(), "reason": "over", "next": "/review?orders=yes"}),
     "/undo": lambda owner: (owner.memory(), {}),
     "/memory/{id}/revise": lambda owner: ((name := owner.memory()), {"text": "new", "seen": name}),
+    "/redo": _none,
+    "/memory/{id}/restore": lambda owner: ((name := owner.memory()), {"version": name}),
+    "/memory/{id}/details": lambda owner: (
+        (name := owner.memory()),
+        {"tags": "a, b", "valid_from": "2026-01-01", "valid_to": "2027-01-01", "export": "never", "seen": name},
+    ),
     "/memory/{id}/forget": lambda owner: (owner.memory(), {"hard": "yes", "typed": "erase", "reason": "over"}),
     "/memory/{id}/hold": lambda owner: (owner.memory(), {"held": "yes"}),
     "/review/{id}/approve": lambda owner: (owner.proposal(), {}),

@@ -13,7 +13,7 @@ FOLDER = files("memoranda.bindings.console")
 TEMPLATES = {each.name: each.read_text("utf-8") for each in (FOLDER / "templates").iterdir()}
 SOURCES = [each.read_text("utf-8") for each in FOLDER.iterdir() if each.name.endswith(".py")]
 # Names of keys, of the product and of marks of CAL are the same in every language.
-SAME = {"Memoranda", "Enter", "j", "k", "a", "e", "r", "recall", "shared"}
+SAME = {"Memoranda", "Enter", "Esc", "Ctrl", "K", "j", "k", "a", "e", "r", "recall", "shared"}
 READ_OUT = re.compile(r'(?:aria-label|placeholder|title|alt)="([^"{][^"]*)"')
 
 
@@ -33,6 +33,11 @@ def test_every_text_is_said_and_every_name_is_there() -> None:
     # Put together from a part and what it is about.
     begun = tuple(re.findall(r"""["']([a-z_]+\.[a-z_]*)["'] ~|f"([a-z_]+\.)\{""", everywhere))
     beginnings = tuple(each for pair in begun for each in pair if each)
+    # The drawings take these from their page.
+    for script, part in (("graph.js", "node."), ("timeline.js", "span.")):
+        source = (FOLDER / "static" / script).read_text("utf-8")
+        said |= {f"{part}{name}" for name in re.findall(r"'([a-z_]+)'", source)}
+        said |= {f"{part}one_{kind}" for kind in ("person", "project", "thing", "org", "place", "topic")}
     assert {name for name in names if name not in said and not name.startswith(beginnings)} == set()
     asked = re.findall(r"""(?:\bt|text|rich|texts_of\(request\))\(["']([a-z_]+\.[a-z_-]*[a-z])["'][,)]""", everywhere)
     assert set(asked) - names == set()

@@ -11,15 +11,19 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib.resources import files
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote, unquote
 
 import jinja2
+import msgspec
+from markupsafe import Markup
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -27,7 +31,10 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from memoranda import __version__
-from memoranda.bindings.console import ask, govern, memories, review, transfer
+from memoranda.bindings.console import looks, transfer
+from memoranda.bindings.console.inbox import Inboxes
+from memoranda.bindings.console.markdown import render_line, render_markdown
+from memoranda.bindings.console.pages import FORMS, PAGES, SCANS
 from memoranda.bindings.console.texts import (
     Texts,
     format_age,
@@ -37,6 +44,7 @@ from memoranda.bindings.console.texts import (
 )
 from memoranda.bindings.console.visit import (
     ROOT,
+    UNDO_MARK,
     Answer,
     File,
     PageHandler,
@@ -82,6 +90,8 @@ FILE_BYTES: Final = 1_073_741_824
 FILE_SECONDS: Final = 600.0
 # Bytes of a file that are sent at a time.
 CHUNK_BYTES: Final = 65_536
+# Marks where a part of a page ends. No stored text can contain it.
+_FLUSH: Final = Markup(f"<!--{secrets.token_hex(16)}-->")  # noqa: S704
 # The header that marks requests which the script sends by itself.
 LIVE_HEADER: Final = "x-memoranda-live"
 # Wrong keys per second and address, and at once: a few, then one every ten seconds.
@@ -109,68 +119,12 @@ _HEADERS: Final = {
 _STATIC: Final = {
     "console.css": "text/css",
     "console.js": "text/javascript",
+    "explore.css": "text/css",
+    "graph.js": "text/javascript",
+    "timeline.js": "text/javascript",
     "icon.svg": "image/svg+xml",
+    "icons.svg": "image/svg+xml",
 }
-
-# The functions that show pages, and those that handle forms, by path.
-PAGES: Final[Mapping[str, PageHandler]] = {
-    "/": memories.show_list,
-    "/latest": memories.show_feed_position,
-    "/memory/{id}": memories.show_memory,
-    "/memory/{id}/views": memories.show_views,
-    "/memory/{id}/readers": memories.show_readers,
-    "/memory/{id}/export": memories.export_record,
-    "/ask": ask.show_editor,
-    "/ask/check": ask.check_query,
-    "/graph": memories.show_graph,
-    "/review": review.show_review,
-    "/keys": govern.show_keys,
-    "/audit": govern.show_audit,
-    "/overview": govern.show_overview,
-    "/rules": govern.show_rules,
-    "/moving": transfer.show_transfer,
-    "/timeline": memories.show_timeline,
-}
-FORMS: Final[Mapping[str, PageHandler]] = {
-    "/remember": memories.remember_memory,
-    "/forget": memories.forget_memories,
-    "/undo": memories.undo_last,
-    "/memory/{id}/revise": memories.revise_memory,
-    "/memory/{id}/forget": memories.forget_memories,
-    "/memory/{id}/hold": memories.set_hold,
-    "/review/{id}/approve": review.approve_proposal,
-    "/review/{id}/reject": review.reject_proposal,
-    "/review/{id}/revise": review.revise_proposal,
-    "/review/refuse": review.refuse_suggestion,
-    "/review/right": review.keep_one_statement,
-    "/review/redact": review.redact_secret,
-    "/review/allow": review.allow_memory,
-    "/review/undo": review.undo_run,
-    "/review": review.accept_suggestions,
-    "/export": transfer.export_file,
-    "/import": transfer.import_file,
-    "/import/undo": transfer.undo_import,
-    "/rules": govern.set_rules,
-    "/keys": govern.add_key,
-    "/keys/{id}/revoke": govern.revoke_key,
-    "/keys/{id}/rotate": govern.rotate_key,
-    "/tokens": govern.mint_token,
-    "/tokens/revoke": govern.revoke_token,
-    "/sessions/{id}/end": govern.end_session,
-}
-
-# Functions that read all memories; each call takes a scan slot.
-SCANS: Final = frozenset(
-    (
-        transfer.export_file,
-        transfer.import_file,
-        transfer.undo_import,
-        review.show_review,
-        review.accept_suggestions,
-        review.refuse_suggestion,
-        govern.show_overview,
-    )
-)
 
 
 def _load_accounts(service: Service, provider: ProviderSettings) -> Accounts:
@@ -194,6 +148,7 @@ class Console:
         self._service = service
         self._accounts = None if provider is None else _load_accounts(service, provider)
         self._threads = threads
+        self._inboxes = Inboxes()
         self._failures = TokenBuckets(rate=FAILURES_RATE, burst=FAILURES_BURST, clock=clock)
         # Used on the event loop only.
         self._sign_ins = TokenBuckets(rate=SIGN_INS_RATE, burst=SIGN_INS_BURST, clock=clock)
@@ -291,6 +246,7 @@ class Console:
                 query=_parse_fields(request.url.query.encode("latin-1", "replace")),
                 form=form,
                 upload=upload,
+                inboxes=self._inboxes,
                 on_finish=slot.release,
             )
             return self._respond(show(visit), request, session, access, visit, slot)
@@ -327,7 +283,7 @@ class Console:
                 headers=_HEADERS,
                 media_type=wire.HTML,
             )
-        page = TemplatePage(template=answer.template, context=context, status=answer.status)
+        page = msgspec.structs.replace(answer, context=context)
         return _render(page, request, session, access)
 
     # --- signing in and out ---------------------------------------------------------------------------------
@@ -670,11 +626,15 @@ def _page_context(
 ) -> dict[str, object]:
     """Return the part of the context that every template gets."""
     text = texts_of(request)
+    area, page = looks.area_of(request.url.path)
     return {
         "session": session,
         "access": access,
-        "said": notice,
-        "here": request.url.path,
+        "owner": None if access is None else access.default_tenant,
+        "said": notice.removeprefix(UNDO_MARK),
+        "is_undoable": notice.startswith(UNDO_MARK),
+        "area": area,
+        "here": page,
         "t": text,
         "rich": text.rich,
     }
@@ -689,11 +649,31 @@ def _render(
     """Return a page as HTML, with the notice of the last form, which is then deleted."""
     notice = unquote(request.cookies.get(NOTICE_COOKIE, ""))[:NOTICE_CHARS_LIMIT]
     context = {**page.context, **_page_context(request, session, access, notice)}
-    body = _templates().get_template(page.template).render(context)
-    response = Response(body, page.status, _HEADERS, wire.HTML)
+    template = _templates().get_template(page.template)
+    response: Response
+    if page.is_streamed:
+        parts = _join_parts(template.generate(context))
+        response = StreamingResponse(chain((next(parts),), parts), page.status, _HEADERS, wire.HTML)
+    else:
+        response = Response(template.render(context), page.status, _HEADERS, wire.HTML)
     if notice:
         response.delete_cookie(NOTICE_COOKIE, path=ROOT)
     return response
+
+
+def _join_parts(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield the parts of a page that end with the mark of `flush`, and the rest.
+
+    The first part is rendered before the response begins, so that an error in it becomes an error page.
+    """
+    part: list[str] = []
+    for piece in pieces:
+        if piece.endswith(_FLUSH):
+            yield "".join((*part, piece[: -len(_FLUSH)]))
+            part = []
+        else:
+            part.append(piece)
+    yield "".join(part)
 
 
 @cache
@@ -710,8 +690,19 @@ def _templates() -> jinja2.Environment:
         "iso": format_iso,
         "day": format_day,
         "path": lambda text: quote(text, safe=""),
+        "line": render_line,
+        "markdown": render_markdown,
     }
-    environment.globals |= {"root": ROOT, "version": __version__, "static": _static_path}
+    environment.globals |= {
+        "root": ROOT,
+        "version": __version__,
+        "static": _static_path,
+        "flush": _FLUSH,
+        "areas": looks.AREAS,
+        "kind_icons": looks.KIND_ICONS,
+        "source_of": looks.source_of,
+        "actor_source": looks.actor_source,
+    }
     return environment
 
 

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from memoranda.bindings.console.visit import Answer, File, TemplatePage, Visit
 from memoranda.encoding.json_text import dump, dump_pretty
 from memoranda.errors import QueryError
+from memoranda.model.selection import Selection
 from memoranda.service.cal.cal import check
+from memoranda.service.ump.facets import count_facets
 from memoranda.standards.cal.language.completion import find_completions
 
 # Example queries, by the names of their texts.
@@ -44,6 +46,8 @@ def show_editor(visit: Visit) -> Answer:
     """Show the editor, and the answer to the query in it. Only queries that read are run, so a link changes nothing."""
     service, access = visit.service, visit.access
     query, namespace = visit.query_value("query"), visit.query_value("namespace")
+    if "namespace" not in visit.query:
+        namespace = _largest_namespace(visit)
     projects = service.projects(access)[:_PROJECTS]
     context: dict[str, object] = {
         "query": query,
@@ -68,6 +72,14 @@ def show_editor(visit: Visit) -> Answer:
         # Other namespaces to try, because a query is about one.
         context["places"] = [name for name in projects if name != namespace][:_NAMESPACES]
     return TemplatePage(template="ask.html", context=context)
+
+
+def _largest_namespace(visit: Visit) -> str:
+    """Return the project with the most memories, because a query is about one; "" if most are in none."""
+    facets = count_facets(visit.service.context, visit.access, Selection())
+    largest = max(facets.values["project"], key=lambda value: value.amount, default=None)
+    in_none = facets.total - sum(value.amount for value in facets.values["project"])
+    return largest.value if largest is not None and largest.amount > in_none else ""
 
 
 def check_query(visit: Visit) -> Answer:

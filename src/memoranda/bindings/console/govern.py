@@ -35,14 +35,14 @@ OVERLAP_DAYS: Final = 7
 _TOKEN_DAYS = 90
 
 
-def _is_owner(access: Access) -> bool:
+def is_owner(access: Access) -> bool:
     """Return True if the access has all rights, to all memories."""
     return access.verbs >= ALL_VERBS and not access.is_narrowed
 
 
 def _require_owner(visit: Visit) -> None:
     """Raise ForbiddenScope unless the caller has every right that a new key could have."""
-    if not _is_owner(visit.access):
+    if not is_owner(visit.access):
         raise ForbiddenScope(visit.text("wrong.no_keys"))
 
 
@@ -59,7 +59,7 @@ def _keys_page(visit: Visit, new_key: str = "", new_token: str = "") -> Answer:
     names = {key.key_id: key.name for key in keys}
     sessions = service.sessions.open_sessions(access, visit.session)
     own_key = service.sessions.key_id(visit.session)
-    if not _is_owner(access):
+    if not is_owner(access):
         keys = [key for key in keys if key.key_id == own_key]
     return TemplatePage(
         template="keys.html",
@@ -82,7 +82,7 @@ def _keys_page(visit: Visit, new_key: str = "", new_token: str = "") -> Answer:
             "made": new_key,
             "token_made": new_token,
             "token_verbs": sorted(TOKEN_VERBS),
-            "is_owner": _is_owner(access),
+            "is_owner": is_owner(access),
         },
     )
 
@@ -227,7 +227,7 @@ def show_rules(visit: Visit) -> Answer:
             "own": msgspec.structs.asdict(own),
             "presets": PRESETS,
             "namespaces": _namespaces(visit),
-            "may_change": _is_owner(access),
+            "may_change": is_owner(access),
         },
     )
 
@@ -235,7 +235,7 @@ def show_rules(visit: Visit) -> Answer:
 def set_rules(visit: Visit) -> Answer:
     """Change the owner's own rules."""
     access = visit.access
-    if not _is_owner(access):
+    if not is_owner(access):
         raise ForbiddenScope(visit.text("wrong.no_rules"))
     limits = {
         name: visit.parse_number(visit.form_value(name))

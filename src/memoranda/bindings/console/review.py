@@ -1,4 +1,4 @@
-"""The review page: proposals of agents, suggested consolidations, likely secrets, and likely prompt injection."""
+"""The review page: an inbox of what a scan found, proposals of agents, and checks on request."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ from collections.abc import Collection
 from typing import Final
 from urllib.parse import urlencode
 
+from memoranda.bindings.console.inbox import KINDS
 from memoranda.bindings.console.memories import REASON
-from memoranda.bindings.console.visit import ROOT, Answer, Redirect, TemplatePage, Visit
+from memoranda.bindings.console.visit import (
+    ROOT,
+    Answer,
+    Redirect,
+    TemplatePage,
+    Visit,
+    undoable,
+)
 from memoranda.encoding.json_text import parse
-from memoranda.errors import InvalidInput
+from memoranda.errors import Conflict, InvalidInput
 from memoranda.service.consolidation.dreams import DreamRun, Output
+from memoranda.service.core.lookup import ID_PREFIX
 from memoranda.standards.oams.memory import STRATEGIES
 from memoranda.standards.openwop.proposals import Revision
-from memoranda.standards.ump.requests import ForgetRequest
 
 # Suggestions on the page, and earlier runs that can be undone.
 _SUGGESTIONS: Final = 50
@@ -39,11 +47,17 @@ def show_review(visit: Visit) -> Answer:
     if visit.query_value("orders"):
         orders = service.orders_page(access, after=after)
     runs = service.oams.dream_runs(access)
+    is_inbox = not strategy and secrets is None and orders is None
+    inbox = visit.inboxes.refresh(service, access) if is_inbox else visit.inbox
     suggestions = [output.document() for output in suggested[:_SUGGESTIONS]] if strategy else None
     return TemplatePage(
         template="review.html",
         context={
             "proposals": [proposal for proposal in proposals if proposal["state"] in _OPEN],
+            "inbox": inbox,
+            "is_inbox": is_inbox,
+            "chosen": visit.query_value("item"),
+            "waiting_kinds": KINDS,
             "secrets": secrets,
             "orders": orders,
             "after": after,
@@ -76,10 +90,11 @@ def _run(
 
 def _back_to_suggestions(visit: Visit, notice: str) -> Answer:
     """Return the redirect to the suggestions from which the form came."""
+    visit.inboxes.drop(visit.access, visit.form_value("key"))
     query = urlencode(
         {"project": visit.form_value("project"), "strategy": visit.form_value("strategy")}
     )
-    return Redirect(f"{ROOT}/review?{query}", notice)
+    return Redirect(visit.next_path(f"/review?{query}"), notice)
 
 
 def accept_suggestions(visit: Visit) -> Answer:
@@ -124,30 +139,39 @@ def keep_one_statement(visit: Visit) -> Answer:
     """Keep one of several contradicting memories, and forget the others."""
     service, access = visit.service, visit.access
     namespace = service.oams.namespace(access, visit.form_value("project") or None)
-    for key in visit.form_values("wrong"):
-        if key.startswith("urn:ump:"):
-            service.forget(access, ForgetRequest(id=key, reason=REASON))
-        else:
+    right = visit.form_value("right")
+    wrong = visit.form_values("wrong") or [
+        key for key in visit.form_values("input") if right and key != right
+    ]
+    names = [key for key in wrong if key.startswith(ID_PREFIX)]
+    if names:
+        result = service.forget_many(access, names, reason=REASON)
+        if result.errors and not result.forgotten:
+            raise Conflict(result.errors[0])
+    for key in wrong:
+        if key not in names:
             service.oams.forget(access, namespace, key)
-    return _back_to_suggestions(visit, visit.text("said.kept_right"))
+    return _back_to_suggestions(visit, undoable(visit.text("said.kept_right")))
 
 
 def redact_secret(visit: Visit) -> Answer:
     """Remove a likely secret from a memory for good."""
     visit.service.redact(visit.access, visit.form_value("id"))
-    return Redirect(_search_path(visit, "secrets"), visit.text("said.taken_out"))
+    visit.inboxes.drop(visit.access, visit.form_value("id"))
+    return Redirect(visit.next_path(_search_path(visit, "secrets")), visit.text("said.taken_out"))
 
 
 def allow_memory(visit: Visit) -> Answer:
     """Keep a memory that looked like prompt injection, and do not report it again."""
     visit.service.allow_orders(visit.access, visit.form_value("id"))
-    return Redirect(_search_path(visit, "orders"), visit.text("said.allowed"))
+    visit.inboxes.drop(visit.access, visit.form_value("id"))
+    return Redirect(visit.next_path(_search_path(visit, "orders")), visit.text("said.allowed"))
 
 
 def _search_path(visit: Visit, search: str) -> str:
-    """Return the path of the search results from which the form came."""
+    """Return the path of the search results from which the form came, without the root."""
     after = visit.parse_number(visit.form_value("after"))
-    return f"{ROOT}/review?{search}=yes" + (f"&after={after}" if after else "")
+    return f"/review?{search}=yes" + (f"&after={after}" if after else "")
 
 
 def reject_proposal(visit: Visit) -> Answer:

@@ -58,6 +58,14 @@ class Texts:
         )
         return Markup("").join(Markup(part) for part in marked)  # noqa: S704 - every part is escaped above
 
+    def forms(self, name: str) -> str | Mapping[str, str]:
+        """Return a text as its file has it, for scripts that insert the values."""
+        return self._entries[name]
+
+    def names_of(self, part: str) -> list[str]:
+        """Return the names within a part, such as "node."; without the part."""
+        return [name.removeprefix(part) for name in self._entries if name.startswith(part)]
+
     def names(self) -> frozenset[str]:
         """Return the names of all texts."""
         return frozenset(self._entries)

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from memoranda.bindings.console.inbox import Inbox, Inboxes
 from memoranda.bindings.console.texts import Texts
 from memoranda.errors import InvalidInput
 from memoranda.service.core.access import Access
@@ -19,6 +20,15 @@ ROOT: Final = "/console"
 _NUMBER_CHARS: Final = 16
 
 
+# Begins a notice whose action can be undone.
+UNDO_MARK: Final = "\u21b6"
+
+
+def undoable(notice: str) -> str:
+    """Return a notice that the next page shows with a button to undo the action."""
+    return f"{UNDO_MARK}{notice}"
+
+
 class TemplatePage(msgspec.Struct, frozen=True, kw_only=True):
     """A template and its context. A slow page is sent in parts while it is rendered."""
 
@@ -26,6 +36,8 @@ class TemplatePage(msgspec.Struct, frozen=True, kw_only=True):
     context: Mapping[str, object] = {}
     status: int = 200
     is_slow: bool = False
+    # True if the template marks parts (`flush`) that are sent before the rest is rendered.
+    is_streamed: bool = False
 
 
 class Redirect(msgspec.Struct, frozen=True):
@@ -70,8 +82,14 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     query: Mapping[str, Sequence[str]]
     form: Mapping[str, Sequence[str]]
     upload: Upload | None = None
+    inboxes: Inboxes = msgspec.field(default_factory=Inboxes)
     # Called when the work that a slow page started has ended.
     on_finish: Callable[[], None] = _do_nothing
+
+    @property
+    def inbox(self) -> Inbox:
+        """The findings that wait for a decision."""
+        return self.inboxes.find(self.access)
 
     def query_value(self, name: str) -> str:
         """Return a value of the URL's query; "" if there is none."""
@@ -102,6 +120,13 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     def form_values(self, name: str) -> list[str]:
         """Return the values of a field that may occur several times: each once, in order, without empty ones."""
         return [value for value in dict.fromkeys(self.form.get(name, ())) if value]
+
+    def next_path(self, default: str) -> str:
+        """Return the page of this console that a form names to continue with, or the default."""
+        path = self.form_value("next")
+        # It is put behind our own root, so it can name no other host; browsers read a backslash as a slash.
+        is_ours = path.startswith("/") and path.isprintable() and "\\" not in path
+        return ROOT + (path if is_ours and not path.startswith("//") else default)
 
     def with_query(self, **changed: str | None) -> str:
         """Return the URL of this page with changes to its query; None removes a name."""

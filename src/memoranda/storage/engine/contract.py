@@ -192,7 +192,10 @@ class Snapshot(Protocol):
         ...
 
     def count_groups(self, selection: Selection, by: str, *, now: Instant) -> list[VersionGroup]:
-        """Return the number of versions for each subject, relation, session, form or verification (`by`), unordered."""
+        """Return the number of versions for each group, unordered.
+
+        `by` is space, kind, month (of the last update), user, agent, subject, relation, session, form or verification.
+        """
         ...
 
     def warm_index(self) -> None:

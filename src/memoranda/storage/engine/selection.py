@@ -21,6 +21,7 @@ import orjson
 from memoranda.model.instant import Instant
 from memoranda.model.memory import VISIBILITIES
 from memoranda.model.selection import (
+    MONTH_MS,
     Compares,
     InGroup,
     IsAmong,
@@ -56,9 +57,15 @@ _NEXT_TRIPLE_INDEX: Final = {
 _SCOPE_COLUMNS: Final = {"user": "user_key", "agent": "agent_key", "session": "session_key"}
 _PLAIN_COLUMNS: Final = {"verification": "verification", "form": "form"}
 _GROUP_COLUMNS: Final = {
+    "space": "space",
+    "kind": "kind",
+    "user": "user_key",
+    "agent": "agent_key",
     "subject": "subject_key",
     "relation": "relation_key",
     "session": "session_key",
+    # The number of the month in which a memory was updated last.
+    "month": f"updated_ms / {MONTH_MS}",
     **_PLAIN_COLUMNS,
 }
 _NUMBER_COLUMNS: Final = {

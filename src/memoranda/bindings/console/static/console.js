@@ -1,6 +1,7 @@
-// The script of the console: search while typing, new memories, shortcuts, local times, and buttons that copy.
-// Every page works without it.
+// The script of the console: search while typing, new memories, the command palette, shortcuts, local times, buttons that
+// copy, and forms that keep what was typed. Every page works without it.
 
+const root = document.body.dataset.root;
 const live = document.querySelector("form[data-live]");
 const offline = document.querySelector(".offline");
 // Milliseconds between two looks for new memories, and from the last key to a search.
@@ -9,21 +10,23 @@ const TYPING_MS = 120;
 // Marks requests that no person started; they do not prolong the session.
 const LIVE = { "x-memoranda-live": "1" };
 
-function localise(root) {
-  for (const time of root.querySelectorAll("time[datetime]")) {
+document.documentElement.classList.add("scripted");
+
+function localise(part) {
+  for (const time of part.querySelectorAll("time[datetime]")) {
     const moment = new Date(time.dateTime);
     if (!Number.isNaN(moment.getTime())) time.title = moment.toLocaleString();
   }
-  for (const button of root.querySelectorAll("button[data-copy]")) {
+  for (const button of part.querySelectorAll("button[data-copy-text]")) {
     button.hidden = !navigator.clipboard;
   }
 }
 
 document.addEventListener("click", async (event) => {
-  const button = event.target.closest("button[data-copy]");
+  const button = event.target.closest("button[data-copy-text]");
   if (!button) return;
-  await navigator.clipboard.writeText(button.dataset.copy);
-  button.textContent = document.body.dataset.copied;
+  await navigator.clipboard.writeText(button.dataset.copyText);
+  (button.querySelector("span") ?? button).textContent = document.body.dataset.copied;
 });
 
 // --- search while typing, and new memories ------------------------------------------------------------------
@@ -59,6 +62,7 @@ async function refresh(url, { remember }) {
   const selected = new Set([...current.querySelectorAll("input[name=id]:checked")].map((box) => box.value));
   current.replaceChildren(...incoming.childNodes);
   for (const box of current.querySelectorAll("input[name=id]")) box.checked = selected.has(box.value);
+  countSelected();
   localise(current);
 }
 
@@ -74,10 +78,10 @@ if (live) {
   });
   let lastSeq = null;
   setInterval(async () => {
-    const isReading = document.activeElement?.closest("#results") || document.querySelector("#results input:checked");
+    const isReading = document.activeElement?.closest("#results") || document.querySelector("#results input:checked, #results textarea");
     if (document.hidden || isReading) return;
     try {
-      const answer = await fetch(`${live.getAttribute("action")}latest`, { headers: LIVE });
+      const answer = await fetch(`${root}/latest`, { headers: LIVE });
       if (answer.redirected) { location.reload(); return; }
       const { seq } = await answer.json();
       offline.hidden = true;
@@ -155,7 +159,7 @@ if (editor) {
 
 const DAY_MS = 86400000;
 // A slider reaches two years back; at its right end the date is empty.
-for (const date of document.querySelectorAll("input[type=date]")) {
+for (const date of document.querySelectorAll(".dates input[type=date]")) {
   const slider = Object.assign(document.createElement("input"), { type: "range", min: -730, max: 0, step: 1, className: "range" });
   slider.setAttribute("aria-label", document.body.dataset.byDays.replace("{label}", date.labels[0].textContent.trim()));
   slider.value = date.value ? Math.round((new Date(date.value) - Date.now()) / DAY_MS) : 0;
@@ -167,10 +171,157 @@ for (const date of document.querySelectorAll("input[type=date]")) {
   date.after(slider);
 }
 
+// --- several memories ------------------------------------------------------------------------------------------
+
+const several = document.querySelector("#results [data-count]")?.textContent;
+
+function countSelected() {
+  const label = document.querySelector("#results [data-count]");
+  if (!label) return;
+  const count = document.querySelectorAll("#results input[name=id]:checked").length;
+  label.textContent = count ? document.body.dataset.selected.replace("{n}", count) : several;
+}
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("#results input[name=id]")) countSelected();
+  if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
+});
+
+// --- forms that keep what was typed ----------------------------------------------------------------------------
+
+// Before a form leaves the page, the session is looked at: if it ended, or the server is away, the form stays as it is.
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.matches("form[data-keep]") || form.dataset.checked) return;
+  event.preventDefault();
+  const banner = document.querySelector(".unsent");
+  let message = "";
+  try {
+    const answer = await fetch(`${root}/latest`, { headers: LIVE });
+    if (answer.redirected || answer.status === 401) message = document.body.dataset.ended;
+    // A session that began in another tab has another token.
+    else form.elements.token.value = (await answer.json()).token;
+  } catch { message = document.body.dataset.unsent; }
+  banner.hidden = !message;
+  banner.querySelector("p").textContent = message;
+  if (message) { banner.scrollIntoView({ block: "nearest" }); return; }
+  form.dataset.checked = "yes";
+  form.requestSubmit(event.submitter);
+  delete form.dataset.checked;
+});
+
+// --- command palette -------------------------------------------------------------------------------------------
+
+const palette = document.getElementById("palette");
+if (palette) {
+  const input = palette.querySelector("input");
+  const found = palette.querySelector(".palette-memories");
+  const icons = document.body.dataset.icons;
+  let finding = 0;
+  let request = null;
+
+  // The arrow keys move the real focus, so that screen readers follow.
+  const moveFocus = (step) => {
+    const stops = [input, ...palette.querySelectorAll("li:not([hidden]) a")];
+    stops[(stops.indexOf(document.activeElement) + step + stops.length) % stops.length].focus();
+  };
+  const filterPages = (query) => {
+    const needle = query.trim().toLowerCase();
+    for (const item of palette.querySelectorAll(".palette-pages li, .palette-actions li")) {
+      item.hidden = !item.textContent.toLowerCase().includes(needle);
+    }
+  };
+  const drawIcon = (look) => {
+    const frame = Object.assign(document.createElement("span"), { className: `agent-icon from-${look}` });
+    const icon = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    icon.setAttribute("class", "icon");
+    icon.setAttribute("viewBox", "0 0 24 24");
+    icon.setAttribute("aria-hidden", "true");
+    const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+    use.setAttribute("href", `${icons}#i-a-${look}`);
+    icon.append(use);
+    frame.append(icon);
+    return frame;
+  };
+  const find = async (query) => {
+    request?.abort();
+    request = new AbortController();
+    if (!query.trim()) { found.replaceChildren(); found.parentElement.hidden = true; return; }
+    try {
+      const fields = new URLSearchParams({ q: query });
+      const answer = await fetch(`${found.dataset.find}?${fields}`, { signal: request.signal, headers: LIVE });
+      const { memories } = await answer.json();
+      found.replaceChildren(...memories.map(({ id, text, look }) => {
+        const link = Object.assign(document.createElement("a"), { href: found.dataset.memory + encodeURIComponent(id) });
+        link.append(drawIcon(look), Object.assign(document.createElement("bdi"), { className: "stored", textContent: text }));
+        const item = document.createElement("li");
+        item.append(link);
+        return item;
+      }));
+      found.parentElement.hidden = !memories.length;
+    } catch { /* The pages can be reached all the same. */ }
+  };
+  const open = () => { if (!palette.open) { palette.showModal(); input.select(); } };
+  document.querySelector("[data-palette]")?.addEventListener("click", (event) => { event.preventDefault(); open(); });
+  document.addEventListener("keydown", (event) => {
+    const isTyping = event.target.matches("input, textarea, select");
+    const isShortcut = event.key === "k" && (event.ctrlKey || event.metaKey);
+    if (isShortcut || (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey)) {
+      event.preventDefault();
+      open();
+    }
+  });
+  palette.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      moveFocus(event.key === "ArrowDown" ? 1 : -1);
+    }
+  });
+  palette.addEventListener("click", (event) => { if (event.target === palette) palette.close(); });
+  input.addEventListener("input", () => {
+    filterPages(input.value);
+    clearTimeout(finding);
+    finding = setTimeout(() => find(input.value), TYPING_MS);
+  });
+}
+
+// A link to the form of a correction opens it.
+if (location.hash === "#edit") {
+  const form = document.getElementById("edit");
+  form?.closest("details")?.setAttribute("open", "");
+  form?.querySelector("textarea")?.focus();
+}
+
+// --- files that are dropped ------------------------------------------------------------------------------------
+
+const drop = document.querySelector("[data-drop]");
+if (drop) {
+  const file = drop.querySelector("input[type=file]");
+  for (const name of ["dragenter", "dragover"]) {
+    drop.addEventListener(name, (event) => { event.preventDefault(); drop.classList.add("over"); });
+  }
+  drop.addEventListener("dragleave", () => drop.classList.remove("over"));
+  drop.addEventListener("drop", (event) => {
+    event.preventDefault();
+    drop.classList.remove("over");
+    if (event.dataTransfer.files.length) file.files = event.dataTransfer.files;
+  });
+}
+
+// --- the scan of Review ----------------------------------------------------------------------------------------
+
+// Milliseconds until the page is loaded again while a scan runs.
+const SCAN_MS = 1500;
+if (document.querySelector("[data-scanning]")) {
+  setTimeout(() => {
+    if (!document.querySelector("details[open] textarea, .card.chosen") && !document.activeElement?.closest(".card")) location.reload();
+  }, SCAN_MS);
+}
+
 // --- shortcuts -------------------------------------------------------------------------------------------------
 
 function step(by) {
-  const items = [...document.querySelectorAll("#results .list > li, .card")];
+  const items = [...document.querySelectorAll("#results .cards > li, .card")];
   if (!items.length) return;
   const at = items.findIndex((item) => item.classList.contains("chosen"));
   const next = items[Math.min(Math.max(at + by, 0), items.length - 1)];
@@ -183,16 +334,22 @@ document.addEventListener("keydown", (event) => {
   if (event.target.matches("[data-submit]") && event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     event.target.form.requestSubmit();
   }
-  if (isWriting || event.ctrlKey || event.metaKey || event.altKey) return;
-  const search = document.getElementById("q");
-  if (event.key === "/" && search) { event.preventDefault(); search.focus(); }
+  if (isWriting || event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem("keys") === "off") return;
+  if (document.querySelector("dialog[open]")) return;
   // Shortcuts act on the selected card, or else on the first.
   const card = document.querySelector(".card.chosen") ?? document.querySelector(".card");
   card?.querySelector(`[data-key="${CSS.escape(event.key)}"]`)?.click();
   if (event.key === "j") step(1);
   if (event.key === "k") step(-1);
-  if (event.key === "?") document.getElementById("keys-help").showModal();
+  if (event.key === "?") document.getElementById("keys-help")?.showModal();
 });
+
+// Keys of a single letter can be turned off, for people who dictate.
+const keysOff = document.getElementById("keys-off");
+if (keysOff) {
+  keysOff.checked = localStorage.getItem("keys") === "off";
+  keysOff.addEventListener("change", () => localStorage.setItem("keys", keysOff.checked ? "off" : "on"));
+}
 
 // --- progress of an import -----------------------------------------------------------------------------------
 

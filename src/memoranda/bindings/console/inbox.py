@@ -1,0 +1,186 @@
+"""The inbox of Review: what waits for a decision, found by a thread in the background.
+
+A scan reads all memories of an owner: for likely secrets, likely prompt injection, and contradictions. It begins when
+somebody opens the console and something was written since the last scan. One scan runs at a time in a process. Its
+findings are kept in memory only, because they follow from the memories; decisions are stored by the verbs.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from memoranda.errors import MemorandaError
+from memoranda.service.core.access import Access
+from memoranda.service.service import Service
+
+# Findings of each kind that are kept: more than a person decides in a sitting.
+_FINDINGS: Final = 100
+# Owners whose findings are kept.
+_OWNERS_LIMIT: Final = 200
+# A scan that took long begins again only after this multiple of its time.
+_REST_FACTOR: Final = 10.0
+# Projects in which contradictions are looked for, the first by name.
+_PROJECTS_LIMIT: Final = 50
+# The kinds of findings, the riskiest first.
+KINDS: Final = ("secret", "orders", "validate")
+
+_log = logging.getLogger(__name__)
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that waits for a decision."""
+
+    kind: str
+    # Identifies it among the findings of its owner.
+    key: str
+    text: str
+    # The kinds of secrets or instructions.
+    labels: tuple[str, ...] = ()
+    # The project and the memories of a contradiction.
+    project: str = ""
+    inputs: Sequence[Mapping[str, Any]] = ()
+
+
+class Inbox(msgspec.Struct, frozen=True, kw_only=True):
+    """The findings of one owner, and how far the scan is."""
+
+    findings: tuple[Finding, ...] = ()
+    # The position of the change feed that a complete scan covers; -1 before the first one.
+    position: int = -1
+    is_scanning: bool = False
+    step: int = 0
+    steps: int = 1
+
+
+class _Scan(msgspec.Struct, kw_only=True):
+    """The state of one owner's scans."""
+
+    inbox: Inbox = Inbox()
+    end_time: float = 0.0
+    took: float = 0.0
+
+
+class Inboxes:
+    """The inboxes of all owners who used this console."""
+
+    def __init__(self) -> None:
+        self._scans: dict[str, _Scan] = {}
+        self._lock = threading.Lock()
+        # One scan at a time: each reads a whole store.
+        self._turn = threading.Semaphore(1)
+
+    def find(self, access: Access) -> Inbox:
+        """Return what is known of an owner's inbox."""
+        scan = self._scans.get(access.default_tenant)
+        return Inbox() if scan is None or not may_review(access) else scan.inbox
+
+    def refresh(self, service: Service, access: Access) -> Inbox:
+        """Return the inbox, and begin a scan if something was written since the last one."""
+        if not may_review(access):
+            return Inbox()
+        position = service.feed_position(access)
+        with self._lock:
+            while len(self._scans) >= _OWNERS_LIMIT and access.default_tenant not in self._scans:
+                self._scans.pop(next(iter(self._scans)))
+            scan = self._scans.setdefault(access.default_tenant, _Scan())
+            is_resting = time.monotonic() < scan.end_time + _REST_FACTOR * scan.took
+            if scan.inbox.is_scanning or scan.inbox.position == position or is_resting:
+                return scan.inbox
+            scan.inbox = _with(scan.inbox, is_scanning=True, step=0)
+        threading.Thread(
+            target=self._run,
+            args=(service, access, scan, position),
+            name="console-review",
+            daemon=True,
+        ).start()
+        return scan.inbox
+
+    def drop(self, access: Access, *keys: str) -> None:
+        """Remove findings that were decided."""
+        scan = self._scans.get(access.default_tenant)
+        if scan is not None:
+            findings = tuple(finding for finding in scan.inbox.findings if finding.key not in keys)
+            scan.inbox = _with(scan.inbox, findings=findings)
+
+    def _run(self, service: Service, access: Access, scan: _Scan, position: int) -> None:
+        """Scan the memories of one owner. This is the body of a thread."""
+        with self._turn:
+            began = time.monotonic()
+            try:
+                findings = self._scan(service, access, scan)
+                scan.inbox = Inbox(findings=findings, position=position)
+            except MemorandaError as error:
+                _log.info("the scan for the console stopped: %s", error.message)
+                scan.inbox = _with(scan.inbox, is_scanning=False, position=position)
+            # The store may be closed meanwhile, in any way that its database has.
+            except Exception:  # noqa: BLE001
+                _log.debug("the scan for the console stopped", exc_info=True)
+                scan.inbox = _with(scan.inbox, is_scanning=False)
+            finally:
+                scan.end_time = time.monotonic()
+                scan.took = scan.end_time - began
+
+    def _scan(self, service: Service, access: Access, scan: _Scan) -> tuple[Finding, ...]:
+        """Return all findings, and tell meanwhile how far the scan is."""
+        spaces = service.oams.namespaces(access)[:_PROJECTS_LIMIT]
+        findings: list[Finding] = []
+        steps: list[Callable[[], list[Finding]]] = [
+            partial(_find_suspects, service.suspects_page, access, "secret"),
+            partial(_find_suspects, service.orders_page, access, "orders"),
+        ]
+        steps += [partial(_find_contradictions, service, access, space) for space in spaces]
+        for number, step in enumerate(steps):
+            if service.notifier.is_closed:
+                break
+            scan.inbox = _with(scan.inbox, is_scanning=True, step=number, steps=len(steps))
+            findings += step()
+        return tuple(sorted(findings, key=lambda finding: KINDS.index(finding.kind)))
+
+
+def may_review(access: Access) -> bool:
+    """Return True if an access sees everything of its owner, and may therefore review it."""
+    return not access.is_narrowed and not access.is_peer and "read" in access.verbs
+
+
+def _with(inbox: Inbox, **changes: object) -> Inbox:
+    return msgspec.structs.replace(inbox, **changes)
+
+
+def _find_suspects(load_page: Any, access: Access, kind: str) -> list[Finding]:
+    """Return the likely secrets, or the likely prompt injection, in current memories."""
+    findings: list[Finding] = []
+    after: int | None = 0
+    while after is not None and len(findings) < _FINDINGS:
+        page = load_page(access, after=after)
+        findings += [
+            Finding(kind=kind, key=suspect.id, text=suspect.text, labels=suspect.kinds)
+            for suspect in page.suspects
+        ]
+        after = page.next
+    return findings[:_FINDINGS]
+
+
+def _find_contradictions(service: Service, access: Access, namespace: str) -> list[Finding]:
+    """Return the contradictions in a project."""
+    from memoranda.standards.oams.namespace import parse_namespace, space_of
+
+    location = parse_namespace(namespace)
+    run = service.oams.consolidate(access, location, "validate", is_dry=True)
+    outputs = [output for output in run.outputs if output.result in ("created", "updated")]
+    return [
+        Finding(
+            kind="validate",
+            key=str(output.memory["key"]),
+            text=str(output.memory["value"]),
+            project=space_of(location, access.default_tenant),
+            inputs=tuple(output.document()["inputs"]),
+        )
+        for output in outputs[:_FINDINGS]
+    ]

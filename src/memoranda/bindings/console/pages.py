@@ -1,0 +1,96 @@
+"""The pages and forms of the console, by path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from memoranda.bindings.console import (
+    agents,
+    ask,
+    design,
+    govern,
+    graph,
+    home,
+    lists,
+    memories,
+    memory,
+    prompt,
+    review,
+    transfer,
+)
+from memoranda.bindings.console.visit import PageHandler
+
+# The functions that show pages, and those that handle forms, by path.
+PAGES: Final[Mapping[str, PageHandler]] = {
+    "/": home.show_home,
+    "/latest": memories.show_feed_position,
+    "/palette.json": memories.find_for_palette,
+    "/memories": memories.show_list,
+    "/memories.json": lists.send_json,
+    "/memories.csv": lists.send_csv,
+    "/changes": memories.show_changes,
+    "/memory/{id}": memory.show_memory,
+    "/memory/{id}/views": memory.show_views,
+    "/memory/{id}/readers": memory.show_readers,
+    "/memory/{id}/export": memory.export_record,
+    "/try": prompt.show_prompt,
+    "/ask": ask.show_editor,
+    "/ask/check": ask.check_query,
+    "/graph": graph.show_graph,
+    "/graph.json": graph.send_graph,
+    "/graph/memories.json": graph.send_named,
+    "/timeline.json": graph.send_timeline,
+    "/timeline": graph.show_timeline,
+    "/review": review.show_review,
+    "/agents": agents.show_agents,
+    "/keys": govern.show_keys,
+    "/audit": govern.show_audit,
+    "/overview": govern.show_overview,
+    "/rules": govern.show_rules,
+    "/moving": transfer.show_transfer,
+    "/design": design.show_design,
+}
+FORMS: Final[Mapping[str, PageHandler]] = {
+    "/remember": memories.remember_memory,
+    "/forget": memories.forget_memories,
+    "/undo": memories.undo_last,
+    "/redo": memories.redo_last,
+    "/memory/{id}/revise": memory.revise_memory,
+    "/memory/{id}/restore": memory.restore_version,
+    "/memory/{id}/details": memory.set_details,
+    "/memory/{id}/forget": memories.forget_memories,
+    "/memory/{id}/hold": memory.set_hold,
+    "/review/{id}/approve": review.approve_proposal,
+    "/review/{id}/reject": review.reject_proposal,
+    "/review/{id}/revise": review.revise_proposal,
+    "/review/refuse": review.refuse_suggestion,
+    "/review/right": review.keep_one_statement,
+    "/review/redact": review.redact_secret,
+    "/review/allow": review.allow_memory,
+    "/review/undo": review.undo_run,
+    "/review": review.accept_suggestions,
+    "/export": transfer.export_file,
+    "/import": transfer.import_file,
+    "/import/undo": transfer.undo_import,
+    "/rules": govern.set_rules,
+    "/keys": govern.add_key,
+    "/keys/{id}/revoke": govern.revoke_key,
+    "/keys/{id}/rotate": govern.rotate_key,
+    "/tokens": govern.mint_token,
+    "/tokens/revoke": govern.revoke_token,
+    "/sessions/{id}/end": govern.end_session,
+}
+
+# Functions that read all memories; each call takes a scan slot.
+SCANS: Final = frozenset(
+    (
+        transfer.export_file,
+        transfer.import_file,
+        transfer.undo_import,
+        review.show_review,
+        review.accept_suggestions,
+        review.refuse_suggestion,
+        govern.show_overview,
+    )
+)
