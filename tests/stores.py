@@ -25,6 +25,8 @@ def open_store(path: Path | None, **options: Any) -> Database:
         return SqliteDatabase(path, **options)
     from tests.postgres import server
 
+    # Databases of tests have the layout of this version, so none is upgraded.
+    options.pop("before_upgrade", None)
     return server().store(path, **options, has_clear_vectors=WITH_PGVECTOR)
 
 

@@ -48,7 +48,8 @@ from tests.service.world import PEER, START, grain
 from tests.waiting import HANG_SECONDS
 
 OTHER_OWNER: Final = "did:web:other.example"
-_WORD: Final = re.compile(r"zq\d{6}")
+# No digit 0 is in base 32, in which ids are written.
+_WORD: Final = re.compile(r"zq0\d{5}")
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/_-]{32,}")
 # Tokens of the command line for each form of files: the name of the target, and further options.
 FORMS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -120,6 +121,8 @@ class Stage(House):
         )
         self.stranger = self.key(OTHER_OWNER)
         self._exports = itertools.count()
+        # What the last export warned of.
+        self.export_warnings: list[str] = []
         self._served: ExitStack | None = None
         self._remote: Memoranda | None = None
         self._http: httpx.Client | None = None
@@ -255,6 +258,7 @@ class Stage(House):
         # Exit code 1: something is left out.
         assert done.code in (0, 1), tokens
         report = parse(done.out)
+        self.export_warnings = report["warnings"]
         assert done.code == (1 if report["left_out"] + report["kept"] else 0), report
         return target, {refusal["id"] for refusal in report["refusals"]}
 

@@ -326,6 +326,9 @@ def test_an_expired_memory_on_hold_is_kept_and_told_nowhere(house: LineHouse, he
     for who in house.readers().values():
         for names in (first, second):
             assert_untold(house, names, "zanzibar", who)
+    for by in ("ump", "oms", "cal"):
+        with pytest.raises(MemorandaError):
+            REVISES[by](house, second, "zanzibar third")
     for name in (first, second):
         assert b"zanzibar" in house.named("ump", name["ump"]).document.native
     house.service.grains.set_hold(house.owner, address, held=False, reason="settled")

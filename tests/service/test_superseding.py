@@ -16,6 +16,7 @@ from memoranda.service.exchange.importing import Item, number_items
 from memoranda.service.exchange.report import Report
 from memoranda.standards.ump.record import Record
 from memoranda.storage.engine.contract import Unit
+from tests.service.oams_verbs import Oams
 from tests.service.world import World
 
 
@@ -149,3 +150,15 @@ def test_what_was_opened_again_here_is_not_closed_by_an_older_file(world: World)
     items = [Item(form="oms", value=delivery, index=index) for delivery, index in grains]
     assert world.service.import_items(world.owner, items).forgotten == 1
     assert stated(world) == ["lives in Rome"]
+
+
+def test_what_was_forgotten_while_the_clock_was_set_back_stays_forgotten(world: World) -> None:
+    oams = Oams(world)
+    oams.store("k", "lives in Rome")
+    name = world.remember("lives in Oslo")
+    before = exported(world)
+    world.advance(-3 * 86_400_000)
+    oams.forget("k")
+    world.forget(name)
+    assert take(world, before).forgotten == 2
+    assert stated(world) == []

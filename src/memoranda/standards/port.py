@@ -208,6 +208,11 @@ def port_of(standard: str) -> Port:
     return port
 
 
+def is_known_standard(standard: str) -> bool:
+    """Return True if `port_of` has a port of this standard."""
+    return standard in _PORTS or standard in _MODULES
+
+
 def register_port(port: Port) -> None:
     """Add the port of a further standard."""
     _PORTS[port.name] = port

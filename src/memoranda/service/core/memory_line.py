@@ -86,6 +86,15 @@ def _restrictions_of(context: Context, head: Version) -> Bounds:
     return replace(bounds_of_version(context, head), agent="", session="")
 
 
+def get_time_forgotten(version: Version) -> Instant | None:
+    """Return the time at which a version was forgotten; None if it is not known.
+
+    It is never before the version was observed, also if a clock was set back in between.
+    """
+    tombstoned = version.state.tombstoned
+    return None if tombstoned is None else max(tombstoned, version.state.observed)
+
+
 def may_see_forgotten(access: Access, version: Version, now: Instant) -> bool:
     """Return True unless a version was forgotten or has expired, and the caller is not on the owner's side."""
     return access.sees_unredacted(version.tenant) or not is_over(version.state, now)

@@ -1,6 +1,8 @@
 """Ancestry: which memory follows which, when memories come from a file in any order, and perhaps without their history.
 
-    a record          names the records that it supersedes, and the one that superseded it
+    a record          names the records that it supersedes, and the one that superseded it; and if it revises a memory
+                      that has one name through all its versions, this name
+    an OAMS memory    has the key of its first version, which may be the name of a document of another standard
     a grain           names the grain it was derived from, if it states why it replaces that
     a file            may also list the names of all earlier versions (`memoranda:state`, the index of an `.mg` file)
 
@@ -8,6 +10,9 @@ A stored memory that an imported one supersedes is closed, and the imported one 
 superseded memory is not stored, its name is kept as a claim: a memory that arrives later under this name is closed at
 once. An adopted document has another name here than in its file; the name in the file is kept, too. Claims and file
 names are stored as view names whose standard has a suffix, so they never mix with real names.
+
+Whatever has an OAMS key is one memory, and the last write is current. So a version that belongs to the line of an OAMS
+memory follows that memory, or is superseded by it, depending on which was observed first.
 """
 
 from __future__ import annotations
@@ -17,8 +22,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from memoranda.errors import MemorandaError
 from memoranda.model.instant import LATEST, Instant
-from memoranda.model.memory import OAMS, OMS, UMP, Version
+from memoranda.model.memory import OAMS, OMS, UMP, Document, Version
 from memoranda.model.oms_names import ADDRESS_CHARS
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
@@ -27,12 +33,12 @@ from memoranda.service.core.protection import check_supersession, refuse_rewriti
 from memoranda.service.core.views import outline_record, scope_of
 from memoranda.service.exchange.report import Form
 from memoranda.service.oams import memories
-from memoranda.service.oams.views import Location
+from memoranda.service.oams.views import Location, standard_of_key
 from memoranda.service.oms.grains import SUPERSESSION_FIELDS
 from memoranda.service.retrieve import sees_everything
 from memoranda.service.ump.revise import handover
 from memoranda.standards.oams import mapping as oams
-from memoranda.standards.port import port_of
+from memoranda.standards.port import is_known_standard, port_of
 from memoranda.standards.ump.shapes import Record
 from memoranda.storage.engine.contract import Snapshot, Unit
 
@@ -51,6 +57,7 @@ class ItemNames(msgspec.Struct, frozen=True, kw_only=True):
     # The stored name of the key that a document of another standard has as an OAMS memory.
     keys: tuple[Name, ...]
     observed: Instant
+    space: str
 
 
 class WaitingVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +84,19 @@ def with_standards(names: Iterable[str]) -> tuple[Name, ...]:
 
 def list_predecessors_of_record(record: Record) -> tuple[Name, ...]:
     """Return the names of the memories that a record supersedes."""
-    return with_standards(record.get("supersedes", ()))
+    return (*with_standards(record.get("supersedes", ())), *_list_origins(record))
+
+
+def _list_origins(record: Record) -> Iterator[Name]:
+    """Yield the name of the memory that a record revises, if the memory has it through all its versions."""
+    provenance = record.get("provenance", {})
+    source = provenance.get("source", {})
+    provider, name = source.get("provider", ""), source.get("ref", "")
+    is_revision = provenance.get("method") == f"memoranda:{provider}" and "supersedes" in record
+    if is_revision and name and is_known_standard(provider):
+        port = port_of(provider)
+        if port.names_line and not port.has_local_names:
+            yield provider, name
 
 
 def list_predecessors_of_grain(fields: Mapping[str, Any]) -> tuple[Name, ...]:
@@ -90,7 +109,8 @@ def list_predecessors_of_grain(fields: Mapping[str, Any]) -> tuple[Name, ...]:
 def create_claims(names: Iterable[Name]) -> Iterator[Name]:
     """Yield the claims that memories of these names are superseded."""
     for standard, name in names:
-        if port_of(standard).names_superseded:
+        port = port_of(standard)
+        if port.names_superseded or (port.names_line and not port.has_local_names):
             yield standard + _CLAIM_SUFFIX, name
 
 
@@ -100,6 +120,40 @@ def find_version(snapshot: Snapshot, name: Name) -> Version | None:
     return snapshot.find_by_name(standard, text) or snapshot.find_by_name(
         standard + _FILE_NAME_SUFFIX, text
     )
+
+
+def list_line_names(key: str, inner: Document | None) -> tuple[Name, ...]:
+    """Return the stored names of versions that belong to the memory with a key of OAMS.
+
+    `inner` is the document that the memory carries, with the names of its predecessors.
+    """
+    names: list[Name] = [(standard_of_key(key), key)]
+    if inner is not None:
+        names += [(inner.standard, inner.name), *list_predecessors(inner)]
+    in_files = [(standard + _FILE_NAME_SUFFIX, name) for standard, name in names]
+    return tuple(dict.fromkeys((*names, *in_files, *create_claims(names))))
+
+
+def list_predecessors(document: Document) -> tuple[Name, ...]:
+    """Return the names of the memories that a document of another standard supersedes; none if it is malformed."""
+    if not is_known_standard(document.standard):
+        return ()
+    port = port_of(document.standard)
+    try:
+        if (record := port.record(document)) is not None:
+            return list_predecessors_of_record(record)
+        grain = port.grain(document)
+    except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
+        return ()
+    return () if grain is None else list_predecessors_of_grain(grain.fields)
+
+
+def list_keys(
+    context: Context, tenant: str, space: str, predecessors: Iterable[Name]
+) -> list[Name]:
+    """Return the stored names of the OAMS memories whose keys are the names of an item's predecessors."""
+    location = Location(namespace="", tenant=tenant, space=space)
+    return [(OAMS, memories.stored_name(context, location, name)) for _, name in predecessors]
 
 
 def add_file_name(unit: Unit, version: Version, name: Name) -> None:
@@ -126,7 +180,7 @@ def collect_names(context: Context, new: NewVersion) -> ItemNames:
         location = Location(namespace="", tenant=scope.tenant, space=scope.space)
         keys = ((OAMS, memories.stored_name(context, location, oams.key_of(document))),)
     names = ((document.standard, document.name), *new.view_names)
-    return ItemNames(names=names, keys=keys, observed=new.projection.observed)
+    return ItemNames(names=names, keys=keys, observed=new.projection.observed, space=scope.space)
 
 
 # --- versions --------------------------------------------------------------------------------------------------------
@@ -148,6 +202,21 @@ def find_versions(snapshot: Snapshot, names: Sequence[Name]) -> dict[Name, Versi
     return {
         name: versions[version_id] for name, version_id in ids.items() if version_id in versions
     }
+
+
+def find_last_version(snapshot: Snapshot, version: Version) -> Version:
+    """Return the version that finally superseded a version, or the version itself."""
+    visited_ids: set[int] = set()
+    last = snapshot.load_newest(version.memory_id)
+    while not last.state.is_head and last.memory_id not in visited_ids:
+        visited_ids.add(last.memory_id)
+        names = last.state.successor_names.items()
+        successors = (snapshot.find_by_name(standard, name) for standard, name in names)
+        successor = next((version for version in successors if version is not None), None)
+        if successor is None:
+            return last
+        last = snapshot.load_newest(successor.memory_id)
+    return last
 
 
 def may_supersede(context: Context, access: Access, version: Version) -> bool:

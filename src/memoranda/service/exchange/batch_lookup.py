@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from memoranda.model.memory import Version
 from memoranda.service.core.context import Context
-from memoranda.service.exchange.ancestry import Name, find_versions
+from memoranda.service.core.memory_line import get_time_forgotten
+from memoranda.service.exchange.ancestry import Name, find_versions, list_keys
 from memoranda.service.exchange.prepared_item import PreparedItem
 from memoranda.service.oams import memories
 from memoranda.service.ump.remember import NewParts
@@ -39,6 +40,8 @@ class BatchLookup(msgspec.Struct, frozen=True):
         accepted = [ready.accepted_memory for ready in batch if ready.accepted_memory is not None]
         names = [(ready.standard, ready.name) for ready in batch if ready.accepted_memory is None]
         names += [claim for ready in batch for claim in ready.claims]
+        names += [name for ready in batch for name in ready.line_names]
+        names += [key for ready in batch for key in list_keys_of(context, ready)]
         superseded = [name for ready in batch for name in ready.predecessors]
         facts = [fact for ready in batch if (fact := get_fact(ready))]
         return cls(
@@ -63,10 +66,8 @@ class BatchLookup(msgspec.Struct, frozen=True):
         """Return True if the predecessor of an item was forgotten here when the item existed already."""
         for version in map(self.predecessors.get, item.predecessors):
             if version is not None and version.state.is_forgotten:
-                return (
-                    version.state.tombstoned is None
-                    or item.names.observed <= version.state.tombstoned
-                )
+                forgotten = get_time_forgotten(version)
+                return forgotten is None or item.names.observed <= forgotten
         return False
 
     def may_affect(self, ready: PreparedItem) -> bool:
@@ -97,6 +98,11 @@ class BatchLookup(msgspec.Struct, frozen=True):
         self.known_names.add(name)
         self.known_facts.add(fact)
         return new_parts
+
+
+def list_keys_of(context: Context, ready: PreparedItem) -> list[Name]:
+    """Return the stored names of OAMS memories whose keys are the names of an item's predecessors."""
+    return list_keys(context, ready.tenant, ready.names.space, ready.predecessors)
 
 
 def get_fact(ready: PreparedItem) -> str:

@@ -160,6 +160,8 @@ def _create_exported_record(export: Export, version: Version, *, carry: bool) ->
     port = port_of(document.standard)
     is_itself, stored = port.record(document) == record, port.exported(document)
     extra = _collect_extra_state(version, export.earlier_names(version, ump.STANDARD))
+    if "supersedes" in extra:
+        extra["supersedes"] = export.earlier_names(version, ump.STANDARD, oms.STANDARD)
     begins = find_unstated_start(context, version)
     if begins is not None:
         extra["valid_from"] = format_instant(begins)

@@ -24,18 +24,20 @@ from msgspec.structs import replace
 
 from memoranda.encoding.garbage import collect_seldom
 from memoranda.errors import GrainError, MemorandaError
-from memoranda.model.instant import Instant, parse_instant
+from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.service.core import cascade
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.lifecycle import note_remote_successor
+from memoranda.service.core.memory_line import get_time_forgotten
 from memoranda.service.core.protection import check_supersession, read_policy_fields
 from memoranda.service.exchange import adoption, ancestry, unwrap
 from memoranda.service.exchange.adoption import Adoption, NamespaceMapping
-from memoranda.service.exchange.ancestry import Name, WaitingVersion
+from memoranda.service.exchange.ancestry import WaitingVersion
 from memoranda.service.exchange.batch_lookup import BatchLookup, get_fact
 from memoranda.service.exchange.import_records import ImportRecord, resume_import
+from memoranda.service.exchange.line_finder import LineFinder
 from memoranda.service.exchange.prepared_item import Outcome, PreparedItem
 from memoranda.service.exchange.report import Form, Report
 from memoranda.service.exchange.unwrap import find_written_version
@@ -53,6 +55,8 @@ from memoranda.storage.index.word_index import load_builder
 # Items in one unit of work: large enough to be fast, small enough that other writers get their turn.
 BATCH_LIMIT: Final = 300
 _OPS: Final[dict[Form, str]] = {"ump": "import", "oams": "oams.import", "oms": "oms.import"}
+# Outcomes after which a memory has another version.
+_CHANGED: Final = ("created", "updated")
 Progress = Callable[[int], None]
 
 
@@ -180,6 +184,8 @@ class _BatchResult(msgspec.Struct):
     """The outcomes of a batch, and the versions that wait for a successor after it."""
 
     links: _Links
+    # Versions that are superseded already, by the name of the successor that their file states.
+    closed_links: dict[tuple[Form, str], int]
     outcomes: list[Outcome | MemorandaError] = msgspec.field(default_factory=list)
     # The ends of delegations to the authors of its grains.
     ends: authority.DelegationEnds = msgspec.field(default_factory=dict)
@@ -216,6 +222,7 @@ class _Import:
         self._is_dry = options.is_dry
         self._progress = progress
         self._links: _Links = {}
+        self._closed_links: dict[tuple[Form, str], int] = {}
         self._count_before = report.imported_count + report.refused
         # The namespaces and the owner of the items, if they change.
         self.renaming: NamespaceMapping | None = None
@@ -355,7 +362,7 @@ class _Import:
             self._context.engine.merge_large_segments()
         except _DryRunEnd as end:
             result = end.result
-        self._links = result.links
+        self._links, self._closed_links = result.links, result.closed_links
         for (item, ready), outcome in zip(batch, result.outcomes, strict=True):
             if isinstance(outcome, MemorandaError):
                 self.report.refuse(
@@ -381,7 +388,7 @@ class _Import:
     def _write_batch(self, unit: Unit, batch: _Batch, lookup: BatchLookup) -> _BatchResult:
         """Write a batch in a unit of work. It may run twice, so it changes nothing in this object."""
         now, first = self._context.clock(), unit.find_last_version()
-        result = _BatchResult(dict(self._links))
+        result = _BatchResult(dict(self._links), dict(self._closed_links))
         moved = unit.list_changed_memories(lookup.change_seq)
         lookup_now = lookup.refresh(self._context, unit, [ready for _, ready in batch])
         lookup_now.heads.prefetch(
@@ -449,21 +456,35 @@ class _Import:
         prior, may_follow = lookup.heads.head_and_permission(ready.accepted_memory)
         if prior is None and not self.restores:
             forgotten = lookup.heads.time_forgotten(ready.accepted_memory)
-            if (
-                forgotten is not None
-                and parse_instant(ready.accepted_memory.memory["updated_at"]) <= forgotten
-            ):
+            if forgotten is not None and ready.names.observed <= forgotten:
                 return "forgotten"
+        lines = self._lines(unit, lookup, now)
+        if prior is None and (last := lines.find_line_end(ready)) is not None:
+            forgotten = get_time_forgotten(last) if last.state.is_forgotten else None
+            if forgotten is not None and not self.restores and ready.names.observed <= forgotten:
+                return "forgotten"
+            prior, may_follow = (last if lines.may_follow(ready, last) else None), False
         outcome = ready.write(unit, prior, now, NewParts(may_follow=may_follow))
-        if outcome == "created" and (later := self._find_later(unit, ready, lookup)) is not None:
-            version = unit.find_by_name(ready.standard, ready.name)
-            if (
-                version is not None
-                and version.state.is_head
-                and version.memory_id != later.memory_id
-            ):
-                ancestry.close_version(unit, version, later, now)
+        successor = lines.find_later(ready) if outcome == "created" else None
+        if outcome == "known" or not (ready.predecessors or successor):
+            return outcome
+        version = unit.find_by_name(ready.standard, ready.name)
+        if version is None or not version.state.is_head:
+            return outcome
+        ancestry.add_claims(unit, version, ready.predecessors, lookup.known_names)
+        if successor is not None and version.memory_id != successor.memory_id:
+            ancestry.close_version(unit, version, successor, now)
         return outcome
+
+    def _lines(self, unit: Unit, lookup: BatchLookup, now: Instant) -> LineFinder:
+        return LineFinder(
+            context=self._context,
+            access=self._access,
+            unit=unit,
+            lookup=lookup,
+            now=now,
+            restores=self.restores,
+        )
 
     def _is_forgotten(self, unit: Unit, ready: PreparedItem, lookup: BatchLookup) -> bool:
         """Return True if a memory was deleted here, itself or with its predecessor or successor.
@@ -472,7 +493,8 @@ class _Import:
         """
         if self.restores:
             return False
-        later = self._find_later(unit, ready, lookup)
+        lines = self._lines(unit, lookup, self._context.clock())
+        later = lines.find_later(ready, lines.find_keyed(ready))
         if later is not None and later.state.is_forgotten:
             return True
         if (ready.standard, ready.name) not in lookup.known_names:
@@ -481,11 +503,8 @@ class _Import:
         if version is None or not version.state.is_forgotten:
             return False
         # Only a memory with a key can have been written again elsewhere.
-        return (
-            ready.written_at is None
-            or version.state.tombstoned is None
-            or ready.written_at <= version.state.tombstoned
-        )
+        forgotten = get_time_forgotten(version)
+        return ready.written_at is None or forgotten is None or ready.written_at <= forgotten
 
     # --- what follows what -------------------------------------------------------------------------------------------
 
@@ -499,10 +518,12 @@ class _Import:
         lookup: BatchLookup,
     ) -> Outcome:
         """Write an item as the next version of the memory that it supersedes, if that is stored."""
-        waiting = result.links.pop((item.form, ready.name_in_form), None)
-        if waiting is None and ready.alias is not None:
-            waiting = result.links.pop((item.form, ready.alias), None)
-        priors, missing = self._find_priors(unit, item, ready, waiting, result, now)
+        waiting = _take_waiting(item, ready, result)
+        closed_id = result.closed_links.pop((item.form, ready.name_in_form), None)
+        lines = self._lines(unit, lookup, now)
+        keyed = lines.find_keyed(ready, closed_id)
+        priors, missing, refusals = lines.find_priors(ready, waiting, keyed)
+        result.unlinked += [(item, error) for error in refusals]
         prior = priors[0] if priors else None
         if (
             port_of(ready.standard).has_own_fields
@@ -513,25 +534,33 @@ class _Import:
         if ready.fields.get("relation") == authority.DELEGATES_TO:
             result.ends.clear()
         is_view = item.form == oms.STANDARD != ready.standard or ready.name_in_file is not None
-        later = self._find_later(unit, ready, lookup) if outcome == "created" else None
+        later = lines.find_later(ready, keyed) if outcome in _CHANGED else None
+        if later is not None:
+            lines.join(ready)
         states_succession = ready.successor is not None or ready.index is not DEFAULT
         if not (priors or missing or later or states_succession or is_view):
             return outcome
         # A delegation may be closed below.
         result.ends.clear()
         version = find_written_version(unit, ready)
+        if version is None:
+            _note_later_version(unit, item, ready, result)
         if version is None or version.state.erased:
             return outcome
         if is_view:
             _add_view_names(unit, version, ready)
-        for prior_version in priors:
-            if not ancestry.leads_to(unit, item.form, version, prior_version):
-                waiting_here = waiting if prior_version is prior else None
-                ancestry.close_version(unit, prior_version, version, now, waiting_here)
+        _close_priors(unit, item, version, priors, waiting, now)
         lookup.known_names.update(ancestry.add_claims(unit, version, missing, lookup.known_names))
         try:
             waiting = self._adopt_index(
-                unit, item, ready, version, now, is_fresh=outcome == "created", later=later
+                unit,
+                item,
+                ready,
+                version,
+                now,
+                is_fresh=outcome == "created",
+                later=later,
+                result=result,
             )
         except GrainError as error:
             result.unlinked.append((item, error))
@@ -539,52 +568,6 @@ class _Import:
             if waiting is not None and ready.successor is not None:
                 result.links[item.form, ready.successor] = waiting
         return outcome
-
-    def _find_priors(
-        self,
-        unit: Unit,
-        item: Item,
-        ready: PreparedItem,
-        waiting: WaitingVersion | None,
-        result: _BatchResult,
-        now: Instant,
-    ) -> tuple[list[Version], list[Name]]:
-        """Return the open versions that an item supersedes, and the names of those that are not stored.
-
-        The item becomes the next version of the first of them.
-        """
-        waiting_version = None if waiting is None else ancestry.load_open_version(unit, waiting)
-        versions, missing = [] if waiting_version is None else [waiting_version], list[Name]()
-        for name in ready.predecessors:
-            version = ancestry.find_version(unit, name)
-            if version is None:
-                missing.append(name)
-            elif ancestry.can_precede(version, ready.standard, ready.name):
-                versions.append(version)
-        priors: dict[int, Version] = {}
-        for version in versions:
-            try:
-                if version is not waiting_version or (waiting is not None and not waiting.is_fresh):
-                    # A stored memory is protected by its policy, from files as well.
-                    ancestry.require_supersession(unit, version, ready.fields, now)
-            except MemorandaError as error:
-                result.unlinked.append((item, error))
-                continue
-            if version is waiting_version or ancestry.may_supersede(
-                self._context, self._access, version
-            ):
-                priors.setdefault(version.version_id, version)
-        return list(priors.values()), missing
-
-    def _find_later(self, unit: Unit, ready: PreparedItem, lookup: BatchLookup) -> Version | None:
-        """Return the stored version that supersedes an item and arrived before it."""
-        for name in ready.claims:
-            if name in lookup.known_names and name != (ready.standard, ready.name):
-                version = unit.find_by_name(*name)
-                # A restored memory comes back as it was.
-                if version is not None and not (self.restores and version.state.is_forgotten):
-                    return version
-        return None
 
     def _adopt_index(
         self,
@@ -596,6 +579,7 @@ class _Import:
         *,
         is_fresh: bool,
         later: Version | None,
+        result: _BatchResult,
     ) -> WaitingVersion | None:
         """Store what another store knew about a version: beside it, never in it (OMS §11.7). Raises GrainError.
 
@@ -609,6 +593,8 @@ class _Import:
             unit.set_verification(version, verdict, now=now)
         closed = ready.index.system_valid_to
         if not version.state.is_head:
+            if ready.successor is not None:
+                result.closed_links[item.form, ready.successor] = version.version_id
             return None
         waiting = WaitingVersion(
             version_id=version.version_id,
@@ -620,6 +606,8 @@ class _Import:
         )
         if later is not None and later.version_id != version.version_id:
             ancestry.close_version(unit, version, later, now, waiting)
+            if ready.successor is not None:
+                result.closed_links[item.form, ready.successor] = version.version_id
             return None
         if ready.successor is None:
             if closed is not None and version.state.closed is None and is_fresh:
@@ -706,6 +694,35 @@ def _is_named(snapshot: Snapshot, item: Item, ready: PreparedItem) -> bool:
         item.form != oms.STANDARD
         or snapshot.find_by_name(oms.STANDARD, ready.name_in_form) is not None
     )
+
+
+def _take_waiting(item: Item, ready: PreparedItem, result: _BatchResult) -> WaitingVersion | None:
+    """Return the version that waits for an item, which no longer waits."""
+    waiting = result.links.pop((item.form, ready.name_in_form), None)
+    if waiting is None and ready.alias is not None:
+        waiting = result.links.pop((item.form, ready.alias), None)
+    return waiting
+
+
+def _note_later_version(unit: Unit, item: Item, ready: PreparedItem, result: _BatchResult) -> None:
+    """Note the stored version of a key for the successor that an older version of it names."""
+    keyed = unit.find_by_name(ready.standard, ready.name)
+    if keyed is not None and ready.successor is not None:
+        result.closed_links[item.form, ready.successor] = keyed.version_id
+
+
+def _close_priors(
+    unit: Unit,
+    item: Item,
+    version: Version,
+    priors: Sequence[Version],
+    waiting: WaitingVersion | None,
+    now: Instant,
+) -> None:
+    """Close the versions that a written one supersedes; the first may be one that waited for it."""
+    for number, prior in enumerate(priors):
+        if not ancestry.leads_to(unit, item.form, version, prior):
+            ancestry.close_version(unit, prior, version, now, None if number else waiting)
 
 
 def _add_view_names(unit: Unit, version: Version, ready: PreparedItem) -> None:

@@ -52,6 +52,8 @@ class PreparedItem(msgspec.Struct, frozen=True, kw_only=True):
     # Its names here, and its name in the file, if that differs.
     names: ItemNames
     name_in_file: Name | None = None
+    # The names of versions of the same memory that the key of an OAMS memory leads to.
+    line_names: tuple[Name, ...] = ()
     # The memories that it supersedes, latest first.
     predecessors: tuple[Name, ...] = ()
     # Its name in its form. The fields below are what its form states: its index entry, its successor, and its end.

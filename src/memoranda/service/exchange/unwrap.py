@@ -419,6 +419,7 @@ def _create_memory_item(context: Context, accepted: memories.AcceptedMemory) -> 
         ).result
         return "known" if result == "unchanged" else "created" if result == "created" else "updated"
 
+    inner = oams.unwrap(accepted.memory)
     return PreparedItem(
         tenant=accepted.location.tenant,
         standard=oams.STANDARD,
@@ -427,6 +428,8 @@ def _create_memory_item(context: Context, accepted: memories.AcceptedMemory) -> 
         name_in_form=accepted.memory["key"],
         write=write,
         accepted_memory=accepted,
+        line_names=ancestry.list_line_names(accepted.memory["key"], inner),
+        predecessors=() if inner is None else ancestry.list_predecessors(inner),
         warnings=accepted.warnings,
     )
 

@@ -38,7 +38,7 @@ from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
 from memoranda.service.core.lifecycle import follow, inherit_bounds
 from memoranda.service.core.lineage import remove_derived_of
-from memoranda.service.core.memory_line import forget_line
+from memoranda.service.core.memory_line import forget_line, get_time_forgotten
 from memoranda.service.core.protection import check_supersession
 from memoranda.service.core.secret_screening import screen_fields
 from memoranda.service.core.views import is_intact, project
@@ -522,7 +522,7 @@ class HeadLookup:
             if version is not None and version.state.space == accepted.location.space:
                 head = self._unit.load_newest(version.memory_id)
                 if head.state.is_forgotten:
-                    return head.state.tombstoned
+                    return get_time_forgotten(head)
         return None
 
 

@@ -27,7 +27,7 @@ from memoranda.errors import (
     NotFound,
 )
 from memoranda.model.instant import Instant
-from memoranda.model.memory import AuditEntry, Document, Projection, Version, is_over
+from memoranda.model.memory import AuditEntry, Document, Projection, Version, has_ended, is_over
 from memoranda.model.oms_names import check_address
 from memoranda.model.selection import Selection
 from memoranda.service.core import authorship, cascade, compliance, lineage
@@ -229,7 +229,7 @@ def supersede(
 
     def work(unit: Unit) -> GrainResult:
         prior = unit.find_by_name(oms.STANDARD, old_address)
-        if prior is None or prior.state.erased:
+        if prior is None or has_ended(prior.state, now):
             raise NotFound(f"no grain {old_address}")
         if not prior.state.is_head:
             raise Conflict(f"{old_address} is already superseded; supersede its successor")
