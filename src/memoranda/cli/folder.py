@@ -34,7 +34,7 @@ def sync(
     """Keep a folder of Markdown notes, such as an Obsidian vault, in step with the store, in both directions.
 
     Edit a note to revise a memory, write a note to remember, delete a note to forget. Subfolders are included; hidden
-    folders and files other than Markdown are ignored.
+    folders, files other than Markdown, and what .memorandaignore lists are ignored.
     """
     if watch and dry_run:
         raise InvalidInput("--watch and --dry-run exclude each other")

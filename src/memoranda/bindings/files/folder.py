@@ -268,6 +268,14 @@ class Folder:
         """Return the paths of all files in the folder and below it, sorted, without hidden ones."""
         return sorted(self._walk(self._descriptor, "", 0))
 
+    def files_in(self, name: str) -> list[str]:
+        """Return the paths of the files in one folder and below it, also if it is hidden; none if it is missing."""
+        try:
+            with _open_subfolder(str(_require_plain_name(name)), self._descriptor) as inner:
+                return sorted(self._walk(inner, f"{name}/", 1))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
     def _walk(self, descriptor: int, path: str, depth: int) -> Iterator[str]:
         with os.scandir(descriptor) as entries:
             visible = [
@@ -308,8 +316,8 @@ class Folder:
         with suppress(NotFound, FileNotFoundError), self._parent(name) as (parent, path):
             os.unlink(path, dir_fd=parent)
 
-    def move_into(self, name: str, folder: str) -> None:
-        """Move a file into a folder directly in this one, under a name that is free there."""
+    def move_into(self, name: str, folder: str) -> str:
+        """Move a file into a folder directly in this one, under a name that is free there; return its new path."""
         with suppress(FileExistsError):
             os.mkdir(_require_plain_name(folder), 0o700, dir_fd=self._descriptor)
         with self._parent(name) as (parent, path), self._parent(f"{folder}/-") as (target, _):
@@ -321,6 +329,7 @@ class Folder:
             )
             free = next(name for name in names if name not in used)
             os.rename(path, free, src_dir_fd=parent, dst_dir_fd=target)
+        return f"{folder}/{free}"
 
     @contextmanager
     def _parent(self, name: str) -> Iterator[tuple[int, Path]]:

@@ -28,6 +28,8 @@ from memoranda.errors import InvalidInput
 from memoranda.standards.ump.markdown import split_edges
 from memoranda.standards.ump.shapes import MAX_NAME_CHARS, Kind
 
+# Endings of the names of notes.
+ENDINGS: Final = (".md", ".markdown")
 _KINDS: Final[frozenset[str]] = frozenset(get_args(Kind))
 # Properties that we read and change; all others belong to the person.
 _OUR_PROPERTIES: Final = ("title", "kind", "tags", "tag", "id")
@@ -290,17 +292,30 @@ class Links:
     def _resolve_path(self, source: str, target: str) -> str | None:
         """Return the file at a path that starts from the folder of the note."""
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target)).casefold()
-        return self._names.get(path) or self._names.get(f"{path}.md")
+        return self._find_file(path)
 
     def _resolve_name(self, target: str) -> str | None:
         """Return the file with a path from the top of the folder, or else the nearest whose path ends so."""
-        path = target.casefold().removesuffix(".md")
-        if exact := self._names.get(f"{path}.md"):
+        path = without_ending(target.casefold())
+        if exact := self._find_file(path):
             return exact
         names = self._by_stem.get(path.rsplit("/", 1)[-1], [])
-        return next((name for name in names if f"/{name}".casefold().endswith(f"/{path}.md")), None)
+        return next(
+            (name for name in names if without_ending(f"/{name}".casefold()).endswith(f"/{path}")),
+            None,
+        )
+
+    def _find_file(self, path: str) -> str | None:
+        """Return the file at a path in lower case, which may lack its ending."""
+        paths = (path, *(f"{path}{ending}" for ending in ENDINGS))
+        return next((self._names[name] for name in paths if name in self._names), None)
 
 
 def stem(name: str) -> str:
     """Return the name of a note without folders and ending."""
-    return re.sub(r"\.md\Z", "", name.rsplit("/", 1)[-1], flags=re.IGNORECASE)
+    return without_ending(name.rsplit("/", 1)[-1])
+
+
+def without_ending(name: str) -> str:
+    """Return the name of a note without its ending."""
+    return re.sub(r"\.(?:md|markdown)\Z", "", name, flags=re.IGNORECASE)

@@ -42,13 +42,13 @@ _FIXED: Final = ("kind", "scope", "consent")
 class RecordFolder(FolderPass[Unchecked]):
     """One comparison of a folder of records and the store."""
 
-    ending = MARKDOWN_ENDING
+    endings = (MARKDOWN_ENDING,)
 
     def _list_files(self) -> list[str]:
         return self._folder.names()
 
     def _has_form(self, name: str) -> bool:
-        is_record = not name.startswith(".") and name.endswith(self.ending)
+        is_record = not name.startswith(".") and name.endswith(self.endings)
         return is_record and not self._is_conflict_copy(name)
 
     def _parse(self, data: bytes) -> Unchecked:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from memoranda.bindings.files.folder import Folder
+from memoranda.bindings.files.ignore import IGNORE_FILE
+from memoranda.bindings.files.note import ENDINGS
 from memoranda.bindings.files.record_files import RecordFolder
 from memoranda.bindings.files.sync_pass import FolderPass, SyncState, SyncStep
 from memoranda.bindings.files.vault import NoteFolder
@@ -78,7 +80,7 @@ class FolderSync:
             state = SyncState.load(
                 self._states, folder, owner=owner, project=self._project, form=self._form
             )
-            before = dict(state.entries)
+            before = dict(state.entries), dict(state.copies)
             folder_pass = _PASSES[self._form](
                 self._service, self._access, folder, self._project, state
             )
@@ -86,7 +88,7 @@ class FolderSync:
                 for plan in folder_pass.plans():
                     report.steps.extend(plan.steps if dry_run else plan.execute())
             finally:
-                if not dry_run and state.entries != before:
+                if not dry_run and (state.entries, state.copies) != before:
                     state.save(folder)
         return report
 
@@ -152,6 +154,8 @@ def _watch_files(folder: str) -> RustNotify:
 
 
 def _is_relevant(path: str, root: str) -> bool:
-    """Return True if a change may concern a note: a Markdown file, or a folder that came or went; nothing hidden."""
+    """Return True if a change may concern a note: a Markdown file, a folder that came or went, or the ignore list."""
     is_hidden = any(part.startswith(".") for part in Path(path.removeprefix(root)).parts)
-    return not is_hidden and (path.lower().endswith(".md") or not Path(path).is_file())
+    if path.removeprefix(root).lstrip("/") == IGNORE_FILE:
+        return True
+    return not is_hidden and (path.lower().endswith(ENDINGS) or not Path(path).is_file())

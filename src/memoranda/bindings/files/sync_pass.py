@@ -8,7 +8,7 @@
     edited        gone          conflict: the person's text stays in a copy
     deleted       unchanged     the memory is forgotten
     deleted       changed       the file is written again
-    new           –             a memory is remembered
+    new           –             a memory is remembered; a copy of a note whose memory was forgotten follows that note
     –             new           a file is written
     renamed                     the state follows the file
 
@@ -22,6 +22,9 @@ A run (`FolderPass`) reads all files, then all memories, pairs them, and yields 
 changed before a plan is executed. Links are never followed. A file that cannot be read is reported and left alone, and
 the run goes on.
 
+Files may keep the text of a memory that is erased later: in the trash, and in the copy that a conflict leaves. They are
+in the state, and are removed when their memory is erased. Files that `.memorandaignore` names are left alone.
+
 A folder has one form. `vault.py` has notes as people write them, `record_files.py` complete records in the form of the
 standard (*.ump.md). This module has the parts that both share.
 """
@@ -34,27 +37,35 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, Generic, Self, TypeVar, cast
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from memoranda.bindings.files.folder import DEFAULT_MODE, Folder, read_file, replace_file
+from memoranda.bindings.files.ignore import IgnoreList
 from memoranda.bindings.files.markdown_book import MAX_BLOCK_BYTES
 from memoranda.encoding.json_text import dump_pretty, parse
 from memoranda.errors import InvalidInput, MemorandaError, NotFound
 from memoranda.service.core.access import Access
+from memoranda.service.core.lookup import is_erased
 from memoranda.service.service import Service
 from memoranda.standards.ump.requests import ForgetRequest, ReviseRequest
 from memoranda.standards.ump.shapes import Record, Unchecked
 
+# Obsidian's folder for deleted notes, if it is set to keep them in the vault.
+TRASH: Final = ".trash"
 FORGET_REASON: Final = "its file was deleted"
 MARKER_FILE: Final = ".memoranda-sync.json"
 # Bytes; a marker has a few hundred.
 MAX_MARKER_BYTES: Final = 65_536
 # Bytes: a quarter of a million files of 250 bytes each.
 MAX_STATE_BYTES: Final = 64 * 1_048_576
+# Files in the trash that are compared with a deleted file.
+_MAX_TRASH: Final = 1_000
+_ERASED: Final = "its memory was erased"
 # A parsed file: a note, or the fields of a record.
 Content = TypeVar("Content")
 
@@ -81,6 +92,8 @@ class SyncState(msgspec.Struct, kw_only=True):
     path: Path
     marker: dict[str, object]
     entries: dict[str, FileEntry] = msgspec.field(default_factory=dict)
+    # Files in the trash and copies of conflicts: by name, with the version that they show, and the hash of the file.
+    copies: dict[str, FileEntry] = msgspec.field(default_factory=dict)
 
     @classmethod
     def load(
@@ -100,26 +113,30 @@ class SyncState(msgspec.Struct, kw_only=True):
         )
         try:
             document = parse(read_file(path, max_bytes=MAX_STATE_BYTES), max_bytes=MAX_STATE_BYTES)
-            entries: dict[str, FileEntry] = {}
+            entries, copies = dict[str, FileEntry](), dict[str, FileEntry]()
             if document["marker"] == marker:
                 entries = {name: FileEntry(**fields) for name, fields in document["files"].items()}
+                stored_copies = document.get("copies", {})
+                copies = {name: FileEntry(**fields) for name, fields in stored_copies.items()}
         except NotFound:
-            entries = {}
+            entries, copies = {}, {}
         except (LookupError, TypeError, AttributeError, MemorandaError):
             raise InvalidInput(f"{path}: not readable; delete it to start over") from None
-        return cls(path=path, marker=marker, entries=entries)
+        return cls(path=path, marker=marker, entries=entries, copies=copies)
 
     def save(self, folder: Folder) -> None:
         """Write the state, and the marker of the folder if it has none yet."""
-        files: dict[str, object] = {
-            name: asdict(entry) for name, entry in sorted(self.entries.items())
-        }
+        files, copies = (
+            {name: asdict(entry) for name, entry in sorted(entries.items())}
+            for entries in (self.entries, self.copies)
+        )
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         document = {
             "memoranda": 1,
             "folder": str(folder.path),
             "marker": self.marker,
             "files": files,
+            **({"copies": copies} if copies else {}),
         }
         replace_file(self.path, _json_line(document))
         if _read_marker(folder) != self.marker:
@@ -208,8 +225,8 @@ def one_step(
 class FolderPass(ABC, Generic[Content]):
     """One comparison of a folder and the store, and the plans that follow from it."""
 
-    # The ending of the names of its files.
-    ending: str
+    # The endings of the names of its files; new files get the first.
+    endings: tuple[str, ...]
 
     def __init__(
         self,
@@ -225,6 +242,7 @@ class FolderPass(ABC, Generic[Content]):
         self._project = project
         self._state = state
         self._names = self._list_files()
+        self._ignored = IgnoreList.load(folder)
         # In lower case: some file systems do not tell names apart that differ in case alone.
         self._used_names = {name.casefold() for name in self._names}
         # Fingerprints of all files; the bytes and the parsed content only of those that are new or were edited.
@@ -298,6 +316,7 @@ class FolderPass(ABC, Generic[Content]):
         self._scan_files()
         self._follow_renames()
         self._scan_store()
+        yield from self._plan_copies()
         for name in sorted({*self._state.entries, *self._edited, *self._problems}):
             plan = self._plan_file(name)
             if plan is not None:
@@ -307,12 +326,16 @@ class FolderPass(ABC, Generic[Content]):
             self._access, project=self._project, history=False, names=self._unfiled
         ):
             name = self._free_name(record)
+            if self._ignored.matches(name):
+                continue
             self._used_names.add(name.casefold())
             yield self._plan_write(name, "written", record=record)
 
     def _scan_files(self) -> None:
         """Read all files of this form, and parse those that changed since both sides agreed."""
         for name in filter(self._has_form, self._names):
+            if self._ignored.matches(name):
+                continue
             if not name.isprintable():
                 self._problems[ascii(name)] = "its name holds characters that no title can have"
                 continue
@@ -337,7 +360,8 @@ class FolderPass(ABC, Generic[Content]):
             self._problems[name] = error.message
 
     def _exists(self, name: str) -> bool:
-        return name in self._digests or name in self._problems
+        """Return True if a file is there; an ignored one counts as there, so that nobody forgets its memory."""
+        return name in self._digests or name in self._problems or self._ignored.matches(name)
 
     def _scan_store(self) -> None:
         """Find the file of every current memory, and list the memories without one."""
@@ -395,6 +419,8 @@ class FolderPass(ABC, Generic[Content]):
         """Plan for one file by the table above; None if nothing is to be done."""
         if name in self._problems:
             return one_step(name, "refused", detail=self._problems[name])
+        if self._ignored.matches(name):
+            return None
         try:
             if self._exists(name):
                 return self._plan_existing(name)
@@ -411,7 +437,7 @@ class FolderPass(ABC, Generic[Content]):
         # Unknown is not forgotten: another store, or one restored from a backup, must not cost anyone a file.
         if entry is None or not entry.id or not self._is_known(entry.id):
             return self._plan_new(name)
-        if name in self._edited:
+        if self._digests[name] != entry.file:
             return self._plan_conflict(name, "edited here, but forgotten in the store")
         return one_step(name, "removed", lambda: self._remove_file(name))
 
@@ -428,6 +454,7 @@ class FolderPass(ABC, Generic[Content]):
         def forget() -> None:
             request = ForgetRequest.parse({"id": record_id, "reason": FORGET_REASON})
             self._service.forget(self._access, request)
+            self._note_discarded(self._state.entries.get(name))
             self._remove_file(name)
 
         return one_step(name, "forgotten", forget, record_id)
@@ -448,7 +475,11 @@ class FolderPass(ABC, Generic[Content]):
         """Plan to copy the person's text to a file of its own, and to show the store's version in the old one."""
 
         def separate() -> None:
-            self._folder.write(copy_name, self._read_bytes(name), mode=DEFAULT_MODE)
+            data = self._read_bytes(name)
+            self._folder.write(copy_name, data, mode=DEFAULT_MODE)
+            entry = self._state.entries.get(name)
+            if entry is not None and entry.id and not self._is_erased(entry.id):
+                self._state.copies[copy_name] = replace(entry, file=fingerprint(data))
             if name in self._latest:
                 self._write_record(name, self._latest[name])
             else:
@@ -456,6 +487,43 @@ class FolderPass(ABC, Generic[Content]):
 
         copy_name = self._free_conflict_name(name)
         return one_step(name, "conflict", separate, f"{reason}; your text is in {copy_name}")
+
+    # --- copies of what was forgotten ----------------------------------------------------------------
+
+    def _plan_copies(self) -> Iterator[SyncPlan]:
+        """Yield the removals of files that keep the text of a memory which was erased since."""
+        for name, entry in sorted(self._state.copies.items()):
+            try:
+                digest = fingerprint(self._folder.read_bytes(name, max_bytes=MAX_BLOCK_BYTES))
+            except MemorandaError:
+                # It was moved or deleted.
+                del self._state.copies[name]
+                continue
+            if not self._is_erased(entry.id):
+                continue
+            if digest == entry.file:
+                yield one_step(name, "removed", partial(self._remove_copy, name), _ERASED)
+            else:
+                detail = f"{_ERASED}, but this file was edited; delete it if it still has the text"
+                yield one_step(name, "refused", detail=detail)
+
+    def _remove_copy(self, name: str) -> None:
+        self._folder.remove(name)
+        del self._state.copies[name]
+
+    def _note_discarded(self, entry: FileEntry | None) -> None:
+        """Note the file in the trash to which an editor moved a deleted file."""
+        for name in self._folder.files_in(TRASH)[:_MAX_TRASH] if entry is not None else ():
+            if name in self._state.copies or entry is None:
+                continue
+            with suppress(MemorandaError):
+                data = self._folder.read_bytes(name, max_bytes=MAX_BLOCK_BYTES)
+                if fingerprint(data) == entry.file:
+                    self._state.copies[name] = entry
+
+    def _is_erased(self, record_id: str) -> bool:
+        """Return True if a version was erased."""
+        return is_erased(self._service.context, self._access, record_id)
 
     # --- executing -----------------------------------------------------------------------------------
 
@@ -502,7 +570,8 @@ class FolderPass(ABC, Generic[Content]):
 
     def _free_conflict_name(self, name: str) -> str:
         """Return a free name for the copy of a file in conflict, and reserve it."""
-        stem, ending = name[: -len(self.ending)], name[-len(self.ending) :]
+        length = next(len(end) for end in self.endings if name.casefold().endswith(end))
+        stem, ending = name[:-length], name[-length:]
         free, count = f"{stem}.conflict{ending}", 1
         while free.casefold() in self._used_names:
             count += 1
@@ -511,7 +580,8 @@ class FolderPass(ABC, Generic[Content]):
         return free
 
     def _is_conflict_copy(self, name: str) -> bool:
-        pattern = rf"\.conflict(?:-\d+)?{re.escape(self.ending)}\Z"
+        endings = "|".join(map(re.escape, self.endings))
+        pattern = rf"\.conflict(?:-\d+)?(?:{endings})\Z"
         return re.search(pattern, name, re.IGNORECASE) is not None
 
     def _revise(self, record_id: str, patch: Unchecked) -> str:

@@ -22,8 +22,15 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.bindings.files.formats import MARKDOWN_ENDING, file_name
-from memoranda.bindings.files.note import Links, Note, links_in, plain_text, stem
-from memoranda.bindings.files.sync_pass import FileEntry, FolderPass, SyncPlan, SyncStep, one_step
+from memoranda.bindings.files.note import ENDINGS, Links, Note, links_in, plain_text, stem
+from memoranda.bindings.files.sync_pass import (
+    TRASH,
+    FileEntry,
+    FolderPass,
+    SyncPlan,
+    SyncStep,
+    one_step,
+)
 from memoranda.errors import InvalidInput, NotFound, TooLarge
 from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import LISTED_LIMIT
@@ -33,8 +40,6 @@ from memoranda.standards.ump.record import MAX_RELATIONS, MAX_TEXT_BYTES
 from memoranda.standards.ump.shapes import MAX_NAME_CHARS, Record, Relation, Unchecked
 from memoranda.standards.ump.signature import encode_random_id
 
-# Obsidian's folder for deleted notes, if it is set to keep them in the vault.
-TRASH: Final = ".trash"
 LINK: Final = "links_to"
 TITLE: Final = "title"
 DEFAULT_KIND: Final = "semantic"
@@ -60,7 +65,7 @@ class NoteContent(msgspec.Struct, frozen=True, kw_only=True):
 class NoteFolder(FolderPass[Note]):
     """One comparison of a folder of notes and the store."""
 
-    ending = ".md"
+    endings = ENDINGS
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -77,6 +82,11 @@ class NoteFolder(FolderPass[Note]):
         # New files: the ids that their memories will have; and for duplicates the file with the same text.
         self._new_ids: dict[str, str] = {}
         self._duplicates: dict[str, str] = {}
+        # Files with the text of a memory that was forgotten in the store, by that text; they follow its note.
+        self._forgotten_files: dict[tuple[str, str], FileEntry] = {}
+        self._forgotten_copies: dict[str, FileEntry] = {}
+        # Notes in the trash, by the hash of the file.
+        self._discarded: dict[str, FileEntry] = {}
         # Files whose memory was written in this run, by name, with its id: their agreement is noted at the end.
         self._pending: dict[str, str] = {}
 
@@ -86,7 +96,7 @@ class NoteFolder(FolderPass[Note]):
     def _has_form(self, name: str) -> bool:
         lowered = name.casefold()
         return (
-            lowered.endswith(self.ending)
+            lowered.endswith(self.endings)
             and not lowered.endswith(MARKDOWN_ENDING)
             and not self._is_conflict_copy(name)
         )
@@ -188,6 +198,7 @@ class NoteFolder(FolderPass[Note]):
             if latest in self._unfiled and unpaired:
                 self._unfiled.remove(latest)
                 self._pair(unpaired[0], self._export_record(latest))
+        self._find_forgotten()
         for name in sorted(self._digests):
             if name in self._paired or name in self._problems:
                 continue
@@ -195,9 +206,29 @@ class NoteFolder(FolderPass[Note]):
             if not record_id or not self._is_known(record_id):
                 self._classify_new(name, self._load_note(name))
 
+    def _find_forgotten(self) -> None:
+        """Collect the notes whose memory was forgotten in the store, by their texts; the trash has earlier ones."""
+        for name, entry in self._state.entries.items():
+            if not entry.id or name in self._paired or self._digests.get(name) != entry.file:
+                continue
+            if self._is_known(entry.id):
+                note = self._load_note(name)
+                self._forgotten_files[_duplicate_key(note.kind, note.text)] = entry
+        in_trash = set(self._folder.files_in(TRASH)) if self._state.copies else set()
+        for name in in_trash & self._state.copies.keys():
+            entry = self._state.copies[name]
+            latest = self._latest_id(entry.id)
+            if latest not in self._files_by_id and latest not in self._unfiled:
+                self._discarded[entry.file] = entry
+
     def _classify_new(self, name: str, note: Note) -> None:
-        """Note whether a new file is a new memory or the duplicate of another file; an empty file is neither."""
+        """Note whether a new file is a new memory or a copy of another file; an empty file is neither."""
         if not note.text:
+            return
+        key = _duplicate_key(note.kind, note.text)
+        forgotten = self._forgotten_files.get(key) or self._discarded.get(self._digests[name])
+        if forgotten is not None:
+            self._forgotten_copies[name] = forgotten
             return
         first = self._file_by_text.setdefault(_duplicate_key(note.kind, note.text), name)
         has_memory = first in self._paired or first in self._new_ids
@@ -351,7 +382,10 @@ class NoteFolder(FolderPass[Note]):
         return entry.root if entry is not None and entry.id else ""
 
     def _plan_new(self, name: str) -> SyncPlan | None:
-        """Plan for a duplicate; new memories are planned together later, and an empty file is ignored."""
+        """Plan for a copy; new memories are planned together later, and an empty file is ignored."""
+        if name in self._forgotten_copies:
+            discard = partial(self._discard, name, self._forgotten_copies[name])
+            return one_step(name, "removed", discard, "a copy of a note whose memory was forgotten")
         if name not in self._duplicates:
             return None
         entry = self._state.entries.get(name)
@@ -438,7 +472,7 @@ class NoteFolder(FolderPass[Note]):
             self._mark_synced(name, record, self._digests[name])
 
     def _free_name(self, record: Record) -> str:
-        return file_name(record, self._used_names, self.ending)
+        return file_name(record, self._used_names, self.endings[0])
 
     def _render(self, name: str, record: Record, /) -> bytes:
         content = note_content(record)
@@ -454,17 +488,21 @@ class NoteFolder(FolderPass[Note]):
     def _remove_file(self, name: str) -> None:
         """Move the file of a forgotten memory to the trash; delete it if the memory was erased."""
         entry = self._state.entries.get(name)
-        has_entry = name in self._digests and entry is not None
-        if (
-            not has_entry
-            or entry is None
-            or self._load_note(name).text != self._stored_text(entry.id)
-        ):
+        if name not in self._digests or entry is None:
+            super()._remove_file(name)
+        else:
+            self._discard(name, entry)
+
+    def _discard(self, name: str, entry: FileEntry) -> None:
+        """Move a note to the trash; delete it if the version of its entry was erased, or has another text."""
+        if self._load_note(name).text != self._stored_text(entry.id):
             super()._remove_file(name)
             return
         self._require_unchanged(name)
-        self._folder.move_into(name, TRASH)
-        del self._state.entries[name]
+        self._state.copies[self._folder.move_into(name, TRASH)] = replace(
+            entry, file=self._digests[name]
+        )
+        self._state.entries.pop(name, None)
 
 
 def _property_warning(note: Note) -> str:

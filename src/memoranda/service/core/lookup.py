@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from memoranda.encoding.json_text import is_unicode
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, SignatureInvalid
 from memoranda.model.instant import Instant, format_instant
-from memoranda.model.memory import OMS, Kind, Standard, Version
+from memoranda.model.memory import OMS, UMP, Kind, Standard, Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal, readable_visibilities
@@ -298,6 +298,12 @@ def list_records(
     )
     context.audit_read(tenant, entry)
     return records, (after + len(fitting) if len(selected) > len(fitting) else None)
+
+
+def is_erased(context: Context, access: Access, name: str) -> bool:
+    """Return True if the caller's own version of that name was erased."""
+    version = _load_named(context, access.default_tenant, UMP, name)
+    return version is not None and version.state.erased
 
 
 def _locate_version(

@@ -21,13 +21,12 @@ from memoranda.bindings.files.importers.importer import (
     parse_moment,
 )
 from memoranda.bindings.files.importers.source import ImportSource
-from memoranda.bindings.files.note import Note, links_in
+from memoranda.bindings.files.note import ENDINGS, Note, links_in
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import KINDS, Kind
 
-_NOTES: Final = (".md", ".markdown")
-_TEXTS: Final = (*_NOTES, ".txt")
+_TEXTS: Final = (*ENDINGS, ".txt")
 # Endings of our records and of memories of OAMS, which are no notes.
 _RECORDS: Final = (".ump.md", ".oams.md")
 _RULES: Final = (
@@ -136,7 +135,7 @@ def _recognise_notes(source: ImportSource) -> float:
         return 0.6 if _is_note(source.path.name) and not _is_memoranda_file(source) else 0.0
     if source.is_folder and (source.path / ".obsidian").is_dir():
         return 0.95
-    if not any(_is_note(member, _NOTES) for member in source.members):
+    if not any(_is_note(member, ENDINGS) for member in source.members):
         return 0.0
     # A folder with records of ours among its notes is read file by file.
     return 0.0 if any(member.lower().endswith(_RECORDS) for member in source.members) else 0.6
@@ -177,8 +176,8 @@ NOTES: Final = Importer(
 
 def _recognise_basic_memory(source: ImportSource) -> float:
     """Return the probability of basic-memory, judged by the permalink that every note has."""
-    for member, name in _find_notes(source, _NOTES):
-        if not _is_note(name, _NOTES):
+    for member, name in _find_notes(source, ENDINGS):
+        if not _is_note(name, ENDINGS):
             return 0.0
         head = source.head if member is None else source.member_head(member)
         return (
@@ -202,7 +201,7 @@ def _draft_basic_memory(
 
 
 def _read_basic_memory(source: ImportSource) -> Iterator[DraftResult]:
-    return _read_each_note(source, _NOTES, _draft_basic_memory)
+    return _read_each_note(source, ENDINGS, _draft_basic_memory)
 
 
 BASIC_MEMORY: Final = Importer(

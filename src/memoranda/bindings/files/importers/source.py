@@ -21,7 +21,8 @@ from typing import IO, Any, Final, Self
 import apsw
 import msgspec
 
-from memoranda.bindings.files.folder import open_regular
+from memoranda.bindings.files.folder import Folder, open_regular
+from memoranda.bindings.files.ignore import IgnoreList
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, TooLarge
 from memoranda.model.instant import Instant
@@ -144,6 +145,8 @@ class ImportSource:
             }
 
     def _walk_files(self) -> Iterator[tuple[str, int]]:
+        with Folder(self.path) as opened_folder:
+            ignored = IgnoreList.load(opened_folder)
         count = 0
         for folder, folders, names in os.walk(self.path):
             depth = len(Path(folder).relative_to(self.path).parts)
@@ -157,10 +160,13 @@ class ImportSource:
                 status = path.lstat()
                 if name.startswith(".") or not stat.S_ISREG(status.st_mode):
                     continue
+                member = path.relative_to(self.path).as_posix()
+                if ignored.matches(member):
+                    continue
                 count += 1
                 if count > MAX_MEMBERS:
                     raise TooLarge(f"{self.name}: more than {MAX_MEMBERS} files")
-                yield path.relative_to(self.path).as_posix(), status.st_size
+                yield member, status.st_size
 
     def read_bytes(self, member: str | None = None, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
         """Return all of the file, or of a member. Raises TooLarge, InvalidInput."""
