@@ -203,6 +203,7 @@ class Memoranda:
             # Loads the databases, which clients of a server do without.
             from memoranda.opening import open_service
         service = open_service(settings, patience_seconds=PATIENCE_SECONDS, embedder=own_embedder)
+        service.embedding.start()
         return cls(service, service.gate.local(owner or settings.owner or None))
 
     @property

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 # Bytes of the largest database whose search index is rebuilt at once, which takes seconds.
 REBUILT_AT_ONCE = 32 * 1_048_576
+# Seconds for which a search waits at most for the vectors of its owner's last writes.
+OWN_WRITES_SECONDS = 0.1
 # The name under which the database keeps the operator's DID.
 _OPERATOR = "operator"
 _log = logging.getLogger(__name__)
@@ -160,7 +162,12 @@ def _service(
         cal=_cal_host(settings),
         semantic_search=_meaning(settings, patience_seconds)
         if embedder is None
-        else SemanticSearch(embedder.model, lambda: embedder, patience_seconds=patience_seconds),
+        else SemanticSearch(
+            embedder.model,
+            lambda: embedder,
+            patience_seconds=patience_seconds,
+            own_writes_seconds=OWN_WRITES_SECONDS,
+        ),
         people=_people(settings, operator.did),
         open_registration=settings.open_registration == "on",
         allowed_owners=settings.allowed_owners,
@@ -186,6 +193,7 @@ def _people(settings: Settings, operator_did: str) -> People | None:
 
 def _meaning(settings: Settings, patience_seconds: float) -> SemanticSearch:
     """Return the embedding provider: the installed model, a model of the catalogue, an endpoint, or none."""
+    waits = {"patience_seconds": patience_seconds, "own_writes_seconds": OWN_WRITES_SECONDS}
     if settings.embedder == "off":
         return SemanticSearch()
     model_info = CATALOGUE.get(settings.embedder)
@@ -194,7 +202,7 @@ def _meaning(settings: Settings, patience_seconds: float) -> SemanticSearch:
         return SemanticSearch(
             embedder_model(model_info),
             lambda: load_embedder(model_info),
-            patience_seconds=patience_seconds,
+            **waits,
         )
     if settings.embedder != "auto":
         from memoranda.embedding.endpoint import Endpoint
@@ -205,10 +213,10 @@ def _meaning(settings: Settings, patience_seconds: float) -> SemanticSearch:
             key=settings.embedder_key,
             prefix=settings.embedder_prefix,
         )
-        return SemanticSearch(endpoint.model, lambda: endpoint, patience_seconds=patience_seconds)
+        return SemanticSearch(endpoint.model, lambda: endpoint, **waits)
     if not can_run(EMBEDDER):
         return SemanticSearch()
-    return SemanticSearch(embedder_model(), load_embedder, patience_seconds=patience_seconds)
+    return SemanticSearch(embedder_model(), load_embedder, **waits)
 
 
 def _cal_host(settings: Settings) -> CalSettings:

@@ -10,6 +10,7 @@ from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, one_line, table, when
 from memoranda.model.instant import format_instant
 from memoranda.model.memory import Standard
+from memoranda.standards.ump.excerpt import missing_title
 from memoranda.standards.ump.requests import ListRequest
 
 if TYPE_CHECKING:
@@ -91,7 +92,9 @@ def _parse_since(memoranda: Memoranda, text: str) -> str:
 def _row(record: Record, short_ids: Mapping[str, str], *, exact: bool) -> tuple[str, ...]:
     name = short_ids[record["id"]] if sys.stdout.isatty() else record["id"]
     observed = record["time"].get("observed") or record["time"]["created"]
-    text = one_line(record["body"]["text"])
+    title = missing_title(record)
+    # Four times the characters, since spaces are removed.
+    text = one_line(f"{f'{title}: ' if title else ''}{record['body']['text'][: 4 * _TEXT_CHARS]}")
     excerpt = text if len(text) <= _TEXT_CHARS else text[: _TEXT_CHARS - 1] + "…"
     return (
         name,

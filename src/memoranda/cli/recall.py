@@ -26,6 +26,8 @@ Signal = Literal["similarity", "recency", "salience", "scope_match", "provenance
 
 # Results where --limit is not typed; a block for a prompt takes more, because its budget cuts it.
 _LIMIT, _PROMPT_LIMIT = 8, 12
+# Characters of one memory; of longer texts the best passage is shown.
+_TEXT_CHARS = 1_600
 
 
 def recall(
@@ -144,7 +146,13 @@ def _show_results(
         note(f"{message}; --no-floor includes weak ones" if has_floor else message)
     short_ids = memoranda.ump.short_ids([document["record"]["id"] for document in documents])
     for document in documents:
-        record_block(document["record"], head=f"{document['score']:.2f}", short=short_ids)
+        record_block(
+            document["record"],
+            head=f"{document['score']:.2f}",
+            short=short_ids,
+            passage=document.get("passage"),
+            max_chars=_TEXT_CHARS,
+        )
         if "explanation" in document:
             signals = sorted(document["explanation"].items(), key=lambda item: -item[1]["part"])
             parts = [

@@ -14,6 +14,7 @@ from memoranda.cli.drawing import ProgressLine, apply_style, draw_table
 from memoranda.cli.logs import log_note
 from memoranda.encoding.terminal import UNSAFE
 from memoranda.model.instant import parse_instant
+from memoranda.standards.ump.excerpt import cut_excerpt, missing_title, read_passage
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
@@ -109,9 +110,17 @@ def _fit_cells(
 
 
 def record_block(
-    record: Mapping[str, Any], *, head: str = "", short: Mapping[str, str] | None = None
+    record: Mapping[str, Any],
+    *,
+    head: str = "",
+    short: Mapping[str, str] | None = None,
+    passage: object = None,
+    max_chars: int | None = None,
 ) -> None:
-    """Print a record: a line about it, its text, its id. `short` maps ids to short ids for a terminal."""
+    """Print a record: a line about it, its title and text, its id. `short` maps ids to short ids for a terminal.
+
+    Of a text longer than `max_chars`, the part around the passage is printed that a result names.
+    """
     scope, lifecycle = record["scope"], record.get("lifecycle", {})
     about = [head, record["kind"], scope.get("project", ""), scope.get("visibility", "private")]
     if sys.stdout.isatty():
@@ -119,9 +128,16 @@ def record_block(
     if lifecycle.get("status", "active") != "active":
         about.append(lifecycle["status"])
     line("  ".join(one_line(part) for part in about if part), "bold")
-    for text_line in record["body"]["text"].split("\n"):
+    if title := missing_title(record):
+        line(f"  {one_line(title)}", "bold")
+    text, name = record["body"]["text"], record["id"]
+    displayed_name = short[name] if short and sys.stdout.isatty() else name
+    if max_chars is not None and len(text) > max_chars:
+        text, omitted = cut_excerpt(text, max_chars, read_passage(passage))
+        text = f"{text} ({omitted:,} more characters: memoranda get {displayed_name})"
+    for text_line in text.split("\n"):
         line(f"  {text_line}")
-    line(f"  {short[record['id']] if short and sys.stdout.isatty() else record['id']}", "dim")
+    line(f"  {displayed_name}", "dim")
 
 
 def displayed_id(memoranda: Memoranda, name: str) -> str:

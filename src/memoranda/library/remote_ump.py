@@ -21,6 +21,7 @@ from memoranda.service.ump.review import BesidePage, Suspect, SuspectBeside, Sus
 from memoranda.service.ump.revise import Revised
 from memoranda.service.verify import VerifyReport
 from memoranda.standards.ump.capability import MAX_RECALL, exports_of
+from memoranda.standards.ump.excerpt import read_passage
 from memoranda.standards.ump.rehydrate import RehydratedBlock, frame_records
 from memoranda.standards.ump.requests import (
     MAX_EXPORT_IDS,
@@ -287,7 +288,8 @@ def _ranked(answer: Mapping[str, Any]) -> list[RankedRecord]:
             if explanation is None
             else {name: Reason(**part) for name, part in explanation.items()}
         )
-        results.append(RankedRecord(**result, reasons=reasons))
+        passage = read_passage(result.pop("passage", None))
+        results.append(RankedRecord(**result, reasons=reasons, passage=passage))
     return results
 
 

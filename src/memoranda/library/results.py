@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from memoranda.model.instant import parse_instant, to_datetime
+from memoranda.model.passages import Passage
+from memoranda.model.titles import title_in
 from memoranda.service.core.lookup import ID_PREFIX, SHORT_CHARS
 from memoranda.service.core.ranking import RankedRecord
 from memoranda.standards.ump.mapping import TAG_PREFIX
@@ -58,6 +60,11 @@ class Memory:
         )
 
     @property
+    def title(self) -> str:
+        """The title that was stored with the text; empty without one."""
+        return title_in(self.structured)
+
+    @property
     def structured(self) -> Mapping[str, Any]:
         """The data that were stored with the text."""
         return self.record["body"].get("structured") or {}
@@ -89,6 +96,17 @@ class Hit(Memory):
     signals: Mapping[str, float]
     # With `explain=True`: name of a part of the relevance → its share and its rank.
     explanation: Mapping[str, Mapping[str, float]] | None = None
+    # The bounds of `passage` in a long text.
+    bounds: Passage | None = None
+
+    @property
+    def passage(self) -> str:
+        """The part of a long text that answers best; of a shorter text, all of it."""
+        return (
+            self.text
+            if self.bounds is None
+            else self.text[self.bounds.start : self.bounds.end].strip()
+        )
 
     def _repr_parts(self) -> list[str]:
         return [*super()._repr_parts(), f"score={self.score:.2f}"]
@@ -119,7 +137,13 @@ def build_hit(ranked: RankedRecord) -> Hit:
             name: {"part": reason.part, "rank": reason.rank}
             for name, reason in ranked.reasons.items()
         }
-    return Hit(ranked.record, score=ranked.score, signals=ranked.signals, explanation=explanation)
+    return Hit(
+        ranked.record,
+        score=ranked.score,
+        signals=ranked.signals,
+        explanation=explanation,
+        bounds=ranked.passage,
+    )
 
 
 def build_version(entry: Mapping[str, Any]) -> Version:

@@ -83,6 +83,8 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     kind: Kind
     text: str
+    # Names of the memory beside its text, the title first: aliases, tags, the name of its file.
+    titles: tuple[str, ...] = ()
     # The language of the text, as a tag such as "de"; empty if the document does not state one.
     language: str = ""
     scope: Scope

@@ -265,5 +265,7 @@ class Matches(msgspec.Struct, frozen=True, kw_only=True):
     covered: float = 0.0
     # Similarity of the results to the query by embedding, if known.
     nearness: Mapping[int, float] = msgspec.field(default_factory=dict)
+    # Similarity of the query to each passage of the long texts among the results.
+    passages: Mapping[int, Sequence[float]] = msgspec.field(default_factory=dict)
     # The parts of the scores, if requested.
     reasons: Mapping[int, Mapping[str, Reason]] = msgspec.field(default_factory=dict)

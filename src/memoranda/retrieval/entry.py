@@ -7,7 +7,7 @@ a few versions with `struct`; the bytes are those that `segment.Segment` would h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from struct import pack
+from struct import calcsize, pack
 from typing import Final, NamedTuple
 
 # Bits of `IndexEntry.flags`. LASTING_BIT: valid since its observation, without an end.
@@ -72,6 +72,32 @@ class StoredVector(NamedTuple):
     data: bytes
     # The vector with the end of the previous text; of a standalone text, the vector of the second model.
     context_data: bytes | None
+    # The vectors of the passages of a long text.
+    passages: tuple[bytes, ...] = ()
+
+
+# The end of a stored vector that is followed by those of its passages; in front of it is their number.
+_PASSAGES_MARK: Final = b"passages"
+_COUNT_SIZE: Final = calcsize("<H")
+
+
+def join_vectors(text_vector: bytes, passages: Sequence[bytes]) -> bytes:
+    """Return the vector of a text and those of its passages as one value, so that they are erased together."""
+    if not passages:
+        return text_vector
+    return b"".join((text_vector, *passages, pack("<H", len(passages)), _PASSAGES_MARK))
+
+
+def split_vectors(data: bytes) -> tuple[bytes, tuple[bytes, ...]]:
+    """Return the vector of a text, and those of its passages. Raises ValueError."""
+    if not data.endswith(_PASSAGES_MARK):
+        return data, ()
+    end = len(data) - len(_PASSAGES_MARK) - _COUNT_SIZE
+    count = int.from_bytes(data[end : end + _COUNT_SIZE], "little")
+    size, remainder = divmod(end, count + 1)
+    if remainder:
+        raise ValueError("vectors of different lengths")
+    return data[:size], tuple(data[start : start + size] for start in range(size, end, size))
 
 
 def encode_segment(entries: Sequence[IndexEntry]) -> bytes:

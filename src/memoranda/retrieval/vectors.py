@@ -264,6 +264,7 @@ class VectorMatrix(VectorPositions):
     def __init__(self, dimensions: int) -> None:
         super().__init__(dimensions)
         self._own, self._second = _VectorArray(dimensions), _VectorArray(dimensions)
+        self._passages = PassageVectors(dimensions)
         self._signs: _Signs | None = None
 
     @property
@@ -276,7 +277,7 @@ class VectorMatrix(VectorPositions):
             self._second.scales,
         )
         sign_bytes = 0 if self._signs is None else self._signs.bits.nbytes
-        return sum(array.nbytes for array in arrays) + sign_bytes
+        return sum(array.nbytes for array in arrays) + sign_bytes + self._passages.nbytes
 
     def append(self, vectors: Sequence[StoredVector]) -> None:
         """Append vectors, given in the order of their positions. Those of another length are left out."""
@@ -291,6 +292,7 @@ class VectorMatrix(VectorPositions):
         present = [data for data in second if data is not None]
         if present:
             self._second.append(present)
+        self._passages.append(self._own.size, [vector.passages for vector in fitting], length)
         self._own.append([vector.data for vector in fitting])
         numbers = [(vector.position, vector.version_id, vector.context_id) for vector in fitting]
         positions, versions, contexts = np.array(numbers, np.int64).T
@@ -301,6 +303,7 @@ class VectorMatrix(VectorPositions):
         """Remove vectors, and overwrite their numbers with zeros."""
         rows = super().remove(positions)
         self._own.numbers[rows] = 0
+        self._passages.remove(rows)
         self._blank_second(rows)
         return rows
 
@@ -332,12 +335,25 @@ class VectorMatrix(VectorPositions):
             second_rows = self._second_rows[vector_rows[standalone]]
             opinion = self._second.cosines(second, second_rows)
             own[:, standalone] = blend_second_model(own[:, standalone], opinion, share)
+        self._passages.raise_cosines(own, queries, vector_rows)
         with_context = own.copy()
         indexes = np.flatnonzero(in_context)
         if len(indexes):
             second_rows = self._second_rows[vector_rows[indexes]]
             with_context[:, indexes] = self._second.cosines(queries, second_rows)
         return own, with_context
+
+    def passage_cosines(self, query: Floats, versions: NDArray[np.int64]) -> dict[int, list[float]]:
+        """Return the cosines of a query to the passages of those versions that have any, in the order of the text."""
+        sorted_versions, known_rows = self._sorted
+        if not self._passages.size or not len(sorted_versions):
+            return {}
+        positions = sorted_versions.searchsorted(versions)
+        is_known = sorted_versions.take(positions, mode="clip") == versions
+        rows = known_rows.take(positions[is_known])
+        by_row = self._passages.cosines_of(query, rows)
+        pairs = zip(versions[is_known].tolist(), by_row, strict=True)
+        return {version_id: cosines for version_id, cosines in pairs if cosines}
 
     def similarities_among(self, versions: NDArray[np.int64]) -> Floats:
         """Return the similarity of each two versions: the cosine of the first model twice plus that of the second.
@@ -363,6 +379,13 @@ class VectorMatrix(VectorPositions):
         if signs is None or signs.size < self._own.size:
             signs = self._signs = _Signs.of(self._own, signs)
         distances, counts = signs.distances(query, by_segment)
+        if self._passages.size:
+            nearest_passages = self._passages.distances(query, self._own.size)
+            distances = [
+                np.minimum(of_segment, nearest_passages[rows.vector_rows])
+                for of_segment, rows in zip(distances, by_segment, strict=True)
+            ]
+            counts = np.bincount(np.concatenate(distances), minlength=len(counts))
         # Distances are small integers, so the limit is found by counting instead of sorting.
         limit = int(counts.cumsum().searchsorted(NEAREST_BY_SIGNS))
         remaining = 2 * NEAREST_BY_SIGNS
@@ -376,6 +399,97 @@ class VectorMatrix(VectorPositions):
                 )
             )
         return nearest
+
+
+class PassageVectors:
+    """The vectors of the passages of long texts, in the order of the vectors of these texts."""
+
+    def __init__(self, dimensions: int) -> None:
+        self._vectors = _VectorArray(dimensions)
+        # For each passage the row of its text's vector, in ascending order.
+        self._owners: RowNumbers = np.empty(0, np.int32)
+        self._signs: _Signs | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of passages."""
+        return self._vectors.size
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that they take in memory."""
+        sign_bytes = 0 if self._signs is None else self._signs.bits.nbytes
+        return self._vectors.numbers.nbytes + self._owners.nbytes + sign_bytes
+
+    def append(self, first_row: int, by_text: Sequence[Sequence[bytes]], length: int) -> None:
+        """Append the passages of consecutive texts, the first of which has the row `first_row`."""
+        if not any(by_text):
+            return
+        fitting = [
+            (row, data)
+            for row, passages in enumerate(by_text, start=first_row)
+            for data in passages
+            if len(data) == length
+        ]
+        if fitting:
+            start = self.size
+            self._vectors.append([data for _, data in fitting])
+            self._owners = grow_array(self._owners, start, self.size)
+            self._owners[start : self.size] = [row for row, _ in fitting]
+
+    def remove(self, rows: NDArray[np.int64]) -> None:
+        """Remove the passages of some texts: their numbers become zeros."""
+        self._vectors.numbers[np.isin(self._owners[: self.size], rows).nonzero()[0]] = 0
+
+    def distances(self, query: Floats, text_count: int) -> NDArray[np.uint16]:
+        """Return for each text the least Hamming distance of its passages to the query; the greatest number if none."""
+        signs = self._signs
+        if signs is None or signs.size < self.size:
+            signs = self._signs = _Signs.of(self._vectors, signs)
+        rows = np.arange(self.size, dtype=np.int32)
+        everything = VectorRows(rows.astype(np.int64), rows, is_contiguous=True)
+        (distances,), _ = signs.distances(query, [everything])
+        nearest = np.full(text_count, np.iinfo(np.uint16).max, np.uint16)
+        starts = self._starts()
+        nearest[self._owners[starts]] = np.minimum.reduceat(distances, starts)
+        return nearest
+
+    def raise_cosines(self, text_cosines: Floats, queries: Floats, vector_rows: RowNumbers) -> None:
+        """Replace the cosines of texts, in place, by those of their nearest passage where these are greater."""
+        if not self.size:
+            return
+        passages, indexes = self._passages_of(vector_rows)
+        if not len(passages):
+            return
+        cosines = self._vectors.cosines(queries, passages)
+        # The first line is that of the query: the nearest passage by it also sets the other lines.
+        order = np.lexsort((-cosines[0], indexes))
+        is_first = np.append(True, np.diff(indexes[order]) > 0)
+        best = order[is_first]
+        best = best[cosines[0, best] > text_cosines[0, indexes[best]]]
+        text_cosines[:, indexes[best]] = cosines[:, best]
+
+    def cosines_of(self, query: Floats, rows: RowNumbers) -> list[list[float]]:
+        """Return for each text the cosines of its passages to the query."""
+        passages, indexes = self._passages_of(rows)
+        cosines: Floats = self._vectors.cosines(query[None, :], passages)[0]
+        cosines = np.round(cosines, _COSINE_DIGITS)
+        return [cosines[indexes == index].tolist() for index in range(len(rows))]
+
+    def _starts(self) -> NDArray[np.int64]:
+        """Return the first passage of each text that has any."""
+        owners = self._owners[: self.size]
+        return np.append(True, owners[1:] != owners[:-1]).nonzero()[0]
+
+    def _passages_of(self, rows: RowNumbers) -> tuple[RowNumbers, NDArray[np.int64]]:
+        """Return the passages of some texts, and for each the index of its text in `rows`."""
+        owners = self._owners[: self.size]
+        starts, ends = owners.searchsorted(rows), owners.searchsorted(rows, "right")
+        counts = ends - starts
+        indexes = np.repeat(np.arange(len(rows)), counts)
+        # The number of each passage in its text.
+        numbers = np.arange(len(indexes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return (starts[indexes] + numbers).astype(np.int32), indexes
 
 
 def blend_second_model(own: Floats, opinion: Floats, share: float) -> Floats:
@@ -479,6 +593,12 @@ class ComparableVectors(Protocol):
 
     def standalone_share(self, by_segment: Sequence[VectorRows], /) -> float:
         """Return the share of vectors whose second one is by the second model."""
+        ...
+
+    def passage_cosines(
+        self, query: Floats, versions: NDArray[np.int64], /
+    ) -> dict[int, list[float]]:
+        """Return the cosines of a query to the passages of versions that have any; none if they are not here."""
         ...
 
     def similarities_among(self, versions: NDArray[np.int64], /) -> Floats | None:

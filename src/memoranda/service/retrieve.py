@@ -124,13 +124,13 @@ def with_phrase_reader(context: Context, words: KeywordQuery) -> KeywordQuery:
         if version.state.erased:
             return ""
         projection = run_unless_damaged(version, lambda: project(context, version))
-        return "" if projection is None else projection.text
+        return "" if projection is None else "\n".join((projection.text, *projection.titles))
 
     return replace(words, reads=reads)
 
 
-def prepare_queries(context: Context, query: KeywordQuery) -> Sequence[RetrieverQuery]:
-    """Return the queries of the retrievers.
+def prepare_queries(context: Context, tenant: str, query: KeywordQuery) -> Sequence[RetrieverQuery]:
+    """Return the queries of the retrievers for the memories of a tenant.
 
     May wait a little for the vectors of recent memories, so it must be called before a snapshot is opened.
     """
@@ -138,7 +138,7 @@ def prepare_queries(context: Context, query: KeywordQuery) -> Sequence[Retriever
         with_phrase_reader(context, query)
     )
     if query.text.strip():
-        context.semantic_search.settle()
+        context.semantic_search.settle(tenant)
     return retrievers
 
 

@@ -139,6 +139,10 @@ class Port(ABC):
         """Return True if a document says that it was superseded by the document of this standard and name."""
         return False
 
+    def title(self, document: Document) -> str:
+        """Return the title that a document states beside its text; empty without one."""
+        return ""
+
     def written_tags(self, document: Document) -> tuple[str, ...] | None:
         """Return the tags as they were written, if the projection has them in another spelling."""
         return None

@@ -23,6 +23,7 @@ from memoranda.model.selection import Selection
 from memoranda.service.core.ranking import RankedRecord
 from memoranda.service.ump.facets import Facets, count_facets, count_in_records, tags_of
 from memoranda.standards.ump.capability import MAX_RECALL
+from memoranda.standards.ump.excerpt import cut_excerpt, missing_title
 from memoranda.standards.ump.requests import Hints, RecallFilter, RecallRequest, ScopeFilter
 from memoranda.standards.ump.shapes import Kind, Record
 
@@ -96,6 +97,11 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     why: Markup | None = None
     signals: Mapping[str, float] = {}
     score: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """The title of the memory, if its text does not begin with it."""
+        return missing_title(self.record)
 
     @property
     def is_cut(self) -> bool:
@@ -197,7 +203,7 @@ def _explain(result: RankedRecord, question: str, filters: MemoryFilters, visit:
     """Return a search result with its marked words and its explanation."""
     text = str(result.record["body"]["text"])
     words = matched_words(text, question)
-    excerpt = text if len(text) <= CARD_CHARS else f"{text[: CARD_CHARS - 1]}…"
+    excerpt, _ = cut_excerpt(text, CARD_CHARS, result.passage)
     parts = {name: reason.part for name, reason in (result.reasons or {}).items() if reason.part}
     return Item(
         record=result.record,

@@ -24,6 +24,7 @@ from memoranda.model.memory import CUT_KEY
 from memoranda.service.core.ranking import RankedRecord
 from memoranda.service.ump.facets import tags_of
 from memoranda.standards.ump import rules
+from memoranda.standards.ump.excerpt import missing_title
 from memoranda.standards.ump.mapping import TAG_PREFIX
 from memoranda.standards.ump.requests import AuditRequest, RecallRequest
 from memoranda.standards.ump.shapes import Record
@@ -69,6 +70,7 @@ def _memory_page(
         is_streamed=True,
         context={
             "record": record,
+            "title": missing_title(record),
             "too_large": structured.get(CUT_KEY, {}).get("body.text"),
             "question": question,
             "load_reasons": partial(_load_reasons, visit, record, question),

@@ -33,6 +33,8 @@ ENDINGS: Final = (".md", ".markdown")
 _KINDS: Final[frozenset[str]] = frozenset(get_args(Kind))
 # Properties that we read and change; all others belong to the person.
 _OUR_PROPERTIES: Final = ("title", "kind", "tags", "tag", "id")
+# Aliases of a note; more are not searched.
+_MAX_ALIASES: Final = 16
 _BOM: Final = "\ufeff"
 _FENCE = re.compile(r"---[ \t]*\r?\n")
 _CLOSING_FENCE = re.compile(r"^---[ \t]*(?:\r?\n|\r?\Z)", re.MULTILINE)
@@ -114,6 +116,15 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         """The title in the properties."""
         text = self._property("title")
         return " ".join(text.split())[:MAX_NAME_CHARS] or None if text else None
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The aliases in the properties: other names of the note."""
+        if self.problem or self.properties is None:
+            return ()
+        lists = (self.properties.entries(name) for name in ("aliases", "alias"))
+        names = (" ".join(name.split())[:MAX_NAME_CHARS] for entries in lists for name in entries)
+        return tuple(dict.fromkeys(filter(None, names)))[:_MAX_ALIASES]
 
     @property
     def kind(self) -> str | None:

@@ -121,6 +121,13 @@ class Properties:
             return tuple(re.split(r"[,\s]+", value.scalars[0].text.strip(", \t\r\n")))
         return tuple(scalar.text for scalar in value.scalars if scalar.text)
 
+    def entries(self, name: str) -> tuple[str, ...]:
+        """Return the texts of a list, or a single text; none for any other value."""
+        value = self._values.get(name)
+        if value is None or value.shape in ("nothing", "null", "other"):
+            return ()
+        return tuple(scalar.text for scalar in value.scalars if scalar.text)
+
     def other_values(self, ours: Sequence[str]) -> list[str]:
         """Return the source of all values but ours."""
         return [

@@ -42,6 +42,7 @@ from memoranda.standards.ump.signature import encode_random_id
 
 LINK: Final = "links_to"
 TITLE: Final = "title"
+NAMES: Final = "memoranda:names"
 DEFAULT_KIND: Final = "semantic"
 # Share of common words from which a new file is a missing one, renamed and edited; git requires 0.5.
 _RENAME_SIMILARITY: Final = 0.6
@@ -60,6 +61,8 @@ class NoteContent(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None
     tags: tuple[str, ...]
     links: tuple[str, ...]
+    # Other names under which people look for it: the aliases, and the name of the file. Only the file decides them.
+    names: tuple[str, ...] = ()
 
 
 class NoteFolder(FolderPass[Note]):
@@ -323,6 +326,7 @@ class NoteFolder(FolderPass[Note]):
             title=title,
             tags=base.tags if tags is None else tags,
             links=tuple(self._linked_roots(name)),
+            names=_other_names(note, name),
         )
 
     def _build_patch(self, record: Record, in_store: NoteContent, merged: NoteContent) -> Unchecked:
@@ -331,12 +335,15 @@ class NoteFolder(FolderPass[Note]):
             return {}
         full = self._service.get(self._access, record["id"])
         patch: Unchecked = {}
-        if (merged.text, merged.title) != (in_store.text, in_store.title):
+        parts = (merged.text, merged.title, merged.names)
+        if parts != (in_store.text, in_store.title, in_store.names):
             body: dict[str, Any] = dict(rules.drop_original(full)["body"])
             if merged.text != in_store.text:
                 body["text"] = merged.text
             if merged.title != in_store.title:
                 body["structured"] = {**(body.get("structured") or {}), TITLE: merged.title}
+            if merged.names != in_store.names:
+                body["structured"] = {**(body.get("structured") or {}), NAMES: list(merged.names)}
             patch["body"] = body
         if (set(merged.tags), set(merged.links)) != (set(in_store.tags), set(in_store.links)):
             wanted = _build_relations(merged.tags, merged.links)
@@ -445,10 +452,13 @@ class NoteFolder(FolderPass[Note]):
     def _draft_note(self, name: str) -> Unchecked:
         """Return the draft of a record for a new file."""
         note = self._load_note(name)
+        structured: Unchecked = {TITLE: note.title or _default_title(name)}
+        if names := _other_names(note, name):
+            structured[NAMES] = list(names)
         draft: Unchecked = {
             "id": self._new_ids[name],
             "kind": note.kind or DEFAULT_KIND,
-            "body": {"text": note.text, "structured": {TITLE: note.title or _default_title(name)}},
+            "body": {"text": note.text, "structured": structured},
             "scope": {"project": self._project} if self._project else {},
         }
         relations = _build_relations(note.tags or (), self._linked_roots(name))
@@ -512,7 +522,8 @@ def _property_warning(note: Note) -> str:
 
 def note_content(record: Record) -> NoteContent:
     """Return the parts of a record that a note has, too."""
-    title = (record["body"].get("structured") or {}).get(TITLE)
+    structured = record["body"].get("structured") or {}
+    title, names = structured.get(TITLE), structured.get(NAMES)
     relations = record.get("relations", ())
     return NoteContent(
         text=plain_text(record["body"]["text"]),
@@ -523,7 +534,16 @@ def note_content(record: Record) -> NoteContent:
             if is_tag(relation["type"], relation["target"])
         ),
         links=tuple(relation["target"] for relation in relations if relation["type"] == LINK),
+        names=tuple(names) if isinstance(names, list | tuple) else (),
     )
+
+
+def _other_names(note: Note, name: str) -> tuple[str, ...]:
+    """Return the aliases of a note, and the name of its file if neither title nor text begins with its words."""
+    file_name = _default_title(name)
+    beginning = f"{note.title or file_name} {note.text[:_HEADLINE_CHARS]}".casefold()
+    is_known = all(word in beginning for word in file_name.casefold().split())
+    return note.aliases if is_known else (*note.aliases, file_name)
 
 
 def _is_synced(relation: Relation) -> bool:
@@ -553,6 +573,7 @@ def _merge_contents(
         title=in_store.title if in_file.title == base.title else in_file.title,
         tags=_merge_lists(in_file.tags, base.tags, in_store.tags),
         links=_merge_lists(in_file.links, base.links, in_store.links),
+        names=in_file.names,
     )
 
 

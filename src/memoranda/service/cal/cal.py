@@ -421,7 +421,7 @@ def _run(
         return _define_template(context, statement, execution)
     offset = 0 if cursor is None else decode_cursor(cursor, execution.query_hash)
     if any(checks.has_text_search(recall) for recall in checks.walk_recalls(query)):
-        context.semantic_search.settle()
+        context.semantic_search.settle(session.tenant)
     with _open_reader(context, session, statement) as reader:
         runner = Runner(reader, query, execution.query_hash, offset, tier1_enabled=session.tier1)
         body = runner.run()

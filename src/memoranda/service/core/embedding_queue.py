@@ -1,8 +1,12 @@
-"""The embedding queue: makes the vectors of memories in the background, in the order in which they were written.
+"""The embedding queue: makes the vectors of memories in the background, the newest first, then the others in order.
 
 Writing a memory costs nothing extra. Versions are numbered, so the progress of a model is one number, which is stored
 with the vectors in one unit of work; a process that dies in between repeats that work. Until a version has its vector,
 it is found by keywords. Of all processes, the one that holds the lease works (`_claim`).
+
+A memory may be searched for right after it was written. So the newest versions come first (`_embed_latest`), a batch of
+older ones ends early when a newer version is written, and a search waits a moment for the last writes of its own owner
+(`settle_latest`).
 
 A vector costs at least as much processor time as a write. So the queue yields while any process writes a lot, until
 there is less to write or a search waits for vectors (`settle`). If the writing goes on and on, the queue takes a tenth
@@ -24,10 +28,11 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memoranda.embedding.texts import embedded_text, prepend_context
+from memoranda.embedding.texts import embedded_passages, embedded_text, prepend_context
 from memoranda.errors import MemorandaError, StoreUnavailable, describe_error
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
+from memoranda.retrieval.entry import join_vectors
 from memoranda.service.core.context import CLOSE_SECONDS, Context
 from memoranda.service.core.views import project, run_unless_damaged
 from memoranda.standards.port import port_of
@@ -47,6 +52,17 @@ if TYPE_CHECKING:
 BATCH_LIMIT: Final = 16
 # Seconds between two looks for new versions, which another process may have written.
 _IDLE_SECONDS: Final = 0.2
+# Seconds between two looks soon after a batch, when more writes are likely.
+_ALERT_SECONDS: Final = 0.03
+_ALERT_FOR_SECONDS: Final = 5.0
+# Versions of a batch of the newest ones: a twentieth of a second of work. They are looked for among this many versions.
+_LATEST_LIMIT: Final = 2
+_NEWEST_WINDOW: Final = 256
+# Versions without vectors that are simply embedded in order: a tenth of a second of work.
+_FEW_VERSIONS: Final = 5
+# The last writes of an owner that a search waits for, and the seconds between two looks.
+_AWAITED_LIMIT: Final = 8
+_LOOK_SECONDS: Final = 0.01
 # Versions written in a second from which on the queue yields to writers. It yields for a limited time, so a steady
 # writer cannot leave it behind for ever.
 _BUSY_VERSIONS_PER_SECOND: Final = 200.0
@@ -82,6 +98,10 @@ class EmbeddingQueue:
         # the second until which writers go first.
         self._last_version, self._measured_at = 0, seconds()
         self._awaited_version = 0
+        # Versions after this one are new and come first; None: not known yet.
+        self._newest_known: int | None = None
+        # The second until which a search waits, and that of the last batch.
+        self._urgent_until, self._worked_at = 0.0, 0.0
         self._yield_until = self._measured_at + _YIELD_SECONDS
         # Versions in a batch, halved while a failing version is searched; and how often that version has failed.
         self._batch_limit, self._failed_tries = BATCH_LIMIT, 0
@@ -91,6 +111,8 @@ class EmbeddingQueue:
         self._job = f"vectors {self._model}"
         self._holder = secrets.token_hex(8)
         self._starting = threading.Lock()
+        # Held during a batch: the thread and callers of `step` take turns.
+        self._working = threading.Lock()
         self._stop, self._wake = threading.Event(), threading.Event()
         self._progressed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -139,6 +161,23 @@ class EmbeddingQueue:
             ):
                 self._progressed.wait(min(remaining, _IDLE_SECONDS))
                 if self._is_failing():
+                    return
+
+    def settle_latest(self, tenant: str, seconds: float) -> None:
+        """Wait up to `seconds` until the last writes of a tenant have vectors, older ones or not.
+
+        Returns at once if the embedder fails.
+        """
+        queue, ends = self._context.engine.vectors, self._seconds() + seconds
+        if not queue.latest_waiting(self._model, tenant, _AWAITED_LIMIT) or self._is_failing():
+            return
+        self._urgent_until = max(self._urgent_until, ends)
+        self.start()
+        self._wake.set()
+        with self._progressed:
+            while (remaining := ends - self._seconds()) > 0:
+                self._progressed.wait(min(remaining, _LOOK_SECONDS))
+                if not queue.latest_waiting(self._model, tenant, _AWAITED_LIMIT):
                     return
 
     def _is_failing(self) -> bool:
@@ -195,7 +234,10 @@ class EmbeddingQueue:
         is_more = self.step()
         now = self._seconds()
         self._yield_until = now + (_YIELD_RATIO * (now - started_at) if is_more else _YIELD_SECONDS)
-        return 0.0 if is_more else _IDLE_SECONDS
+        if is_more:
+            self._worked_at = now
+            return 0.0
+        return _ALERT_SECONDS if now - self._worked_at < _ALERT_FOR_SECONDS else _IDLE_SECONDS
 
     def _must_yield(self) -> bool:
         """Return True if writers are busy and their time to go first is not over."""
@@ -204,12 +246,14 @@ class EmbeddingQueue:
             now - self._measured_at, _YIELD_CHECK_SECONDS
         )
         self._last_version, self._measured_at = seen.last, now
-        return is_busy and seen.done >= self._awaited_version and now < self._yield_until
+        is_awaited = seen.done < self._awaited_version or now < self._urgent_until
+        return is_busy and not is_awaited and now < self._yield_until
 
     def step(self) -> bool:
         """Embed the next batch; return False if there is nothing to do, or another process does it."""
         try:
-            is_more = self._embed_next()
+            with self._working:
+                is_more = self._embed_next()
         except Exception as error:
             self._note_failure(error)
             raise
@@ -222,11 +266,14 @@ class EmbeddingQueue:
     def _embed_next(self) -> bool:
         """Embed the next batch; return False if there was none, or this process may not work."""
         queue = self._context.engine.vectors
-        if not self.progress().is_behind:
+        progress = self.progress()
+        if not progress.is_behind:
             # Nothing to embed: copy older vectors to the unencrypted table that the database searches (pgvector).
             return self._retry_set_aside() or queue.copy_in_clear(self._model)
         if not self._claim():
             return False
+        if self._batch_limit == BATCH_LIMIT and self._embed_latest(progress):
+            return True
         try:
             batch = queue.next_batch(self._model, self._batch_limit)
             jobs = self._create_jobs(batch)
@@ -235,14 +282,51 @@ class EmbeddingQueue:
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep the other versions
             return self._isolate_failure(error)
         try:
-            vectors = [self._embed(job) for job in jobs if not self._stop.is_set()]
+            vectors = self._embed_jobs(jobs, progress.last)
         except Exception as error:  # noqa: BLE001 - an embedder may be anybody's
             return self._isolate_failure(error)
         if self._stop.is_set():
             return False
+        if len(vectors) < len(jobs):
+            batch = batch._replace(upto=jobs[len(vectors)].version.version_id - 1)
         is_put = queue.put(self._model, self._holder, batch, vectors, self._context.clock())
         self._batch_limit, self._failed_tries = min(2 * self._batch_limit, BATCH_LIMIT), 0
         return is_put
+
+    def _embed_latest(self, progress: EmbeddingProgress) -> bool:
+        """Embed some of the newest versions before older ones; return False if there are none, or one fails.
+
+        A version that fails is left to the batches in order, which set it aside.
+        """
+        if self._newest_known is None:
+            self._newest_known = progress.last
+        if progress.last - progress.done <= _FEW_VERSIONS or progress.last <= self._newest_known:
+            return False
+        queue = self._context.engine.vectors
+        try:
+            batch = queue.latest_batch(
+                self._model, self._newest_known, _NEWEST_WINDOW, _LATEST_LIMIT
+            )
+            vectors = self._embed_jobs(self._create_jobs(batch), progress.last)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - an embedder may be anybody's
+            _log.debug("the newest versions wait: %s", describe_error(error))
+            vectors = []
+        if not vectors:
+            self._newest_known = progress.last
+            return False
+        return queue.put_latest(self._model, self._holder, vectors, self._context.clock())
+
+    def _embed_jobs(self, jobs: Sequence[_Job], last_version: int) -> list[NewVector]:
+        """Return the vectors of the first jobs: at least of one, and until a version after `last_version` appears."""
+        vectors: list[NewVector] = []
+        for job in jobs:
+            is_overtaken = bool(vectors) and self.progress().last > last_version
+            if is_overtaken or self._stop.is_set():
+                break
+            vectors.append(self._embed(job))
+        return vectors
 
     def _claim(self) -> bool:
         """Return True if this process holds the lease to make vectors."""
@@ -280,7 +364,10 @@ class EmbeddingQueue:
             return False
         version_id = self._retries.pop()
         try:
-            vectors = [self._embed(job) for job in self._create_jobs(queue.retry_batch(version_id))]
+            vectors = [
+                self._embed(job)
+                for job in self._create_jobs(queue.retry_batch(self._model, version_id))
+            ]
         except Exception as error:  # noqa: BLE001 - it stays aside
             _log.info("version %d still has no vector: %s", version_id, describe_error(error))
             return True
@@ -322,6 +409,7 @@ class EmbeddingQueue:
         embedder = self._context.semantic_search.embedder
         version, memory, before = job
         own = encode(embedder.of_memory(memory.text) if memory.vector is None else memory.vector)
+        passages = [encode(embedder.of_memory(passage)) for passage in memory.passages]
         context_id, second = 0, None
         if before is not None and before.text.strip():
             context_id, second = (
@@ -331,7 +419,8 @@ class EmbeddingQueue:
         elif embedder.second is not None:
             second = embedder.second.of_memory(memory.text)
         data = None if second is None else encode(second)
-        return NewVector(version.tenant, version.version_id, context_id, own, data)
+        vectors = join_vectors(own, passages)
+        return NewVector(version.tenant, version.version_id, context_id, vectors, data)
 
     def _load_texts(self, tenant: str, version_ids: Sequence[int]) -> dict[int, _EmbeddedText]:
         """Return the texts of versions to embed, by version; damaged and erased versions are left out."""
@@ -344,7 +433,8 @@ class EmbeddingQueue:
             projection = run_unless_damaged(version, partial(project, self._context, version))
             if projection is not None:
                 texts[version.version_id] = _EmbeddedText(
-                    embedded_text(projection.text, projection.subject),
+                    embedded_text(projection.text, projection.subject, projection.titles),
+                    embedded_passages(projection.text, projection.titles),
                     self._supplied_vector(version),
                 )
         return texts
@@ -377,9 +467,10 @@ class EmbeddingQueue:
 
 
 class _EmbeddedText(NamedTuple):
-    """The text of a memory as it is embedded, and the vector that came with the memory."""
+    """The text of a memory and its passages as they are embedded, and the vector that came with the memory."""
 
     text: str
+    passages: list[str]
     vector: Vector | None
 
 

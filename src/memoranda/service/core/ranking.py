@@ -20,9 +20,11 @@ import msgspec
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import Document, OpenedDocument, State
+from memoranda.model.passages import Passage
 from memoranda.model.selection import Reason
 from memoranda.retrieval.analysis import keywords
 from memoranda.standards.port import port_of
+from memoranda.standards.ump.mapping import searched_text
 from memoranda.standards.ump.record import Record
 from memoranda.standards.ump.shapes import Signal
 
@@ -64,6 +66,8 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     score: float
     # The parts of its relevance, if they were requested.
     reasons: Mapping[str, Reason] | None = None
+    # The passage of a long text that answers the query best.
+    passage: Passage | None = None
 
     def document(self) -> dict[str, object]:
         """Return the result as it appears in an answer."""
@@ -72,6 +76,9 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
             "signals": dict(self.signals),
             "score": self.score,
         }
+        if self.passage is not None:
+            start, end, _, focus = self.passage
+            document["passage"] = [start, end, focus]
         if self.reasons is not None:
             document["explanation"] = {
                 name: {"part": round(reason.part, _DIGITS), "rank": reason.rank}
@@ -94,7 +101,7 @@ def rate_record(
     `nearness` is the vector similarity. `opened` caches the words of the text.
     """
     covered = (
-        _similarity(_tokenize(record["body"]["text"], opened), query)
+        _similarity(_tokenize(searched_text(record), opened), query)
         if any(query.weights.values())
         else 0.0
     )

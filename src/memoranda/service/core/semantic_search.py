@@ -38,6 +38,10 @@ class SettlingQueue(Protocol):
         """Wait up to `seconds` for the vectors of earlier writes."""
         ...
 
+    def settle_latest(self, tenant: str, seconds: float, /) -> None:
+        """Wait up to `seconds` for the vectors of a tenant's last writes."""
+        ...
+
 
 class SemanticSearch:
     """The embedding model of a process and its re-ranker, or their absence."""
@@ -48,8 +52,11 @@ class SemanticSearch:
         load: Callable[[], Embedder] | None = None,
         *,
         patience_seconds: float = 0.0,
+        own_writes_seconds: float = 0.0,
     ) -> None:
         self.model = model
+        # Seconds for which a search waits for the vectors of its owner's last writes.
+        self._own_writes_seconds = own_writes_seconds
         # Seconds for which a search waits for vectors of earlier writes; 0 means not at all.
         self._patience_seconds = patience_seconds
         self._load = load
@@ -73,10 +80,17 @@ class SemanticSearch:
                 self._embedder = self._load()
             return self._embedder
 
-    def settle(self) -> None:
-        """Wait for the vectors of earlier writes, if the settings allow it. Do not call it while a snapshot is open."""
-        if self.queue is not None and self.is_enabled and self._patience_seconds:
+    def settle(self, tenant: str) -> None:
+        """Wait for the vectors of a tenant's earlier writes, if the settings allow it.
+
+        Do not call it while a snapshot is open.
+        """
+        if self.queue is None or not self.is_enabled:
+            return
+        if self._patience_seconds:
             self.queue.settle(self._patience_seconds)
+        elif self._own_writes_seconds:
+            self.queue.settle_latest(tenant, self._own_writes_seconds)
 
     def create_retriever_queries(self, query: KeywordQuery) -> tuple[RetrieverQuery, ...]:
         """Return the queries of the retrievers: by keywords, and by vector if the model works."""

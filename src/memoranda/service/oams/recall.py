@@ -187,7 +187,7 @@ def _recall_namespace(
         until=request.until,
         in_force=True,
     )
-    retrievers = prepare_queries(context, KeywordQuery(text=request.query))
+    retrievers = prepare_queries(context, location.tenant, KeywordQuery(text=request.query))
     with context.engine.open_snapshot(location.tenant) as snapshot:
         selection = restrict_selection(context, access, snapshot, requested)
         require_namespace(snapshot, location)

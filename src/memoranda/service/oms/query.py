@@ -193,7 +193,7 @@ def _search(
     tenant, visible, now = _restrict(context, access, selection, owner, type_byte)
     # Keyword search returns currently valid memories only, as in every standard.
     visible = replace(visible, at=now)
-    retrievers = prepare_queries(context, KeywordQuery(text=text))
+    retrievers = prepare_queries(context, tenant, KeywordQuery(text=text))
 
     with context.engine.open_snapshot(tenant) as snapshot:
 

@@ -110,7 +110,7 @@ def list_entries(
     if space is None:
         return []
     if options.query is not None:
-        context.semantic_search.settle()
+        context.semantic_search.settle(tenant)
     with context.engine.open_snapshot(tenant) as snapshot:
         run = None if run_id is None else runs.load(snapshot, run_id)
         entries = _collect(context, access, snapshot, space, options, run, now)[: options.limit]

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version, Visibility
+from memoranda.model.passages import LONG_TEXT_CHARS
 from memoranda.model.selection import (
     UPDATED,
     IsOneOf,
@@ -26,6 +27,7 @@ from memoranda.model.selection import (
     VectorQuery,
 )
 from memoranda.retrieval.analysis import ExactTerms, exact_terms, normalised_text
+from memoranda.retrieval.passages import choose_passage
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
 from memoranda.service.core.context import Context, audit_entry, describe_claim
@@ -73,7 +75,14 @@ _RERANKED = 20
 
 
 def recall(context: Context, access: Access, request: RecallRequest) -> list[RankedRecord]:
-    """Return the best memories for a query, each with the signals of its ranking."""
+    """Return the best memories for a query, each with the signals of its ranking; long ones with their best passage."""
+    return _recall(context, access, request, LONG_TEXT_CHARS)
+
+
+def _recall(
+    context: Context, access: Access, request: RecallRequest, long_chars: int
+) -> list[RankedRecord]:
+    """Return the best memories for a query; those of at least `long_chars` characters with their best passage."""
     now = context.clock()
     narrowed = access.narrow_scope(request.scope)
     tenant = access.tenant_for(narrowed.get("owner"))
@@ -81,7 +90,7 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
     access.require_scope(scope)
     requested = _build_selection(request, narrowed, now)
     count = max(_CANDIDATES_LEAST, _CANDIDATES_FACTOR * request.limit)
-    retrievers = _build_retrievers(context, request)
+    retrievers = _build_retrievers(context, tenant, request)
     with context.engine.open_snapshot(tenant) as snapshot:
         visible = restrict_selection(context, access, snapshot, requested)
         versions, matches = search_candidates(snapshot, visible, retrievers, limit=count, now=now)
@@ -103,7 +112,7 @@ def recall(context: Context, access: Access, request: RecallRequest) -> list[Ran
                 rated = sort_by_score([*rated, *part])[: 2 * count]
         ranked = apply_preferences(sort_by_score(rated), request.prefer, query)
         permitted = (
-            result
+            _with_passage(result, matches, version, long_chars)
             for result, version in place_below_sources(ranked, lambda pair: pair[1].document)
             # UMP §5.3: drop what does not verify. Verifying costs more than ranking, so it comes last.
             if is_intact(version) and may_read_personal(context, access, snapshot, version)
@@ -135,8 +144,13 @@ def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> R
     # Owners see all of their own memories, even public ones; from other owners a caller gets only private memories,
     # unless the request names a visibility.
     is_own = access.sees_unredacted(access.tenant_for(request.scope.get("owner")))
-    results = recall(context, access, request)
+    # A budget may cut any text.
+    long_chars = request.max_chars if request.budget_chars is None else 0
+    results = _recall(context, access, request, min(long_chars, LONG_TEXT_CHARS))
     records = [result.record for result in results]
+    if not request.ids:
+        # Only a reader of a part needs the id, to request the rest.
+        records = [record for record in records if len(record["body"]["text"]) > request.max_chars]
     return rehydrate(
         [result.document() for result in results],
         limit=request.limit,
@@ -144,7 +158,8 @@ def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> R
         budget_chars=request.budget_chars,
         max_visibility=request.max_visibility or ("public" if is_own else "private"),
         require_signature=True,
-        names=_shorten_ids(context, access, records) if request.ids else None,
+        names=_shorten_ids(context, access, records),
+        has_ids=request.ids,
     )
 
 
@@ -187,11 +202,13 @@ def _build_selection(request: RecallRequest, scope: Mapping[str, str], now: Inst
     return replace(selection, or_no_space=bool(selection.space), tests=tests)
 
 
-def _build_retrievers(context: Context, request: RecallRequest) -> Sequence[RetrieverQuery]:
+def _build_retrievers(
+    context: Context, tenant: str, request: RecallRequest
+) -> Sequence[RetrieverQuery]:
     """Return the queries of the retrievers: keyword search, and semantic search unless it is off."""
     if request.hints.words_only:
         return (with_phrase_reader(context, request.words),)
-    retrievers = prepare_queries(context, request.words)
+    retrievers = prepare_queries(context, tenant, request.words)
     if request.hints.floor:
         return retrievers
     return [
@@ -272,7 +289,7 @@ def _rate_redacted(
 ) -> Iterator[tuple[RankedRecord, Version]]:
     """Yield redacted records with the scores of their visible part; drop those that share no word with the query."""
     for item in items:
-        if exact.rejects(item.redacted["body"]["text"]):
+        if exact.rejects(mapping.searched_text(item.redacted)):
             continue
         state = item.version.state._replace(observed=mapping.project(item.redacted).observed)
         result = rate_record(item.redacted, state, query)
@@ -340,9 +357,24 @@ def _matches_request(item: _RedactedRecord, requested: Selection, visible: Selec
 # --- results -------------------------------------------------------------------------------------------------
 
 
+def _with_passage(
+    result: RankedRecord, matches: Matches, version: Version, long_chars: int
+) -> RankedRecord:
+    """Return a result with the passage of its text that answers best, if its text is long."""
+    text = result.record["body"]["text"]
+    if len(text) < long_chars:
+        return result
+    cosines = matches.passages.get(version.version_id, ())
+    passage = choose_passage(text, matches.weights, cosines)
+    return replace(result, passage=passage)
+
+
 def _redact_result(context: Context, access: Access, result: RankedRecord) -> RankedRecord:
     record = redact_for_caller(context, access, result.record)
-    return result if record is result.record else replace(result, record=record)
+    if record is result.record:
+        return result
+    is_same_text = record["body"]["text"] == result.record["body"]["text"]
+    return replace(result, record=record, passage=result.passage if is_same_text else None)
 
 
 def _audit_tenants(

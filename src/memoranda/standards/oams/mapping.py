@@ -35,6 +35,7 @@ from memoranda.model.memory import (
     unwrap_document,
     wrap_document,
 )
+from memoranda.model.titles import collect_titles
 from memoranda.standards.oams.memory import (
     ACTOR_KEY as ACTOR_KEY,
 )
@@ -99,6 +100,7 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
         kind=kind,
         # The text must not be empty in other standards.
         text=memory["value"] or memory["key"],
+        titles=titles_of(memory),
         language=str(metadata.get("language", "")),
         scope=Scope(
             tenant=tenant,
@@ -125,6 +127,12 @@ def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Proje
         basis=basis if isinstance(basis, str) else "",
         may_protect=NATIVE_KEY in metadata,
     )
+
+
+def titles_of(memory: Memory) -> tuple[str, ...]:
+    """Return the names of a memory beside its value, the title first."""
+    source = memory.get("source_id") or ""
+    return collect_titles(metadata_of(memory), tags_of(memory), (memory["key"], source))
 
 
 def visibility_of(memory: Memory) -> Visibility:

@@ -15,6 +15,7 @@ from memoranda.encoding.json_text import dump, parse
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.bounds import UNBOUND, apply_bounds, bounds_of_view
 from memoranda.model.memory import NATIVE_KEY, OAMS, Document, Projection
+from memoranda.model.titles import title_in
 from memoranda.standards.oams import mapping
 from memoranda.standards.oams.consolidated import is_of_run
 from memoranda.standards.oams.memory import (
@@ -99,6 +100,9 @@ class OamsPort(Port):
     def reference(self, document: Document) -> tuple[str, str] | None:
         memory = load(document.native)
         return memory["namespace"], memory["key"]
+
+    def title(self, document: Document) -> str:
+        return title_in(metadata_of(load(document.native)))
 
     def written_tags(self, document: Document) -> tuple[str, ...] | None:
         return tuple(load(document.native).get("tags") or ())

@@ -29,6 +29,7 @@ from memoranda.model.memory import (
     wrap_document,
 )
 from memoranda.model.oms_names import ADDRESS_PREFIX
+from memoranda.model.titles import collect_titles
 from memoranda.standards.oms.grains import SIGNIFICANT_PREFIXES, Grain, encode, encode_unchecked
 from memoranda.standards.oms.header import MAX_CREATED_AT_SEC
 from memoranda.standards.oms.policy import protects_lineage
@@ -87,6 +88,7 @@ def project(grain: Grain, tenant: str) -> Projection:
     return Projection(
         kind="identity" if IDENTITY_TAG in tags else _KINDS.get(grain.type_byte, "semantic"),
         text=text_of(grain),
+        titles=collect_titles(fields, (tag for tag in tags if tag != IDENTITY_TAG)),
         scope=Scope(
             tenant=tenant,
             space="" if grain.namespace == DEFAULT_NAMESPACE else grain.namespace,

@@ -16,6 +16,7 @@ from memoranda.encoding.short_cache import short_cache
 from memoranda.errors import GrainError, MemorandaError, StoreCorrupt
 from memoranda.model.bounds import apply_bounds, bounds_of_view
 from memoranda.model.memory import OMS, Document, Projection
+from memoranda.model.titles import title_in
 from memoranda.standards.oms import mapping, signature
 from memoranda.standards.oms.grains import Grain, decode, read_accepted_grain
 from memoranda.standards.oms.signature import SignedGrain
@@ -69,6 +70,9 @@ class OmsPort(Port):
             if isinstance(opened, SignedGrain)
             else (opened, opened.blob)
         )
+
+    def title(self, document: Document) -> str:
+        return title_in(grain_of(document).fields)
 
     def carried(self, document: Document) -> Document | None:
         return mapping.unwrap(grain_of(document))

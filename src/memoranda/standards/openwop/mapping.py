@@ -16,6 +16,7 @@ from typing import Final
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import DERIVED_FROM, OPENWOP, Document, Projection, Relation, Scope
+from memoranda.model.titles import collect_titles
 from memoranda.standards.openwop.entry import (
     MAX_CONTENT_BYTES,
     MAX_TAG_CHARS,
@@ -52,6 +53,7 @@ def project(entry: Entry, tenant: str, space: str) -> Projection:
         kind="semantic",
         # The text must not be empty in other standards.
         text=entry["content"] or entry["id"],
+        titles=collect_titles({}, tags, (entry["id"],)),
         scope=Scope(tenant=tenant, space=space),
         created=created,
         observed=created,

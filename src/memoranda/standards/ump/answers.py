@@ -51,6 +51,7 @@ ANSWERS: Final[dict[str, Schema]] = {
                     record=ref("Record"),
                     signals={"type": "object", "additionalProperties": NUMBER},
                     score=NUMBER,
+                    passage=array_of({"type": "integer"}),
                     explanation=described(
                         {
                             "type": "object",

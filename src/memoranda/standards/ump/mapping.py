@@ -26,6 +26,7 @@ from memoranda.model.memory import (
     unwrap_document,
     wrap_document,
 )
+from memoranda.model.titles import collect_titles
 from memoranda.standards.ump import rules, shapes
 from memoranda.standards.ump.record import (
     CONTROL_PATTERN,
@@ -60,9 +61,11 @@ def project(record: Record) -> Projection:
     expires = rules.retention_end(record)
     structured = record["body"].get("structured") or {}
     basis = structured.get("processing_basis")
+    tags = tuple(r.target.removeprefix(TAG_PREFIX) for r in relations if is_tag(r.type, r.target))
     return Projection(
         kind=record["kind"],
         text=record["body"]["text"],
+        titles=titles_of(record),
         scope=Scope(
             tenant=scope["owner"],
             space=scope.get("project", ""),
@@ -82,9 +85,7 @@ def project(record: Record) -> Projection:
         evidence_count=len(provenance.get("evidence", ())),
         exportable=record.get("consent", {}).get("exportable", True),
         redacted=rules.redact(record)[1],
-        tags=tuple(
-            r.target.removeprefix(TAG_PREFIX) for r in relations if is_tag(r.type, r.target)
-        ),
+        tags=tags,
         relations=tuple(r for r in relations if not is_tag(r.type, r.target)),
         source=provenance.get("source", {}).get("ref", ""),
         actor=provenance.get("actor", ""),
@@ -93,6 +94,25 @@ def project(record: Record) -> Projection:
         basis=basis if isinstance(basis, str) else "",
         may_protect=NATIVE_KEY in structured,
     )
+
+
+def titles_of(record: Record) -> tuple[str, ...]:
+    """Return the names of a record beside its text, the title first."""
+    structured = record["body"].get("structured") or {}
+    links = record.get("relations", ())
+    tags = [
+        link["target"].removeprefix(TAG_PREFIX)
+        for link in links
+        if is_tag(link["type"], link["target"])
+    ]
+    return collect_titles(structured, tags) if structured or tags else ()
+
+
+def searched_text(record: Record) -> str:
+    """Return the text of a record with its titles, as keyword search finds it."""
+    titles = titles_of(record)
+    text = record["body"]["text"]
+    return "\n".join((text, *titles)) if titles else text
 
 
 def is_tag(relation: str, target: str) -> bool:

@@ -14,11 +14,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from memoranda.encoding.untrusted import neutralize_tags, strip_invisible
+from memoranda.standards.ump.excerpt import (
+    cut_excerpt,
+    missing_title,
+    omission_hint,
+    read_passage,
+)
 from memoranda.standards.ump.record import KINDS, VISIBILITIES
 from memoranda.standards.ump.signature import verify
 
@@ -34,6 +40,12 @@ _CLOSE: Final = "</ump:memory>"
 _MIN_CUT_CHARS: Final = 16
 # Characters of a project's name in a line.
 _MAX_PROJECT_CHARS: Final = 256
+# Characters of a title in a line.
+_MAX_TITLE_CHARS: Final = 120
+# Characters beyond a limit that are cleaned, too: spaces at the end of a text are removed.
+_MARGIN_CHARS: Final = 64
+# In place of text before and after a passage.
+_ELLIPSIS: Final = "…"
 # Passes that remove nested tags. The last step, which needs one pass for any depth, handles deeper ones.
 _STRIP_PASSES: Final = 8
 # Characters of input per character of output. Only the beginning of a text is shown, so its end is not cleaned;
@@ -61,10 +73,12 @@ def rehydrate(
     max_visibility: str = "private",
     require_signature: bool = False,
     names: Mapping[str, str] | None = None,
+    has_ids: bool = True,
 ) -> RehydratedBlock:
     """Frame recalled results of the form {"record", "score"}. Without records to show, the text is empty.
 
-    `names` maps ids to short ids; each line begins with its short id.
+    Of a long text the passage is shown that a result names as "passage" ([start, end, focus]). `names` maps ids to
+    short ids. With `has_ids` each line begins with its short id; otherwise only a shortened text names it.
     """
     dropped: list[tuple[str, str]] = []
     accepted: list[Mapping[str, object]] = []
@@ -76,8 +90,9 @@ def rehydrate(
             dropped.append((_id_of(result), reason))
     accepted.sort(key=_score_of, reverse=True)
     dropped += [(_id_of(result), "limit") for result in accepted[max(limit, 0) :]]
+    naming = _Naming(names, has_ids)
     lines, injected = _fill_budget(
-        accepted[: max(limit, 0)], max_chars, budget_chars, dropped, names or {}
+        accepted[: max(limit, 0)], max_chars, budget_chars, dropped, naming
     )
     text = "\n".join((_OPEN, *lines, _CLOSE)) if lines else ""
     return RehydratedBlock(text=text, injected=tuple(injected), dropped=tuple(dropped))
@@ -146,27 +161,42 @@ def _score_of(result: Mapping[str, object]) -> float:
     return score if isinstance(score, int | float) and not math.isnan(score) else 0.0
 
 
+class _Naming(NamedTuple):
+    """The short ids of records, and True to begin each line with one."""
+
+    # None: texts are cut at their end without a word about the rest, as in the published vectors.
+    names: Mapping[str, str] | None
+    has_ids: bool
+
+    def name_of(self, record: Mapping[str, Any]) -> str:
+        """Return the short id of a record, or its id if it has none."""
+        return (self.names or {}).get(record["id"]) or str(record["id"])
+
+
 def _fill_budget(
     results: Sequence[Mapping[str, Any]],
     max_chars: int,
     budget_chars: int | None,
     dropped: list[tuple[str, str]],
-    names: Mapping[str, str],
+    naming: _Naming,
 ) -> tuple[list[str], list[str]]:
     """Return the lines that fit the budget, and the ids of their records."""
     lines: list[str] = []
     injected: list[str] = []
     remaining = math.inf if budget_chars is None else budget_chars - len(_OPEN) - len(_CLOSE) - 1
     for index, result in enumerate(results):
-        head, body = _line_parts(result["record"], max_chars, names)
-        line = head + body
+        head = _line_head(result["record"], naming)
+        line = full_line = head + _line_body(result, max_chars, naming)
         if len(line) + 1 > remaining:
-            line = _cut_line(head, body, int(remaining) - 1)
+            # The text is cut around its best passage again, because its end may be the answer.
+            space = int(remaining) - 1 - len(head)
+            line = head + _line_body(result, space, naming, is_cut=True)
+            line = line if space >= _MIN_CUT_CHARS else ""
         if line:
             lines.append(line)
             injected.append(_id_of(result))
             remaining -= len(line) + 1
-        if line != head + body:
+        if line != full_line:
             # The best records come first, so those after the first one that does not fit are less relevant.
             omitted = results[index + (1 if line else 0) :]
             dropped += [(_id_of(other), "budget") for other in omitted]
@@ -174,35 +204,58 @@ def _fill_budget(
     return lines, injected
 
 
-def _line_parts(
-    record: Mapping[str, Any], max_chars: int, names: Mapping[str, str]
-) -> tuple[str, str]:
-    """Return the beginning of a record's line, with kind and project, and its text."""
+def _line_head(record: Mapping[str, Any], naming: _Naming) -> str:
+    """Return the beginning of a record's line, with kind and project."""
     scope = record["scope"]
     project = scope.get("project")
     project_part = ""
     if isinstance(project, str):
         plain = sanitise(project, _MAX_PROJECT_CHARS).replace("[", "(").replace("]", ")")
         project_part = f" project:{plain}"
-    short = names.get(record["id"])
+    short = naming.names.get(record["id"]) if naming.names and naming.has_ids else None
     # Section 5.3 (3): typed data in a delimited block, never bare text.
-    head = f"- {f'{short} ' if short else ''}[{record['kind']}{project_part}] "
+    return f"- {f'{short} ' if short else ''}[{record['kind']}{project_part}] "
+
+
+def _line_body(
+    result: Mapping[str, Any], max_chars: int, naming: _Naming, *, is_cut: bool = False
+) -> str:
+    """Return the text of a record with its title; of a long text the best passage, and how to request the rest.
+
+    `is_cut`: the budget cuts the text, which then ends with an ellipsis in any case.
+    """
+    record = result["record"]
     text = _text_of(record) or ""
-    body = sanitise(text, max_chars)
-    # A reader with the short id can request the full text.
-    return head, f"{body[: max_chars - 1].rstrip()}…" if short and len(text) > max_chars else body
+    title = _title_prefix(record, max_chars)
+    whole = sanitise(text, max_chars + _MARGIN_CHARS)
+    if naming.names is None:
+        return _cut_plain(whole, max_chars) if is_cut else whole[:max_chars].rstrip()
+    if len(text) <= _CLEANED_PER_SHOWN * max_chars and len(title) + len(whole) <= max_chars:
+        return title + whole
+    name = naming.name_of(record)
+    # Room for the largest number of omitted characters.
+    room = max_chars - len(title) - len(omission_hint(len(text), name)) - 2 * len(_ELLIPSIS)
+    if room < _MIN_CUT_CHARS:
+        return _cut_plain(whole, max_chars)
+    shown, omitted = cut_excerpt(text, room, read_passage(result.get("passage")))
+    return f"{title}{sanitise(shown, room + 2 * len(_ELLIPSIS))}{omission_hint(omitted, name)}"
 
 
-def _cut_line(head: str, body: str, max_line_chars: int) -> str:
-    """Return the line cut at a word boundary to `room` characters; empty if too little would remain."""
-    space = max_line_chars - len(head) - 1
-    if space < _MIN_CUT_CHARS:
-        return ""
-    excerpt = body[:space]
+def _title_prefix(record: Mapping[str, Any], max_chars: int) -> str:
+    """Return the title of a record before its text; empty if the text begins with it."""
+    title = missing_title(record)
+    return f"{sanitise(title, min(_MAX_TITLE_CHARS, max_chars // 3))}: " if title else ""
+
+
+def _cut_plain(body: str, max_chars: int) -> str:
+    """Return a text cut at a word boundary, with an ellipsis, if it is too long."""
+    if len(body) <= max_chars:
+        return body
+    excerpt = body[: max_chars - 1]
     last_space = excerpt.rfind(" ")
-    if last_space >= _MIN_CUT_CHARS and not body[space].isspace():
+    if last_space >= _MIN_CUT_CHARS and not body[max_chars - 1].isspace():
         excerpt = excerpt[:last_space]
-    return f"{head}{excerpt.rstrip()}…"
+    return f"{excerpt.rstrip()}…"
 
 
 def sanitise(text: str, max_chars: int) -> str:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
 from memoranda.encoding.short_cache import short_cache
 from memoranda.errors import StoreCorrupt
 from memoranda.model.memory import Projection
+from memoranda.model.passages import headings_of
 from memoranda.retrieval.analysis import (
+    TITLE_FREQUENCY,
     WORD_CHARS_LIMIT,
     WORDS_LIMIT,
     analyse,
@@ -110,32 +112,53 @@ class Fingerprints:
         return tuple(self._term(tenant, term) for term in terms), self.term(tenant, start)
 
     def index_text(self, tenant: str, projection: Projection) -> IndexedText:
-        """Return the entries of a version's text for the word index."""
+        """Return the entries of a version's text, headings and titles for the word index."""
         tokens, identifiers, language = tokenize(projection.text, projection.language)
-        word_numbers = self._word_caches(tenant, language)
         terms: dict[int, int] = {}
+        length = self._count_terms(tenant, language, tokens, identifiers, terms)
+        if length > WORDS_LIMIT:
+            words, _, beginnings = analyse(projection.text, projection.language)
+            terms = {self.term(tenant, word): count for word, count in Counter(words).items()}
+            terms.update({self.term(tenant, beginning): 1 for beginning in beginnings})
+            length = len(words)
+        # A heading is a part of the text, where its words are counted once.
+        for titles, weight, is_counted in (
+            (projection.titles, TITLE_FREQUENCY, True),
+            (headings_of(projection.text), TITLE_FREQUENCY - 1, False),
+        ):
+            if titles:
+                tokens, identifiers, _ = tokenize("\n".join(titles), language)
+                count = self._count_terms(tenant, language, tokens, identifiers, terms, weight)
+                length += count if is_counted else 0
+        speaker, subject = speaker_of(projection.text), name_of(projection.subject)
+        names = self.name(tenant, speaker), self.name(tenant, subject)
+        # The hash of the normalised text; with two spaces in front no term and no name has the same one.
+        text_hash = self._term(tenant, f"  {normalised_text(projection.text)}")
+        return IndexedText(terms, length, *names, LANGUAGE_NUMBERS[language], text_hash)
+
+    def _count_terms(
+        self,
+        tenant: str,
+        language: str,
+        tokens: Sequence[str],
+        identifiers: Sequence[str],
+        terms: dict[int, int],
+        weight: int = 1,
+    ) -> int:
+        """Add the frequencies of the terms of some words to `terms`, and return the number of these terms."""
+        word_numbers = self._word_caches(tenant, language)
         length, starts = 0, []
         for token in tokens:
             numbers, start = word_numbers[token]
             starts.append(start)
             length += len(numbers)
             for number in numbers:
-                terms[number] = terms.get(number, 0) + 1
+                terms[number] = terms.get(number, 0) + weight
         for identifier in identifiers:
             number = self.term(tenant, identifier)
-            terms[number] = terms.get(number, 0) + 1
+            terms[number] = terms.get(number, 0) + weight
         terms.update(dict.fromkeys(starts, 1))
-        length += len(identifiers)
-        if length > WORDS_LIMIT:
-            words, _, beginnings = analyse(projection.text, projection.language)
-            terms = {self.term(tenant, word): count for word, count in Counter(words).items()}
-            terms.update({self.term(tenant, beginning): 1 for beginning in beginnings})
-            length = len(words)
-        speaker, subject = speaker_of(projection.text), name_of(projection.subject)
-        names = self.name(tenant, speaker), self.name(tenant, subject)
-        # The hash of the normalised text; with two spaces in front no term and no name has the same one.
-        text_hash = self._term(tenant, f"  {normalised_text(projection.text)}")
-        return IndexedText(terms, length, *names, LANGUAGE_NUMBERS[language], text_hash)
+        return length + len(identifiers)
 
     def name(self, tenant: str, name: str) -> int:
         """Return the fingerprint of a person's name as a number for the word index; 0 for an empty name.

@@ -29,7 +29,6 @@ from memoranda.model.selection import (
     IsOneOf,
     KeywordQuery,
     Matches,
-    Reason,
     RetrieverQuery,
     Selected,
     Selection,
@@ -57,6 +56,7 @@ from memoranda.storage.engine.caches import Age, SearchCache
 from memoranda.storage.engine.database import Connection
 from memoranda.storage.engine.selection import SelectionSql
 from memoranda.storage.index.questions import Question, QuestionReader, VisibleSegment
+from memoranda.storage.index.reasons import add_passages, add_reasons
 from memoranda.storage.index.word_index import WordIndex
 
 if TYPE_CHECKING:
@@ -122,10 +122,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         if ranking is None or not len(ranking):
             unknown = {word.terms: _UNKNOWN_WEIGHT for word in words}
             return Matches(hits=(), total=0, weights=unknown)
-        size, is_filtered = len(ranking), self._has_database_filters
+        size, is_filtered, few = len(ranking), self._has_database_filters, None
         # One more than requested, to know whether there are more.
         hit_count = max(limit + 1, COMPARED_RESULTS)
-        few = None
         if (is_filtered or count_all) and (size > _SMALL_SELECTION or vector_query is not None):
             selected = self.select_few(_SMALL_SELECTION)
             if selected is not None:
@@ -155,7 +154,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         if not (ranking.has_answer or question.exact_count):
             # The weights are still returned: the caller compares other texts by them.
             return replace(matches, hits=(), total=0)
-        return _with_reasons(matches, ranking, segments, is_explained=keyword_query.is_explained)
+        matches = add_reasons(matches, ranking, segments, is_explained=keyword_query.is_explained)
+        return add_passages(matches, self._vectors, vector_query)
 
     def _read(self, query: KeywordQuery, vector_query: VectorQuery | None) -> Question | None:
         """Return the question as the visible texts answer it; None if there is nothing to search."""
@@ -517,36 +517,6 @@ def _lasting_rows(closed: ClosedVersions | None, columns: VersionColumns) -> Fla
     if closed is None or not len(closed):
         return lasting
     return lasting & columns.all_except(closed[:, 0])
-
-
-def _with_reasons(
-    matches: Matches, ranking: Ranking, segments: list[SearchedSegment], *, is_explained: bool
-) -> Matches:
-    """Add the similarity of each hit, and the parts of its score if requested."""
-    hit_ids = [hit.version_id for hit in matches.hits]
-    nearness: dict[int, float] = {}
-    for segment in segments:
-        similarities = segment.similarities
-        if similarities is None:
-            continue
-        versions = segment.columns.versions[similarities.rows]
-        indexes = np.flatnonzero(np.isin(versions, hit_ids))
-        cosines = similarities.own[indexes].tolist()
-        by_version = zip(versions[indexes].tolist(), cosines, strict=True)
-        nearness |= {
-            version_id: cosine
-            for version_id, cosine in by_version
-            if cosine >= similarities.threshold
-        }
-    if not is_explained:
-        return replace(matches, nearness=nearness)
-    reasons: dict[int, dict[str, Reason]] = {version_id: {} for version_id in hit_ids}
-    for name, part in ranking.signals.items():
-        for version_id in hit_ids:
-            if value := part.value_of(ranking.candidate_of(version_id)):
-                reason = Reason(part=value, rank=part.rank(value, len(ranking)))
-                reasons[version_id][name] = reason
-    return replace(matches, nearness=nearness, reasons=reasons)
 
 
 def _only_versions(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from memoranda.encoding import json_text
 from memoranda.errors import StoreCorrupt
 from memoranda.model.instant import Instant
-from memoranda.retrieval.entry import AUDIENCE_BITS, StoredVector
+from memoranda.retrieval.entry import AUDIENCE_BITS, StoredVector, split_vectors
 from memoranda.storage.crypto.cipher import Cipher
 from memoranda.storage.engine.database import Connection, Database, Row
 from memoranda.storage.index.word_index import SegmentCache, WordIndex
@@ -59,11 +59,12 @@ class EmbeddingBatch(NamedTuple):
 
 
 class NewVector(NamedTuple):
-    """The encoded vectors of a version: its own, and one with context or by the second model."""
+    """The encoded vectors of a version: its own, one with context or by the second model."""
 
     tenant: str
     version_id: int
     context_id: int
+    # Its own vector, and those of its passages behind it (`entry.join_vectors`).
     data: bytes
     context_data: bytes | None
 
@@ -110,6 +111,10 @@ class _ModelRow(NamedTuple):
     until_ms: int
 
 
+# A model that was never used; no row has its id.
+_NEW_MODEL: Final = _ModelRow(0, 0, "", 0)
+
+
 class VectorQueue:
     """The versions of all tenants that need vectors, in the order of writing."""
 
@@ -128,9 +133,9 @@ class VectorQueue:
     def waiting(self, model: str, most: int = NO_LIMIT) -> int:
         """Count the versions that need vectors, up to `most`. Ids have gaps, so they are counted, not subtracted."""
         with self._database.open_snapshot() as connection:
-            row = model_row(connection, model)
-            after = 0 if row is None else row.upto
-            ((count,),) = connection.query("versions_waiting", {"after": after, "most": most})
+            row = model_row(connection, model) or _NEW_MODEL
+            params = {"after": row.upto, "most": most, "model_id": row.model_id}
+            ((count,),) = connection.query("versions_waiting", params)
             return int(count)
 
     def models(self) -> dict[str, int]:
@@ -167,32 +172,71 @@ class VectorQueue:
         """Return the next versions that need vectors; no versions if there are none."""
         settled = self._database.find_settled_version()
         with self._database.open_snapshot() as connection:
-            row = model_row(connection, model)
-            return self._batch(connection, 0 if row is None else row.upto, settled, limit)
+            row = model_row(connection, model) or _NEW_MODEL
+            return self._batch(connection, row, row.upto, settled, limit)
+
+    def latest_batch(self, model: str, after: int, newest: int, limit: int) -> EmbeddingBatch:
+        """Return versions without vectors among the newest ones, newest first; only versions after `after`.
+
+        `newest`: how many of the newest versions are looked at.
+        """
+        with self._database.open_snapshot() as connection:
+            row = model_row(connection, model) or _NEW_MODEL
+            after = max(after, row.upto)
+            params = {"after": after, "newest": newest, "limit": limit, "model_id": row.model_id}
+            versions = self._add_contexts(connection, connection.query("versions_latest", params))
+            versions.sort(key=lambda version: -version.version_id)
+            return EmbeddingBatch(after, after, versions)
+
+    def latest_waiting(self, model: str, tenant: str, limit: int) -> list[int]:
+        """Return those of a tenant's `limit` newest versions that have no vectors yet."""
+        with self._database.open_snapshot() as connection:
+            row = model_row(connection, model) or _NEW_MODEL
+            last = connection.query_one("version_last", {})
+            if last is None or last[0] <= row.upto:
+                return []
+            params = {
+                "tenant": tenant,
+                "after": row.upto,
+                "model_id": row.model_id,
+                "limit": limit,
+            }
+            return [row[0] for row in connection.query("versions_latest_of", params)]
 
     def next_single(self, model: str) -> EmbeddingBatch:
         """Return a batch of only the next version, without the previous one of its session."""
         settled = self._database.find_settled_version()
         with self._database.open_snapshot() as connection:
-            row = model_row(connection, model)
-            after = 0 if row is None else row.upto
-            return self._batch(connection, after, settled, 1, has_contexts=False)
+            row = model_row(connection, model) or _NEW_MODEL
+            return self._batch(connection, row, row.upto, settled, 1, has_contexts=False)
 
-    def retry_batch(self, version_id: int) -> EmbeddingBatch:
+    def retry_batch(self, model: str, version_id: int) -> EmbeddingBatch:
         """Return a batch of one version that was skipped."""
         with self._database.open_snapshot() as connection:
-            return self._batch(connection, version_id - 1, version_id, 1)
+            row = model_row(connection, model) or _NEW_MODEL
+            return self._batch(connection, row, version_id - 1, version_id, 1)
 
     def _batch(
         self,
         connection: Connection,
+        model: _ModelRow,
         after: int,
         upto: int,
         limit: int,
         *,
         has_contexts: bool = True,
     ) -> EmbeddingBatch:
-        rows = connection.query("versions_to_embed", {"after": after, "upto": upto, "limit": limit})
+        params = {"after": after, "upto": upto, "limit": limit, "model_id": model.model_id}
+        rows = connection.query("versions_to_embed", params)
+        last = max(after, rows[-1][0]) if rows else after
+        return EmbeddingBatch(
+            after, last, self._add_contexts(connection, rows, has_contexts=has_contexts)
+        )
+
+    def _add_contexts(
+        self, connection: Connection, rows: Sequence[Row], *, has_contexts: bool = True
+    ) -> list[ToEmbed]:
+        """Return those of the versions that need vectors, each with the previous version of its session."""
         versions: list[ToEmbed] = []
         by_tenant: dict[tuple[str, int], list[int]] = {}
         for version_id, tenant, tenant_id, _, is_live in rows:
@@ -205,8 +249,7 @@ class VectorQueue:
                 ToEmbed(tenant, version_id, contexts.get(version_id, 0))
                 for version_id in version_ids
             ]
-        last = max(after, rows[-1][0]) if rows else after
-        return EmbeddingBatch(after, last, versions)
+        return versions
 
     def put(
         self,
@@ -224,6 +267,23 @@ class VectorQueue:
                 return False
             self._add(connection, row.model_id, vectors)
             _update_model(connection, row, upto=batch.upto, holder=holder, until_ms=now + LEASE_MS)
+            self._copy(connection, row.model_id)
+            connection.execute("meta_remove", {"name": _FAILURE + model})
+            return True
+
+        return self._database.write(work)
+
+    def put_latest(
+        self, model: str, holder: str, vectors: Sequence[NewVector], now: Instant
+    ) -> bool:
+        """Store the vectors of newest versions before older ones have theirs; return False without the lease."""
+
+        def work(connection: Connection) -> bool:
+            row = _lock_model(connection, model)
+            if row is None or row.holder != holder:
+                return False
+            self._add(connection, row.model_id, vectors)
+            _update_model(connection, row, upto=row.upto, holder=holder, until_ms=now + LEASE_MS)
             self._copy(connection, row.model_id)
             connection.execute("meta_remove", {"name": _FAILURE + model})
             return True
@@ -433,8 +493,8 @@ def open_vectors(rows: Sequence[Row], cipher: Cipher) -> list[StoredVector]:
                     context = opener(key_id, context_data, associated)
             except StoreCorrupt:
                 own = b""
-        own = own if version_id else b""
-        vectors.append(StoredVector(position, version_id, context_id, own, context))
+        own, passages = split_vectors(own) if version_id else (b"", ())
+        vectors.append(StoredVector(position, version_id, context_id, own, context, passages))
     return vectors
 
 

@@ -107,6 +107,12 @@ class ClearMatrix:
     def similarities_among(self, versions: NDArray[np.int64]) -> None:
         """Return None: the vectors are in the database, so results are compared by their words only."""
 
+    def passage_cosines(
+        self, _query: Floats, _versions: NDArray[np.int64]
+    ) -> dict[int, list[float]]:
+        """Return none: the database has no copies of the vectors of passages."""
+        return {}
+
     def nearest(self, query: Floats, by_segment: Sequence[VectorRows]) -> list[VectorRows]:
         """Return the vectors of the segments that are nearest to the query, at most NEAREST_BY_SIGNS."""
         is_wanted = np.zeros(len(self._positions), np.bool_)

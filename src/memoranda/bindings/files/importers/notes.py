@@ -111,6 +111,7 @@ def _draft_note(
         metadata={
             "title": title,
             "value_type": "markdown",
+            **({"aliases": list(note.aliases)} if note.aliases else {}),
             **({"links": links} if links else {}),
             **metadata,
         },
@@ -159,6 +160,7 @@ NOTES: Final = Importer(
         FieldMapping("the text below the properties", "`value`"),
         FieldMapping("the path in the folder", "`key`, and `source_id`"),
         FieldMapping("`title`, or the name of the file", "`metadata.title`"),
+        FieldMapping("`aliases`", "`metadata.aliases`"),
         FieldMapping("`tags` and `#tags`", "`tags`"),
         FieldMapping("`kind`", "the kind of memory, if it is one"),
         FieldMapping("`[[links]]`", "`metadata.links`"),

@@ -966,10 +966,33 @@ SELECT model_id, name, upto FROM embedding_model
 SELECT coalesce(max(version_id), 0) FROM version
 
 -- name: versions_waiting
-SELECT count(*) FROM (SELECT 1 FROM version WHERE version_id > :after LIMIT :most) w
+SELECT count(*) FROM (
+  SELECT 1 FROM version v WHERE v.version_id > :after AND NOT EXISTS (
+    SELECT 1 FROM vector x WHERE x.tenant_id = v.tenant_id AND x.version_id = v.version_id AND x.model_id = :model_id)
+  LIMIT :most) w
+
+-- name: versions_latest
+SELECT v.version_id, t.name, t.tenant_id, v.key_id, 1
+FROM (SELECT version_id, tenant_id, key_id FROM version WHERE version_id > :after ORDER BY version_id DESC LIMIT :newest) v
+CROSS JOIN LATERAL (SELECT * FROM tenant t WHERE t.tenant_id = v.tenant_id OFFSET 0) t
+CROSS JOIN LATERAL (
+  SELECT s.live FROM state s WHERE s.tenant_id = v.tenant_id AND s.version_id = v.version_id OFFSET 0) s
+WHERE s.live = 1 AND NOT EXISTS (
+  SELECT 1 FROM vector x WHERE x.tenant_id = v.tenant_id AND x.version_id = v.version_id AND x.model_id = :model_id)
+ORDER BY v.version_id DESC LIMIT :limit
+
+-- name: versions_latest_of
+SELECT s.version_id
+FROM (SELECT tenant_id, version_id FROM state
+      WHERE tenant_id = (SELECT tenant_id FROM tenant WHERE name = :tenant) AND version_id > :after AND live = 1
+      ORDER BY version_id DESC LIMIT :limit) s
+WHERE NOT EXISTS (
+  SELECT 1 FROM vector x WHERE x.tenant_id = s.tenant_id AND x.version_id = s.version_id AND x.model_id = :model_id)
 
 -- name: versions_to_embed
-SELECT v.version_id, t.name, t.tenant_id, v.key_id, s.live
+SELECT v.version_id, t.name, t.tenant_id, v.key_id, CASE WHEN EXISTS (
+  SELECT 1 FROM vector x WHERE x.tenant_id = v.tenant_id AND x.version_id = v.version_id AND x.model_id = :model_id)
+  THEN 0 ELSE s.live END
 FROM version v
 CROSS JOIN LATERAL (SELECT * FROM tenant t WHERE t.tenant_id = v.tenant_id OFFSET 0) t
 CROSS JOIN LATERAL (
