@@ -25,8 +25,9 @@ from urllib.parse import quote, unquote, urlencode
 
 from starlette.applications import Starlette
 
-from memoranda.bindings.console.app import COOKIE, FORMS, PAGES
+from memoranda.bindings.console.app import COOKIE
 from memoranda.bindings.console.lazy import LazyConsole
+from memoranda.bindings.console.pages import FORMS, PAGES
 from memoranda.bindings.console.visit import ROOT as CONSOLE
 from memoranda.bindings.http.app import Extensions, all_operations, create_app
 from memoranda.bindings.http.guard import Rules
