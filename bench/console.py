@@ -10,8 +10,11 @@ from bench.corpus import Corpus
 from bench.figures import Figures, percentile
 
 _PAGES = {
-    "memories": "/",
+    "home": "/",
+    "memories": "/memories",
+    "graph": "/graph",
     "timeline": "/timeline",
+    "agents": "/agents",
     "audit": "/audit",
     "keys": "/keys",
     "overview": "/overview",
@@ -29,7 +32,7 @@ def measure_console(host: str, port: int, key: str, corpus: Corpus, label: str, 
         figures[f"console.{name}.{label}.bytes"] = max(size for _, size in found)
     # What somebody types, letter by letter.
     typed = [query[:end] for query, _ in corpus.questions(max(1, rounds // 10)) for end in range(4, len(query), 4)]
-    found = [_first_byte(connection, f"/?{urlencode({'q': each})}", cookie) for each in typed[:rounds]]
+    found = [_first_byte(connection, f"/memories?{urlencode({'q': each})}", cookie) for each in typed[:rounds]]
     figures[f"console.search.{label}.p50_ms"] = percentile([milliseconds for milliseconds, _ in found], 0.50)
     connection.close()
     return figures

@@ -173,6 +173,7 @@ def _serve(
             # Raises InvalidInput for unknown tools now, not at the first request.
             _mcp_offer(settings)
         oauth, provider = _oauth(service, settings), _provider(settings)
+        on_stop = [mcp.stop_streams]
         app = create_app(
             service,
             Rules(
@@ -186,9 +187,11 @@ def _serve(
                 seams=_conformance_seams() if seams else None,
                 extra_routes=mcp.routes,
                 public_routes=() if oauth is None else oauth.routes,
-                folders={CONSOLE: lambda threads: LazyConsole(service, threads, provider).routes},
+                folders={
+                    CONSOLE: lambda threads: LazyConsole(service, threads, provider, on_stop).routes
+                },
                 lifespans=[mcp.running] if oauth is None else [mcp.running, oauth.running],
-                on_stop=[mcp.stop_streams],
+                on_stop=on_stop,
             ),
             metrics_readers=cast("Readers", settings.metrics),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import threading
 from pathlib import Path
@@ -190,6 +191,22 @@ def test_what_a_page_asks_by_itself_keeps_no_session_alive_and_is_not_put_on_rec
     browser.get(f"{ROOT}/keys")
     (used,) = [each for each in sessions_of(server, browser) if each.grant_id == session.grant_id]
     assert used.expires > before.expires
+
+
+def test_events_say_that_somebody_wrote_and_nothing_else(server: Running, key: str) -> None:
+    with server.client("") as stranger:
+        assert stranger.get(f"{ROOT}/events").status_code == 401
+    with signed_in(server, key) as browser:
+        (before,) = [each.expires for each in sessions_of(server, browser)][:1]
+        with browser.stream("GET", f"{ROOT}/events") as answer:
+            assert answer.headers["content-type"] == "text/event-stream"
+            lines = (line for line in answer.iter_lines() if line.startswith("data: "))
+            first = json.loads(next(lines).removeprefix("data: "))
+            remember(server, server.key("did:key:zElsewhere", *ALL), "of another owner", owner="did:key:zElsewhere")
+            remember(server, key, "written while the page is open")
+            second = json.loads(next(lines).removeprefix("data: "))
+        assert (first.keys(), second["seq"] > first["seq"]) == ({"seq"}, True)
+        assert [each.expires for each in sessions_of(server, browser)][:1] == [before]
 
 
 def test_a_key_for_less_sees_no_other_keys_and_ends_no_other_sessions(server: Running) -> None:

@@ -50,6 +50,24 @@ def test_every_language_has_the_same_names() -> None:
     )
 
 
+def test_every_language_inserts_the_same_values() -> None:
+    english = load_languages()[DEFAULT_LANGUAGE]
+
+    def values(texts: Texts, name: str) -> set[str]:
+        entry = texts.forms(name)
+        return set(re.findall(r"\{(\w+)\}", entry if isinstance(entry, str) else entry["other"]))
+
+    for language, texts in load_languages().items():
+        for name in english.names():
+            assert values(texts, name) == values(english, name), (language, name)
+            assert isinstance(texts.forms(name), str) == isinstance(english.forms(name), str), (language, name)
+
+
+@pytest.mark.parametrize("accepted", ["de", "de-AT,de;q=0.9,en;q=0.8", "fr;q=0.9,de;q=0.5,en;q=0.1"])
+def test_a_browser_in_german_gets_german(accepted: str) -> None:
+    assert texts_for(accepted).language == "de"
+
+
 @pytest.mark.parametrize("accepted", ["", "en", "en-GB,en;q=0.9", "xx,en;q=x", "q=;;,,", "zz" * 10_000])
 def test_whatever_a_browser_asks_for_there_is_a_language(accepted: str) -> None:
     assert texts_for(accepted).language == DEFAULT_LANGUAGE

@@ -33,6 +33,7 @@ from starlette.routing import Route
 from memoranda import __version__
 from memoranda.bindings.console import looks, transfer
 from memoranda.bindings.console.inbox import Inboxes
+from memoranda.bindings.console.live import LiveFeeds, LiveStream
 from memoranda.bindings.console.markdown import render_line, render_markdown
 from memoranda.bindings.console.pages import FORMS, PAGES, SCANS
 from memoranda.bindings.console.texts import (
@@ -146,6 +147,7 @@ class Console:
         provider: ProviderSettings | None = None,
     ) -> None:
         self._service = service
+        self._live = LiveFeeds()
         self._accounts = None if provider is None else _load_accounts(service, provider)
         self._threads = threads
         self._inboxes = Inboxes()
@@ -158,6 +160,7 @@ class Console:
             Route(ENTER, self._enter, methods=["GET"]),
             Route(f"{ROOT}/sign-out", self._sign_out, methods=["POST"]),
             Route(f"{ROOT}/static/{{name}}", self._static, methods=["GET"]),
+            Route(f"{ROOT}/events", self._stream_events, methods=["GET"]),
             *([] if self._accounts is None else self._account_routes()),
             *(
                 Route(ROOT + path, self._handler(show), methods=["GET"])
@@ -173,6 +176,10 @@ class Console:
                 methods=["GET", "POST", "PUT", "DELETE", "PATCH"],
             ),
         ]
+
+    def stop_streams(self) -> None:
+        """End every stream of events, so that the server can stop."""
+        self._live.close()
 
     def _handler(self, show: PageHandler) -> Callable[[Request], object]:
         """Return the endpoint that calls a function of a page or form."""
@@ -203,10 +210,10 @@ class Console:
 
         return handle
 
-    def _load_session(self, request: Request) -> tuple[Session, Access]:
+    def _load_session(self, request: Request, *, is_stream: bool = False) -> tuple[Session, Access]:
         """Return the session of a request and its access. Raises Unauthorized."""
-        # Requests that the script sends by itself do not prolong a session.
-        is_used = LIVE_HEADER not in request.headers
+        # Requests that the script sends by itself do not prolong a session, and neither do streams.
+        is_used = LIVE_HEADER not in request.headers and not is_stream
         return self._service.sessions.authenticate(request.cookies.get(COOKIE, ""), is_used=is_used)
 
     def _refuse_signed_out(self, request: Request) -> Response | None:
@@ -482,6 +489,19 @@ class Console:
         """
         context = {"target": target}
         return _render(TemplatePage(template="onward.html", context=context), request)
+
+    async def _stream_events(self, request: Request) -> Response:
+        """Return a stream of events for the open page: one whenever something is written."""
+
+        def load_position() -> int:
+            _, access = self._load_session(request, is_stream=True)
+            return self._service.feed_position(access)
+
+        try:
+            await self._threads.run(load_position)
+        except MemorandaError as error:
+            return _error_page(error, request)
+        return LiveStream(self._live, self._service, self._threads, load_position)
 
     async def _static(self, request: Request) -> Response:
         """Serve a style, script or icon, which browsers may cache forever."""

@@ -6,7 +6,7 @@ Templates and file formats take long to load, and many servers get no request fo
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Receive, Scope, Send
@@ -22,10 +22,18 @@ class LazyConsole:
     """The ASGI application under `/console`."""
 
     def __init__(
-        self, service: Service, threads: Threads, provider: ProviderSettings | None = None
+        self,
+        service: Service,
+        threads: Threads,
+        provider: ProviderSettings | None = None,
+        on_stop: list[Callable[[], None]] | None = None,
     ) -> None:
-        """Prepare the routes. `provider` lets people sign in with its accounts (OpenID Connect)."""
+        """Prepare the routes. `provider` lets people sign in with its accounts (OpenID Connect).
+
+        The console adds to `on_stop` what ends its streams, so that the server can stop.
+        """
         self._service, self._threads, self._provider = service, threads, provider
+        self._on_stop = [] if on_stop is None else on_stop
         self._lock = threading.Lock()
         self._router: Router | None = None
 
@@ -45,8 +53,7 @@ class LazyConsole:
 
         with self._lock:
             if self._router is None:
-                table = RouteTable(
-                    Console(self._service, self._threads, provider=self._provider).routes
-                )
-                self._router = Router([table], redirect_slashes=False)
+                console = Console(self._service, self._threads, provider=self._provider)
+                self._on_stop.append(console.stop_streams)
+                self._router = Router([RouteTable(console.routes)], redirect_slashes=False)
             return self._router

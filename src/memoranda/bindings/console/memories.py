@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from memoranda.bindings.console.inbox import may_review
 from memoranda.bindings.console.lists import (
     KINDS,
     STANDARDS,
@@ -39,12 +40,15 @@ _CHANGES: Final = 40
 
 def show_list(visit: Visit) -> Answer:
     """Show the latest memories, or the results of a search. All filters are in the URL."""
+    # Read before the list, so that the page is told of whatever is written after it.
+    position = visit.service.feed_position(visit.access) if may_review(visit.access) else 0
     memory_list = load_listing(visit)
     return TemplatePage(
         template="memories.html",
         is_streamed=True,
         context={
             "listing": memory_list,
+            "position": position,
             "filters": memory_list.filters,
             "question": memory_list.question,
             "load_facets": partial(load_facets, visit, memory_list),

@@ -4,8 +4,7 @@
 const root = document.body.dataset.root;
 const live = document.querySelector("form[data-live]");
 const offline = document.querySelector(".offline");
-// Milliseconds between two looks for new memories, and from the last key to a search.
-const LIVE_MS = 4000;
+// Milliseconds from the last key to a search.
 const TYPING_MS = 120;
 // Marks requests that no person started; they do not prolong the session.
 const LIVE = { "x-memoranda-live": "1" };
@@ -76,20 +75,32 @@ if (live) {
     event.preventDefault();
     refresh(searchUrl(), { remember: true });
   });
-  let lastSeq = null;
-  setInterval(async () => {
-    const isReading = document.activeElement?.closest("#results") || document.querySelector("#results input:checked, #results textarea");
-    if (document.hidden || isReading) return;
-    try {
-      const answer = await fetch(`${root}/latest`, { headers: LIVE });
-      if (answer.redirected) { location.reload(); return; }
-      const { seq } = await answer.json();
-      offline.hidden = true;
-      if (lastSeq === seq) return;
-      await refresh(location.pathname + location.search, { remember: false });
-      lastSeq = seq;
-    } catch { offline.hidden = false; }
-  }, LIVE_MS);
+  // Each write of an agent is announced; the list is loaded again unless somebody is reading or choosing in it.
+  let seenSeq = Number(live.dataset.seq);
+  let isBehind = false;
+  const isReading = () => document.activeElement?.closest("#results") || document.querySelector("#results input:checked, #results textarea");
+  const catchUp = () => {
+    if (!isBehind || document.hidden || isReading()) return;
+    isBehind = false;
+    refresh(location.pathname + location.search, { remember: false });
+  };
+  const changes = new EventSource(`${root}/events`);
+  changes.addEventListener("change", (event) => {
+    const { seq } = JSON.parse(event.data);
+    offline.hidden = true;
+    isBehind ||= seq !== seenSeq;
+    seenSeq = seq;
+    catchUp();
+  });
+  changes.addEventListener("error", async () => {
+    // The browser connects again by itself, unless the stream was refused, as after the end of a session.
+    if (changes.readyState !== EventSource.CLOSED) { offline.hidden = false; return; }
+    const answer = await fetch(`${root}/latest`, { headers: LIVE }).catch(() => null);
+    if (answer?.redirected) location.reload();
+  });
+  changes.addEventListener("open", () => { offline.hidden = true; });
+  document.addEventListener("visibilitychange", catchUp);
+  document.addEventListener("focusout", () => setTimeout(catchUp));
 }
 
 // --- checks and completions of a query while typing -----------------------------------------------------------
