@@ -66,7 +66,7 @@ def test_a_record_does_not_grow_with_its_revisions(world: World) -> None:
 def test_what_its_author_signed_is_shown_after_a_revision(world: World, way: str) -> None:
     said: Any = {"kind": "semantic", "body": {"text": "tea"}, "scope": {"owner": world.owner.default_tenant}}
     told = {"provenance": {"actor": PEER.did, "actor_kind": "agent", "method": "observed"}}
-    whole = records.fill_defaults(records.check({**said, **told}, version="0.1"), now=world.now, version="0.1")
+    whole = records.fill_defaults(records.check({**said, **told}), now=world.now, version="0.1")
     signed = signature.seal(whole, PEER)
     name = world.service.remember(world.owner, signed).id
     world.revise(name, body={"text": "coffee"})

@@ -14,7 +14,7 @@ from memoranda.model.memory import Document, Projection, Scope
 from memoranda.service.core.views import project
 from memoranda.standards.ump import record as records
 from memoranda.standards.ump import signature
-from memoranda.standards.ump.shapes import Record
+from memoranda.standards.ump.shapes import Record, Version
 from tests.service.world import OPERATOR, PEER, START, World
 
 VECTORS: dict[str, Any] = orjson.loads(
@@ -291,27 +291,23 @@ def test_a_record_signed_by_someone_else_is_not_merged_into(world: World) -> Non
 
 
 @pytest.mark.requirement("OURS-advertised-version")
-def test_a_server_of_1_0_writes_and_emits_1_0_and_reads_0_1() -> None:
-    world = World(version="1.0")
+@pytest.mark.parametrize(("spoken", "other"), [("0.1", "1.0"), ("1.0", "0.1")])
+def test_a_server_reads_both_versions_and_emits_the_one_it_advertises(spoken: Version, other: Version) -> None:
+    world = World(version=spoken)
     try:
-        assert world.service.capabilities()["ump"] == "1.0"
-        record = world.get(world.remember("x", ump="0.1"))
-        assert record["ump"] == "1.0"
-        old = signature.seal(records.fill_defaults(world.draft("signed as 0.1"), now=world.now, version="0.1"), PEER)
-        world.service.remember(world.owner, old)
-        shown = world.get(old["id"])
-        assert shown["ump"] == "1.0"
+        assert world.service.capabilities()["ump"] == spoken
+        assert world.get(world.remember("x", ump=other))["ump"] == spoken
+        signed = signature.seal(
+            records.fill_defaults(world.draft("signed in the other"), now=world.now, version=other), PEER
+        )
+        world.service.remember(world.owner, signed)
+        shown = world.get(signed["id"])
+        assert shown["ump"] == spoken
         assert signature.verify(shown)
         with pytest.raises(InvalidInput, match="version"):
             world.remember("y", ump="2.0")
     finally:
         world.service.close()
-
-
-@pytest.mark.requirement("OURS-advertised-version")
-def test_a_server_of_0_1_refuses_1_0(world: World) -> None:
-    with pytest.raises(InvalidInput, match=r"ump version must be 0\.1"):
-        world.remember("x", ump="1.0")
 
 
 def test_a_document_of_a_standard_that_is_not_known_here_is_refused_by_name(world: World) -> None:

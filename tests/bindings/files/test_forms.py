@@ -120,7 +120,7 @@ class Writer:
     def remember_of_another(self) -> None:
         said = {"kind": "semantic", "body": {"text": self.text}, "scope": {"owner": self.m.owner, "project": "p"}}
         told = {"provenance": {"actor": PEER.did, "actor_kind": "agent", "method": "observed"}}
-        whole = fill_defaults(check({**said, **told}, version="0.1"), now=1_780_000_000_000 + self.count, version="0.1")
+        whole = fill_defaults(check({**said, **told}), now=1_780_000_000_000 + self.count, version="0.1")
         self.m.service.remember(self.m.access, signature.seal(whole, PEER))
 
     def store(self) -> None:

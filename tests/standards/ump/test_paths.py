@@ -47,7 +47,7 @@ TOKEN = [
 @pytest.mark.requirement("OURS-redact-fails-closed")
 @pytest.mark.parametrize("path", TOKEN)
 def test_every_form_of_a_path_hides_what_it_names(path: str) -> None:
-    assert find_problems(record(path), version="0.1") == []
+    assert find_problems(record(path)) == []
     assert left(path) == {name: value for name, value in STRUCTURED.items() if name != "token"}
 
 
@@ -66,7 +66,7 @@ def test_every_form_of_a_path_hides_what_it_names(path: str) -> None:
     ],
 )
 def test_elements_of_a_list(path: str, keys: list[str | None]) -> None:
-    assert find_problems(record(path), version="0.1") == []
+    assert find_problems(record(path)) == []
     assert left(path)["keys"] == keys
 
 
@@ -107,7 +107,7 @@ UNREADABLE = [
 @pytest.mark.parametrize("path", UNREADABLE)
 def test_what_cannot_be_read_is_refused_and_hides_all_that_was_said(path: str) -> None:
     assert parse_path(path) is None
-    assert any("consent.redact.0" in each for each in find_problems(record(path), version="0.1"))
+    assert any("consent.redact.0" in each for each in find_problems(record(path)))
     assert rules.redact(record(path))[0]["body"] == {"text": "[redacted]"}
 
 
@@ -119,7 +119,7 @@ def test_a_path_that_no_record_has_is_refused(path: str) -> None:
     read = parse_path(path)
     assert read is not None
     assert is_impossible_path(read)
-    assert any("consent.redact.0" in each for each in find_problems(record(path), version="0.1"))
+    assert any("consent.redact.0" in each for each in find_problems(record(path)))
 
 
 @pytest.mark.requirement("OURS-redact-fails-closed")

@@ -68,6 +68,8 @@ DIVERGENCES: dict[str, tuple[str, list[str]]] = {
         "a duration says how long",
         ["consent.retention must be an ISO-8601 duration (starts with P)"],
     ),
+    "bad_version": ("records of 0.1 and 1.0 are read at once, for clients of both", ["ump version must be 0.1 or 1.0"]),
+    "v10": ("records of 0.1 and 1.0 are read at once, for clients of both", []),
     "no_visibility": ("visibility defaults to private: section 3.3's own example omits it", []),
 }
 
@@ -75,31 +77,26 @@ DIVERGENCES: dict[str, tuple[str, list[str]]] = {
 @pytest.mark.parametrize("name", VECTORS["validation"])
 def test_messages_are_those_of_the_vectors_or_a_recorded_divergence(name: str) -> None:
     expected = DIVERGENCES[name][1] if name in DIVERGENCES else VECTORS["validation"][name]
-    assert record.find_problems(VALIDATION_INPUTS[name], version="0.1") == expected
+    assert record.find_problems(VALIDATION_INPUTS[name]) == expected
 
 
 @pytest.mark.parametrize("duration", ["P", "PT", "P1DT", "P1YT", "PT1", "P-1D", "P1H"])
 @pytest.mark.requirement("UMP-2.7-retention")
 def test_a_duration_says_how_long(duration: str) -> None:
-    assert record.find_problems({**BASE, "consent": {"retention": duration}}, version="0.1")
+    assert record.find_problems({**BASE, "consent": {"retention": duration}})
 
 
 @pytest.mark.parametrize("duration", ["P1D", "PT1S", "P1Y2M3DT4H5M6.7S", "P2W", "PT0S", "P0D"])
 def test_every_form_of_duration_is_read(duration: str) -> None:
-    assert record.find_problems({**BASE, "consent": {"retention": duration}}, version="0.1") == []
+    assert record.find_problems({**BASE, "consent": {"retention": duration}}) == []
 
 
 @pytest.mark.requirement("UMP-2.3-two-timelines")
 def test_what_ended_before_it_began_is_refused() -> None:
     time = {"valid_from": "2026-02-01T00:00:00Z", "valid_to": "2026-01-01T00:00:00Z"}
-    assert record.find_problems({**BASE, "time": time}, version="0.1") == ["time.valid_to is before time.valid_from"]
-    assert record.find_problems({**BASE, "time": {**time, "valid_to": time["valid_from"]}}, version="0.1") == []
+    assert record.find_problems({**BASE, "time": time}) == ["time.valid_to is before time.valid_from"]
+    assert record.find_problems({**BASE, "time": {**time, "valid_to": time["valid_from"]}}) == []
     assert record.find_patch_problems({"time": time}) == ["time.valid_to is before time.valid_from"]
-
-
-def test_a_record_of_1_0_is_refused_with_the_setting_that_takes_it() -> None:
-    with pytest.raises(InvalidInput, match="MEMORANDA_UMP_VERSION"):
-        record.check_complete({**BASE, "ump": "1.0"}, version="0.1")
 
 
 def test_the_vectors_own_records_are_complete() -> None:
@@ -110,7 +107,7 @@ def test_the_vectors_own_records_are_complete() -> None:
         VECTORS["revise"]["prior_closed"],
         VECTORS["retention"]["at_boundary"],
     ):
-        assert record.check_complete(stored, version="0.1") is stored
+        assert record.check_complete(stored) is stored
 
 
 @pytest.mark.requirement("UMP-2.4-hints")
@@ -124,11 +121,12 @@ def test_a_completed_and_sealed_draft_is_byte_for_byte_the_stored_vector() -> No
     assert vector["request"] == before
 
 
-def test_version_1_0_reads_both_versions_and_writes_its_own() -> None:
-    for version in ("0.1", "1.0"):
-        checked = record.check({**BASE, "ump": version}, version="1.0")
-        assert record.fill_defaults(checked, now=NOW, version="1.0")["ump"] == "1.0"
-    assert record.find_problems({**BASE, "ump": "2.0"}, version="1.0") == ["ump version must be 0.1 or 1.0"]
+@pytest.mark.parametrize("spoken", record.VERSIONS)
+def test_a_server_reads_both_versions_and_writes_its_own(spoken: record.Version) -> None:
+    for version in record.VERSIONS:
+        checked = record.check({**BASE, "ump": version})
+        assert record.fill_defaults(checked, now=NOW, version=spoken)["ump"] == spoken
+    assert record.find_problems({**BASE, "ump": "2.0"}) == ["ump version must be 0.1 or 1.0"]
 
 
 def test_what_a_draft_says_survives_completion() -> None:
@@ -146,8 +144,8 @@ def test_a_missing_visibility_becomes_private() -> None:
 
 def test_provenance_may_be_waived() -> None:
     bare = {key: value for key, value in BASE.items() if key != "provenance"}
-    assert record.find_problems(bare, version="0.1") == ["provenance is required at L2+"]
-    assert record.find_problems(bare, version="0.1", require_provenance=False) == []
+    assert record.find_problems(bare) == ["provenance is required at L2+"]
+    assert record.find_problems(bare, require_provenance=False) == []
 
 
 def with_field(path: str, value: Any) -> Any:
@@ -225,9 +223,9 @@ def with_field(path: str, value: Any) -> Any:
 @pytest.mark.requirement("UMP-2-required-fields")
 def test_every_field_is_checked(path: str, value: Any) -> None:
     changed = with_field(path, value)
-    assert record.find_problems(changed, version="0.1")
+    assert record.find_problems(changed)
     with pytest.raises(InvalidInput):
-        record.check(changed, version="0.1")
+        record.check(changed)
 
 
 @pytest.mark.parametrize(
@@ -246,12 +244,12 @@ def test_every_field_is_checked(path: str, value: Any) -> None:
 )
 def test_fields_that_the_schema_does_not_have_are_refused_by_name(path: str, value: Any) -> None:
     with pytest.raises(InvalidInput, match=path.rpartition(".")[2]):
-        record.check(with_field(path, value), version="0.1")
+        record.check(with_field(path, value))
 
 
 def test_what_stands_in_structured_is_anybodys_and_kept() -> None:
     structured = {"ump:later": 1, "acme:colour": {"a": [None, 1.0]}, "title": "x"}
-    changed = record.check(with_field("body.structured", structured), version="0.1")
+    changed = record.check(with_field("body.structured", structured))
     assert record.fill_defaults(changed, now=NOW, version="0.1")["body"]["structured"] == structured
 
 
@@ -261,21 +259,21 @@ def test_a_full_record_needs_its_required_fields(field: str) -> None:
     partial = full_record()
     del partial[field]
     with pytest.raises(InvalidInput):
-        record.check_complete(partial, version="0.1")
+        record.check_complete(partial)
 
 
 def test_a_full_record_needs_the_time_it_was_created() -> None:
     partial = full_record()
     del partial["time"]["created"]
     with pytest.raises(InvalidInput, match=r"time\.created is required"):
-        record.check_complete(partial, version="0.1")
+        record.check_complete(partial)
 
 
 def test_what_cannot_be_hashed_is_not_a_record() -> None:
-    assert record.find_problems({**BASE, "body": {"text": "\ud800"}}, version="0.1")
-    assert record.find_problems({**BASE, "body": {"text": "x", "structured": {"n": 10**400}}}, version="0.1")
+    assert record.find_problems({**BASE, "body": {"text": "\ud800"}})
+    assert record.find_problems({**BASE, "body": {"text": "x", "structured": {"n": 10**400}}})
     big = {**BASE, "body": {"text": "x", "structured": {"s": "x" * record.MAX_RECORD_BYTES}}}
-    assert record.find_problems(big, version="0.1") == [f"a record must be at most {record.MAX_RECORD_BYTES} bytes"]
+    assert record.find_problems(big) == [f"a record must be at most {record.MAX_RECORD_BYTES} bytes"]
 
 
 SHAPED = st.fixed_dictionaries(
@@ -285,5 +283,5 @@ SHAPED = st.fixed_dictionaries(
 
 @given(JSON_VALUES | SHAPED | JSON_OBJECTS.map(lambda part: {**draft(), "provenance": {**PROVENANCE, **part}}))
 def test_finding_problems_never_raises(value: object) -> None:
-    assert isinstance(record.find_problems(value, version="0.1"), list)
-    assert isinstance(record.find_problems(value, version="1.0", require_provenance=False), list)
+    assert isinstance(record.find_problems(value), list)
+    assert isinstance(record.find_problems(value, require_provenance=False), list)

@@ -188,7 +188,7 @@ def test_confidence_stops_at_one_and_provenance_is_adopted_where_none_was() -> N
     assert merged is not None
     assert merged["lifecycle"] == {"confidence": 1, "status": "active"}
     assert merged["provenance"] == PROVENANCE
-    assert find_problems(merged | {"id": "urn:ump:aaaa"}, version="0.1") == []
+    assert find_problems(merged | {"id": "urn:ump:aaaa"}) == []
 
 
 def test_evidence_does_not_grow_without_end() -> None:
@@ -256,7 +256,7 @@ def test_erasure_keeps_no_content() -> None:
     assert erased["lifecycle"] == {"confidence": 0.82, "salience": 0.6, "status": "tombstoned"}
     assert erased["supersedes"] == source["supersedes"]
     assert not {"relations", "consent", "integrity"} & set(erased)
-    assert record.check_complete(erased, version="0.1")
+    assert record.check_complete(erased)
 
 
 # --- consent -----------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def test_a_required_object_loses_what_is_not_required() -> None:
     assert set(redacting("scope")["scope"]) == {"owner", "visibility"}
     assert redacting("time")["time"] == {"created": "2026-06-04T10:00:00Z"}
     for path in ("scope", "time", "body", "body.text", "provenance.source", "relations.0.target", "lifecycle"):
-        assert find_problems(redacting(path), version="0.1") == []
+        assert find_problems(redacting(path)) == []
 
 
 def test_redacting_twice_changes_nothing_more() -> None:

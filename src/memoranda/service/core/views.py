@@ -202,7 +202,7 @@ def create_record(
     if original is not None:
         return _create_record_of_original(context, original)
     grain = opened[0] if opened else port.grain(document)
-    inner = None if grain is None else _record_in_grain(context, grain, tenant)
+    inner = None if grain is None else _record_in_grain(grain, tenant)
     if grain is not None and inner is not None and _is_view_of(grain, inner):
         return inner
     projection = opened[1] if opened else project_document(context, document, tenant, space)
@@ -223,22 +223,22 @@ def _create_record_of_original(context: UmpSpeaker, original: Original) -> Recor
     return record if original.bounds is None else ump.with_bounds(record, original.bounds)
 
 
-def _record_in_grain(context: UmpSpeaker, grain: Grain, tenant: str) -> Record | None:
+def _record_in_grain(grain: Grain, tenant: str) -> Record | None:
     """Return the record of this owner that a grain carries; None if there is none, or it is not valid."""
     from memoranda.standards.oms import mapping as oms_mapping
 
     inner = oms_mapping.unwrap(grain)
     if inner is None:
         return None
-    record = _valid_record(inner, context.ump_version)
+    record = _valid_record(inner)
     if record is None:
         return None
     return record if record["scope"]["owner"] == tenant else None
 
 
-def _valid_record(inner: Document, version: UmpVersion) -> Record | None:
+def _valid_record(inner: Document) -> Record | None:
     """Return a record that somebody put into a grain, if it is complete and its signature is valid."""
-    is_record = ump.owns(inner) and is_valid_record(inner.native, version)
+    is_record = ump.owns(inner) and is_valid_record(inner.native)
     return load_record(inner.native) if is_record else None
 
 
@@ -355,7 +355,7 @@ def _overlay_state(record: Record, state: State, version: UmpVersion, now: Insta
     if has_ended:
         # UMP §3.6: its retention period demands erasure; until then its content is not shown.
         overlaid = rules.erase(overlaid, reason=EXPIRY_REASON)
-    if overlaid.get("ump") != version and not is_later_minor(overlaid.get("ump"), version):
+    if overlaid.get("ump") != version and not is_later_minor(overlaid.get("ump")):
         # UMP 1.0 §8: a server MUST emit the version it advertises. A later minor version may have fields of its own,
         # which no version that is spoken here describes.
         overlaid = {**overlaid, "ump": version}

@@ -104,7 +104,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         unsigned = {name: value for name, value in draft.items() if name != "integrity"}
         adopted: Unchecked = {**unsigned, "scope": {**scope, "owner": self.tenant}}
         try:
-            complete = check_complete(adopted, version=self.context.ump_version)
+            complete = check_complete(adopted)
         except InvalidInput:
             return adopted
         limited = {**complete, "scope": self.access.narrow_scope(scope_of(complete))}
@@ -139,7 +139,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
         """Return a document that travels inside another one, adopted. Raises MemorandaError."""
         if ump.owns(inner):
             record = self.adopt_record(parse(inner.native))
-            return ump.document_of(check_complete(record, version=self.context.ump_version))
+            return ump.document_of(check_complete(record))
         if oams.owns(inner):
             memory = parse(inner.native, max_bytes=MAX_NATIVE_BYTES)
             adopted = self.adopt_memory(self.namespaces.apply(memory))

@@ -131,7 +131,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         return self._read_record(item.value)
 
     def _read_record(self, value: object) -> SourceMemory:
-        record = check_complete(self._complete_record(value), version=self.ump_version)
+        record = check_complete(self._complete_record(value))
         tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
         inner = ump.unwrap(record)
         source = (
@@ -149,7 +149,7 @@ class Conversion(msgspec.Struct, kw_only=True):
             return value
         origin = {"actor": self.owner, "actor_kind": "import", "method": "import"}
         draft = records.complete_draft(value, owner=self.owner, origin=origin)
-        checked = records.check(draft, version=self.ump_version)
+        checked = records.check(draft)
         record = records.fill_defaults(checked, now=self.now, version=self.ump_version)
         return {**record, "id": record["id"] or derive_id(record)}
 
@@ -349,9 +349,7 @@ class Conversion(msgspec.Struct, kw_only=True):
 
     def _restore_record(self, source: SourceMemory, index: IndexState) -> Record:
         view = self.to_record(replace(source, index=replace(index, record=None)))
-        return check_complete(
-            _apply_difference(view, parse(index.record or "")), version=self.ump_version
-        )
+        return check_complete(_apply_difference(view, parse(index.record or "")))
 
     def to_grain(self, source: SourceMemory) -> tuple[bytes, IndexState]:
         """Convert a memory to a grain and its index entry."""

@@ -111,14 +111,14 @@ def accept(
     record, and a violation of consent or of the owner's compliance presets.
     """
     version = context.ump_version
-    checked = records.check(draft, version=version)
+    checked = records.check(draft)
     if access.is_narrowed and "integrity" not in checked:
         checked = cast("Draft", {**checked, "scope": access.narrow_scope(scope_of(checked))})
     scope = scope_of(checked)
     access.require_reach(scope["owner"])
     access.require_scope(scope)
     if "integrity" in checked:
-        record = records.check_complete(checked, version=version)
+        record = records.check_complete(checked)
         # Verified as received: a default that is filled in would break a valid signature.
         if not signature.verify(record):
             raise SignatureInvalid("integrity: the signature does not match the record")

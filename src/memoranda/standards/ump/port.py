@@ -11,7 +11,7 @@ from memoranda.model.memory import UMP, Document, Projection
 from memoranda.standards.port import Fields, Port, combined_rules, load, policy_inside
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import check_complete
-from memoranda.standards.ump.shapes import Record, Version
+from memoranda.standards.ump.shapes import Record
 
 
 class UmpPort(Port):
@@ -41,7 +41,7 @@ class UmpPort(Port):
     def project_inside(
         self, inner: Document, tenant: str, space: str, *, ump_version: str
     ) -> Projection | None:
-        if not is_valid_record(inner.native, cast("Version", ump_version)):
+        if not is_valid_record(inner.native):
             return None
         record = load_record(inner.native)
         projection = mapping.project(record)
@@ -49,7 +49,7 @@ class UmpPort(Port):
         return projection if is_here and record["id"] == inner.name else None
 
     def is_valid_inside(self, inner: Document, *, ump_version: str) -> bool:
-        return is_valid_record(inner.native, cast("Version", ump_version))
+        return is_valid_record(inner.native)
 
     def record(self, document: Document) -> Record | None:
         return load_record(document.native)
@@ -74,10 +74,10 @@ def load_record(native: bytes) -> Record:
     return cast("Record", load(native))
 
 
-def is_valid_record(native: bytes, version: Version) -> bool:
+def is_valid_record(native: bytes) -> bool:
     """Return True if bytes that someone put into another document are a complete record whose signature holds."""
     try:
-        check_complete(load(native), version=version)
+        check_complete(load(native))
     except (StoreCorrupt, InvalidInput):
         return False
     return _verifies(native)

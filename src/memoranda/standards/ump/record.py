@@ -90,34 +90,30 @@ KEY_ORDER: Final = (
 )
 
 
-def check(value: object, *, version: Version, require_provenance: bool = True) -> Draft:
+def check(value: object, *, require_provenance: bool = True) -> Draft:
     """Return the draft. Raises InvalidInput with all errors if it is not valid."""
-    _raise_errors(
-        find_problems(value, version=version, require_provenance=require_provenance), value
-    )
+    _raise_errors(find_problems(value, require_provenance=require_provenance))
     return cast("Draft", value)
 
 
-def check_complete(value: object, *, version: Version, require_provenance: bool = False) -> Record:
+def check_complete(value: object, *, require_provenance: bool = False) -> Record:
     """Return the complete record, as in files and signed imports. Raises InvalidInput if it is not valid.
 
     Provenance is not required by default: files of level L0 and L1 have none.
     """
-    errors = find_problems(value, version=version, require_provenance=require_provenance)
+    errors = find_problems(value, require_provenance=require_provenance)
     if isinstance(value, dict):
         # `find_problems` has checked the other required fields.
         errors += [f"{field} is required" for field in ("ump", "id", "time") if field not in value]
         time = value.get("time")
         if isinstance(time, dict) and "created" not in time:
             errors.append("time.created is required")
-    _raise_errors(errors, value)
+    _raise_errors(errors)
     return cast("Record", value)
 
 
-def _raise_errors(errors: list[str], value: object) -> None:
-    """Raise InvalidInput with the errors, if any, and a hint for records of UMP 1.0."""
-    if errors and isinstance(value, dict) and value.get("ump") == "1.0":
-        errors = [*errors, "set MEMORANDA_UMP_VERSION=1.0 to accept records of UMP 1.0"]
+def _raise_errors(errors: list[str]) -> None:
+    """Raise InvalidInput with the errors, if any."""
     if errors:
         raise InvalidInput("; ".join(errors))
 
@@ -174,14 +170,14 @@ def strip_integrity(record: Record) -> Record:
     return copy
 
 
-def find_problems(value: object, *, version: Version, require_provenance: bool = True) -> list[str]:
+def find_problems(value: object, *, require_provenance: bool = True) -> list[str]:
     """Return everything that makes a JSON value an invalid draft record; empty for a valid one."""
     if not isinstance(value, dict):
         return ["a record must be an object"]
     errors: list[str] = []
-    is_later = is_later_minor(value.get("ump"), version)
+    is_later = is_later_minor(value.get("ump"))
     if not is_later:
-        _check_version(value, version, errors)
+        _check_version(value, errors)
     _check_body(value.get("body"), errors)
     if value.get("kind") not in KINDS:
         # Section 2.1: a consumer MUST accept all five kinds.
@@ -215,12 +211,6 @@ def find_patch_problems(patch: Mapping[str, object]) -> list[str]:
     if not errors:
         _check_size(patch, errors)
     return errors
-
-
-def accepted_versions(version: str) -> tuple[str, ...]:
-    """Return the versions of records that a server of this version accepts."""
-    # Section 8 (1.0): a 1.0 peer MAY import 0.1 records; a 0.1 peer accepts 0.1 only.
-    return VERSIONS if version == "1.0" else (version,)
 
 
 def is_partial(value: Mapping[str, object]) -> bool:
@@ -258,7 +248,7 @@ def complete_draft(
     return completed
 
 
-def is_later_minor(value: object, version: str) -> bool:
+def is_later_minor(value: object) -> bool:
     """Return True for a later minor version of a major version that this server speaks, such as 0.2 or 1.1.
 
     It may have fields that are not known here. They are kept, because a signature covers them.
@@ -268,7 +258,7 @@ def is_later_minor(value: object, version: str) -> bool:
         return False
     return any(
         match["major"] == major and int(match["minor"]) > int(minor)
-        for major, minor in (name.split(".") for name in accepted_versions(version))
+        for major, minor in (name.split(".") for name in VERSIONS)
     )
 
 
@@ -310,11 +300,11 @@ def _check_field_names(
                     _check_field_names(item, location, errors)
 
 
-def _check_version(value: Mapping[str, object], version: str, errors: list[str]) -> None:
+def _check_version(value: Mapping[str, object], errors: list[str]) -> None:
     """Report a version that this server does not accept."""
-    accepted = accepted_versions(version)
-    if "ump" in value and value["ump"] not in accepted:
-        errors.append(f"ump version must be {' or '.join(accepted)}")
+    # Section 8 (1.0): a 1.0 peer MAY import 0.1 records. A server of 0.1 reads both as well: the record is the same.
+    if "ump" in value and value["ump"] not in VERSIONS:
+        errors.append(f"ump version must be {' or '.join(VERSIONS)}")
 
 
 def _check_body(body: object, errors: list[str]) -> None:
