@@ -20,6 +20,8 @@ import tempfile
 from pathlib import Path
 
 VERSION = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")
+CHANGES = Path("CHANGELOG.md")
+CLIENT_CHANGES = Path("clients/typescript/CHANGELOG.md")
 # The packages of the container image, which include those of the library.
 LOCK = "requirements-server.lock"
 
@@ -84,12 +86,13 @@ def check(version: str) -> str:
     if source_version() != version:
         raise Refused(f"src/memoranda/__init__.py has another __version__ than {version}")
     check_npm_version(version)
-    changes = changes_under(rf"{re.escape(version)} - \d{{4}}-\d\d-\d\d")
-    if not changes:
-        raise Refused(f"CHANGELOG.md has no section '## {version} - YEAR-MONTH-DAY' with changes")
+    heading = rf"{re.escape(version)} - \d{{4}}-\d\d-\d\d"
+    for path in (CHANGES, CLIENT_CHANGES):
+        if not changes_under(heading, path):
+            raise Refused(f"{path} has no section '## {version} - YEAR-MONTH-DAY' with changes")
     if _output("git", "tag", "--list", f"v{version}"):
         raise Refused(f"the tag v{version} exists already")
-    return changes
+    return changes_under(heading)
 
 
 def check_draft(version: str) -> str:
@@ -105,13 +108,10 @@ def check_npm_version(version: str) -> None:
         raise Refused(f"{path} has another version than {version}")
 
 
-def changes_under(heading: str) -> str:
-    """Return the changes below a heading of the changelog, a regular expression; empty without them."""
-    changes = re.search(
-        rf"^## {heading}\n(.*?)(?=^## |\Z)",
-        Path("CHANGELOG.md").read_text(encoding="utf-8"),
-        flags=re.MULTILINE | re.DOTALL,
-    )
+def changes_under(heading: str, path: Path = CHANGES) -> str:
+    """Return the changes below a heading of a changelog, a regular expression; empty without them."""
+    text = path.read_text(encoding="utf-8")
+    changes = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, flags=re.MULTILINE | re.DOTALL)
     return changes[1].strip() + "\n" if changes is not None and changes[1].strip() else ""
 
 

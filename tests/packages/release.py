@@ -20,6 +20,7 @@ from memoranda.encoding.json_text import parse
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / ".venv" / "release" / "bin"
 VERSION = "7.8.9"
+CLIENT_CHANGES = "clients/typescript/CHANGELOG.md"
 # Only a hang takes as long, also beside other work: several programs build and check all packages.
 RELEASE_SECONDS = 5 * HANG_SECONDS
 
@@ -44,9 +45,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source.write_text(re.sub(r'__version__ = ".*"', f'__version__ = "{VERSION}"', source.read_text()))
     client = folder / "clients" / "typescript" / "package.json"
     client.write_text(re.sub(r'"version": ".*"', f'"version": "{VERSION}"', client.read_text()))
-    changes = folder / "CHANGELOG.md"
-    section = f"## {VERSION} - 2031-02-03\n\n- Everything is better.\n\n## Unreleased"
-    changes.write_text(changes.read_text().replace("## Unreleased", section, 1))
+    section = f"## {VERSION} - 2031-02-03\n\n- Everything is better.\n\n## "
+    for changes in (folder / "CHANGELOG.md", folder / CLIENT_CHANGES):
+        changes.write_text(changes.read_text().replace("## ", section, 1))
     git(folder, "init", "--quiet")
     git(folder, "config", "user.name", "Nobody")
     git(folder, "config", "user.email", "nobody@example.org")
@@ -137,9 +138,10 @@ def test_what_stands_in_the_way_is_said(copy: Path) -> None:
     (copy / "left").touch()
     assert "the tree is not clean (?? left …): commit first" in release(copy, "--dry-run").stderr
     (copy / "left").unlink()
-    changes = (copy / "CHANGELOG.md").read_text()
-    (copy / "CHANGELOG.md").write_text(changes.replace(f"## {VERSION} - 2031-02-03", "## Soon"))
-    git(copy, "commit", "--quiet", "--all", "--message", "Not ready")
-    assert "CHANGELOG.md has no section" in release(copy, "--dry-run").stderr
-    git(copy, "reset", "--quiet", "--hard", "HEAD~1")
+    for name in ("CHANGELOG.md", CLIENT_CHANGES):
+        changes = (copy / name).read_text()
+        (copy / name).write_text(changes.replace(f"## {VERSION} - 2031-02-03", "## Soon"))
+        git(copy, "commit", "--quiet", "--all", "--message", "Not ready")
+        assert f"no release: {name} has no section" in release(copy, "--dry-run").stderr
+        git(copy, "reset", "--quiet", "--hard", "HEAD~1")
     assert git(copy, "tag", "--list") == ""
