@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import os
 import secrets
 import shutil
@@ -55,7 +56,11 @@ from memoranda.stores import KEY_RING_FILE, MASTER_KEY_FILE, open_cipher
 Progress = Callable[[int], None]
 
 _DATABASE: Final = "memoranda.db"
+# Folders of a backup and of a restore at work, locked until the process ends.
 _PREFIX: Final = ".backup-"
+_RESTORE_PREFIX: Final = ".restore-"
+# The ending of files that a restore writes, until all are checked.
+_DRAFT_ENDING: Final = ".restoring"
 _HEADS: Final = heads_path(Path(_DATABASE)).name
 # The operator's key comes last, so that a partly restored store does not open.
 _SINGLE: Final = (MASTER_KEY_FILE, OWNER_CREDENTIAL_FILE, SETTINGS_FILE, OPERATOR_KEY_FILE)
@@ -120,6 +125,7 @@ def back_up(
             "the operator's key is missing, and a backup without it cannot be restored", path=path
         )
     operator = operator_key(settings.home).did
+    _remove_drafts(settings.home, database)
     with _translate_errors(target), _private_folder(settings.home) as folder:
         members = _collect_members(settings, folder, copying)
         about = {
@@ -209,6 +215,31 @@ def _remove_leftovers(home: Path) -> None:
 
 
 @contextmanager
+def _restore_folder(settings: Settings, database: Path) -> Iterator[str]:
+    """Mark a restore at work, and yield the token in the names of its files; remove those of killed ones."""
+    _remove_drafts(settings.home, database)
+    with _translate_errors(settings.home):
+        folder = Path(tempfile.mkdtemp(prefix=_RESTORE_PREFIX, dir=settings.home))
+    with _locked(folder):
+        try:
+            yield folder.name.removeprefix(_RESTORE_PREFIX)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_drafts(home: Path, database: Path) -> None:
+    """Remove the files left by killed restores: their folders are no longer locked."""
+    folders = (home, database.parent, *(home / name for name in _FOLDERS))
+    for marker in home.glob(f"{_RESTORE_PREFIX}*"):
+        token = glob.escape(marker.name.removeprefix(_RESTORE_PREFIX))
+        with contextlib.suppress(OSError), _locked(marker):
+            for folder in folders:
+                for path in folder.glob(f".*.{token}{_DRAFT_ENDING}"):
+                    path.unlink()
+            shutil.rmtree(marker)
+
+
+@contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Lock a folder, until the block or the process ends. Raises OSError if another process holds the lock."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -280,25 +311,29 @@ def _restore_into(
     with _translate_errors(settings.home):
         for folder in (settings.home, database.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    staged = _Staged(settings, database)
-    try:
-        about = _unpack(source, staged, passphrase, progress)
-        staged.check_layout(source)
-        staged.choose_settings(settings, takes_settings)
-        if not staged.applies_settings:
-            # The settings in force stay.
-            existing = [path for path in existing if path.name != SETTINGS_FILE]
-        with _translate_errors(settings.home):
-            if settings.address is not None:
-                staged.put(_FILES)
-                move_store(
-                    f"sqlite:///{database}", settings.address, copied=progress, compared=progress
-                )
-            aside = _set_aside(settings, database, existing) if existing else None
-            staged.put()
-    except BaseException:
-        staged.drop()
-        raise
+    with _restore_folder(settings, database) as token:
+        staged = _Staged(settings, database, token)
+        try:
+            about = _unpack(source, staged, passphrase, progress)
+            staged.check_layout(source)
+            staged.choose_settings(settings, takes_settings)
+            if not staged.applies_settings:
+                # The settings in force stay.
+                existing = [path for path in existing if path.name != SETTINGS_FILE]
+            with _translate_errors(settings.home):
+                if settings.address is not None:
+                    staged.put(_FILES)
+                    move_store(
+                        f"sqlite:///{database}",
+                        settings.address,
+                        copied=progress,
+                        compared=progress,
+                    )
+                aside = _set_aside(settings, database, existing) if existing else None
+                staged.put()
+        except BaseException:
+            staged.drop()
+            raise
     return Restored(
         files=len(staged.drafts),
         operator=str(about.get("operator", "")),
@@ -362,9 +397,9 @@ def _set_aside(settings: Settings, database: Path, existing: list[Path]) -> Path
 class _Staged:
     """Files of a backup under temporary names, next to their targets."""
 
-    def __init__(self, settings: Settings, database: Path) -> None:
-        self.home, self._database = settings.home, database
-        self._token = secrets.token_hex(6)
+    def __init__(self, settings: Settings, database: Path, token: str) -> None:
+        """`token` is a part of the temporary names."""
+        self.home, self._database, self._token = settings.home, database, token
         # The temporary file and the target, by the name in the archive.
         self.drafts: dict[str, tuple[Path, Path]] = {}
         self.settings_aside: str | None = None
@@ -404,7 +439,7 @@ class _Staged:
         if name in self.drafts:
             raise InvalidInput(f"the backup holds {name!a} twice")
         target.parent.mkdir(mode=0o700, exist_ok=True)
-        draft = target.with_name(f".{target.name}.{self._token}.restoring")
+        draft = target.with_name(f".{target.name}.{self._token}{_DRAFT_ENDING}")
         self.drafts[name] = draft, target
         return _Synced(create(draft))
 

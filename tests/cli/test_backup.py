@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import resource
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -226,6 +229,41 @@ def test_what_a_killed_backup_left_is_removed_by_the_next_and_one_at_work_is_lef
         assert [path.name for path in filled.glob(".backup-*")] == [in_use.name]
     assert run("backup", tmp_path / "again.backup").code == 0
     assert list(filled.glob(".backup-*")) == []
+
+
+# Is killed when all files are unpacked and none has its name.
+KILLED = """
+import os, signal, sys
+from memoranda import backup
+from memoranda.cli import main
+backup._Staged.check_layout = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main(["--data", sys.argv[1], "restore", sys.argv[2]])
+"""
+
+
+def test_what_a_killed_restore_left_is_removed_by_the_next_restore_or_backup(
+    run: Command, filled: Path, tmp_path: Path
+) -> None:
+    source, home = tmp_path / "store.backup", tmp_path / "to"
+    assert run("backup", source).code == 0
+
+    def kill_restore() -> None:
+        command = [sys.executable, "-c", KILLED, str(home), str(source)]
+        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+        assert any(path.name.startswith(".memoranda.db.") for path in home.iterdir())
+
+    kill_restore()
+    # One at work is left alone.
+    in_use = home / ".restore-in-use"
+    in_use.mkdir()
+    draft = home / ".memoranda.db.in-use.restoring"
+    draft.write_bytes(b"a copy")
+    with backup._locked(in_use):
+        assert run("--data", home, "restore", source).code == 0
+    assert {path.name for path in home.glob(".*")} == {in_use.name, draft.name}
+    assert run("--data", home, "backup", tmp_path / "again.backup").code == 0
+    assert list(home.glob(".*")) == []
+    assert texts(home) == texts(filled)
 
 
 def test_a_store_whose_key_is_lost_is_saved_into_another_as_the_page_says(
