@@ -22,6 +22,8 @@ from pathlib import Path
 VERSION = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")
 CHANGES = Path("CHANGELOG.md")
 CLIENT_CHANGES = Path("clients/typescript/CHANGELOG.md")
+# Stores that every released version made; later versions are tested with them.
+FIXTURES = Path("tests/samples/stores")
 # The packages of the container image, which include those of the library.
 LOCK = "requirements-server.lock"
 
@@ -90,6 +92,9 @@ def check(version: str) -> str:
     for path in (CHANGES, CLIENT_CHANGES):
         if not changes_under(heading, path):
             raise Refused(f"{path} has no section '## {version} - YEAR-MONTH-DAY' with changes")
+    for database in ("sqlite", "postgres"):
+        if not (FIXTURES / f"{version}-{database}.tar.gz").exists():
+            raise Refused(f"{FIXTURES} has no store of {version}; run: python -m tests.upgrades.make_fixture")
     if _output("git", "tag", "--list", f"v{version}"):
         raise Refused(f"the tag v{version} exists already")
     return changes_under(heading)

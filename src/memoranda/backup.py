@@ -398,7 +398,7 @@ class _Staged:
     """Files of a backup under temporary names, next to their targets."""
 
     def __init__(self, settings: Settings, database: Path, token: str) -> None:
-        """`token` is a part of the temporary names."""
+        """Take names for temporary files, with `token` in each."""
         self.home, self._database, self._token = settings.home, database, token
         # The temporary file and the target, by the name in the archive.
         self.drafts: dict[str, tuple[Path, Path]] = {}

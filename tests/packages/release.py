@@ -20,6 +20,7 @@ from memoranda.encoding.json_text import parse
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / ".venv" / "release" / "bin"
 VERSION = "7.8.9"
+FIXTURES = "tests/samples/stores"
 CLIENT_CHANGES = "clients/typescript/CHANGELOG.md"
 # Only a hang takes as long, also beside other work: several programs build and check all packages.
 RELEASE_SECONDS = 5 * HANG_SECONDS
@@ -48,6 +49,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     section = f"## {VERSION} - 2031-02-03\n\n- Everything is better.\n\n## "
     for changes in (folder / "CHANGELOG.md", folder / CLIENT_CHANGES):
         changes.write_text(changes.read_text().replace("## ", section, 1))
+    for database in ("sqlite", "postgres"):
+        (folder / FIXTURES / f"{VERSION}-{database}.tar.gz").touch()
     git(folder, "init", "--quiet")
     git(folder, "config", "user.name", "Nobody")
     git(folder, "config", "user.email", "nobody@example.org")
@@ -138,6 +141,11 @@ def test_what_stands_in_the_way_is_said(copy: Path) -> None:
     (copy / "left").touch()
     assert "the tree is not clean (?? left …): commit first" in release(copy, "--dry-run").stderr
     (copy / "left").unlink()
+    fixture = copy / FIXTURES / f"{VERSION}-postgres.tar.gz"
+    git(copy, "rm", "--quiet", str(fixture))
+    git(copy, "commit", "--quiet", "--message", "Not ready")
+    assert "run: python -m tests.upgrades.make_fixture" in release(copy, "--dry-run").stderr
+    git(copy, "reset", "--quiet", "--hard", "HEAD~1")
     for name in ("CHANGELOG.md", CLIENT_CHANGES):
         changes = (copy / name).read_text()
         (copy / name).write_text(changes.replace(f"## {VERSION} - 2031-02-03", "## Soon"))

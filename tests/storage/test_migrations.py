@@ -34,8 +34,13 @@ NUMBERED = ("sqlite", "postgres", "keyring")
 RELEASED = {
     ("sqlite", 1): "5fe699cdb802b8dd",
     ("sqlite", 2): "c1f27481445ffcb6",
+    ("sqlite", 3): "a766216af21b3a0e",
+    ("sqlite", 4): "c58e116bb2a16b92",
     ("postgres", 1): "f05376ad7816af21",
+    ("postgres", 3): "5dc2925f3ba84112",
+    ("postgres", 4): "5d842d34618ae2d3",
     ("keyring", 1): "f5196b1a736b6bb1",
+    ("pgvector", 1): "f86b043f3a4685b4",
 }
 # Opens a store, and is killed when a statement of an upgrade begins for the Nth time.
 KILLED = """
