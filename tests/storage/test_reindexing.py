@@ -12,6 +12,7 @@ from memoranda.service.verify import reindex
 from memoranda.storage.index.verification import WordIndexVerification
 from memoranda.storage.index.word_index import MERGE_FAN_IN
 from tests.service.world import World, grain
+from tests.storage.test_validity import in_earlier_form
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_the_index_of_every_standard_is_what_its_documents_say(world: World) -> 
 def test_what_is_of_an_older_analysis_is_found_and_made_anew_once(world: World) -> None:
     filled(world)
     assert reindex(world.service.context, outdated=True) == 0
-    run(world, "UPDATE segment SET analysis = 1")
+    in_earlier_form(world)
     assert problems(world) == ()
     report = world.service.verify_store()
     assert report.ok

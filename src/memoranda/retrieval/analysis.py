@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import Stemmer
 
 # The version of the analysis. Raise it with every change of what is indexed: older segments are then rebuilt.
-ANALYSIS: Final = 8
+ANALYSIS: Final = 9
 
 # The term frequency of a word in a title; in the text it has 1.
 TITLE_FREQUENCY: Final = 3

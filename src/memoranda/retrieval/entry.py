@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from struct import calcsize, pack
 from typing import Final, NamedTuple
 
-# Bits of `IndexEntry.flags`. LASTING_BIT: valid since its observation, without an end.
+# Bits of `IndexEntry.flags`. LASTING_BIT: valid since its observation, without an end. EXPIRING_BIT: only the database
+# knows until when it is kept.
 VISIBILITY_BITS: Final = {"private": 1, "shared": 2, "public": 4}
 REDACTED_BIT: Final = 8
 LASTING_BIT: Final = 16
+EXPIRING_BIT: Final = 32
 # The bits of visibility and redaction: two versions with the same bits have the same audience.
 AUDIENCE_BITS: Final = 15
 
@@ -40,11 +42,17 @@ class IndexedText(NamedTuple):
 NO_TEXT: Final = IndexedText({}, 0)
 
 
-def flags_of(visibility: str, *, redacted: bool, lasting: bool) -> int:
+# Times before and after all others, in Unix milliseconds: no beginning and no end of validity.
+NO_BEGINNING: Final = -(1 << 63)
+NO_END: Final = (1 << 63) - 1
+
+
+def flags_of(visibility: str, *, redacted: bool, lasting: bool, expiring: bool) -> int:
     """Return the flags of a version."""
     redacted_bit = REDACTED_BIT if redacted else 0
     lasting_bit = LASTING_BIT if lasting else 0
-    return VISIBILITY_BITS[visibility] | redacted_bit | lasting_bit
+    expiring_bit = EXPIRING_BIT if expiring else 0
+    return VISIBILITY_BITS[visibility] | redacted_bit | lasting_bit | expiring_bit
 
 
 class IndexEntry(NamedTuple):
@@ -59,6 +67,9 @@ class IndexEntry(NamedTuple):
     observed: int = 0
     flags: int = 1
     text: IndexedText = NO_TEXT
+    # The declared validity, in Unix milliseconds; a successor may end it earlier.
+    valid_from: int = NO_BEGINNING
+    valid_to: int = NO_END
 
 
 class StoredVector(NamedTuple):
@@ -116,6 +127,8 @@ def encode_segment(entries: Sequence[IndexEntry]) -> bytes:
         pack(f"<{count}H", *(min(entry.text.length, LENGTH_LIMIT) for entry in entries)),
         bytes(entry.flags for entry in entries),
         bytes(entry.text.language for entry in entries),
+        pack(f"<{count}q", *(entry.valid_from for entry in entries)),
+        pack(f"<{count}q", *(entry.valid_to for entry in entries)),
     )
     postings = _encode_postings_of_one(entries[0]) if count == 1 else _encode_postings(entries)
     return b"".join((*columns, *postings))

@@ -21,7 +21,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.retrieval.entry import FREQUENCY_LIMIT, LENGTH_LIMIT, IndexEntry
+from memoranda.retrieval.entry import (
+    EXPIRING_BIT,
+    FREQUENCY_LIMIT,
+    LASTING_BIT,
+    LENGTH_LIMIT,
+    NO_BEGINNING,
+    NO_END,
+    IndexEntry,
+)
 from memoranda.retrieval.languages import LANGUAGE_CODES
 
 HashColumn: TypeAlias = NDArray[np.uint64]
@@ -77,6 +85,9 @@ class VersionColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=T
     # Bits of visibility, redaction and validity (`entry`).
     flags: NDArray[np.uint8]
     languages: NDArray[np.uint8]
+    # The declared validity: its first millisecond, and the one after the last.
+    valid_from: NDArray[np.int64]
+    valid_to: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.versions)
@@ -105,6 +116,21 @@ class VersionColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=T
     def languages_present(self) -> frozenset[str]:
         """The languages of all texts."""
         return _language_codes(self.languages)
+
+    @cached_property
+    def _limits(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The beginnings and the ends of validity, each in ascending order."""
+        return np.sort(self.valid_from), np.sort(self.valid_to)
+
+    def validity_key(self, at: int) -> tuple[int, int]:
+        """Return a key that is equal for instants at which the same rows are valid."""
+        beginnings, ends = self._limits
+        return int(beginnings.searchsorted(at, "right")), int(ends.searchsorted(at, "right"))
+
+    def is_valid_at(self, at: int) -> Flags:
+        """Return a flag for each row: True if its declared validity includes an instant."""
+        flags: Flags = (self.valid_from <= at) & (self.valid_to > at)
+        return flags
 
     def languages_of(self, mask: Flags) -> frozenset[str]:
         """Return the languages of some rows."""
@@ -296,12 +322,48 @@ _COLUMNS: Final[dict[str, np.dtype[Any]]] = {
     name: np.dtype(kind)
     for name, kind in zip(
         VersionColumns.__struct_fields__,
-        ("<i8", "<u8", "<u8", "<u8", "<u8", "<u8", "<u8", "<u8", "<i8", "<u2", "u1", "u1"),
+        (
+            "<i8",
+            "<u8",
+            "<u8",
+            "<u8",
+            "<u8",
+            "<u8",
+            "<u8",
+            "<u8",
+            "<i8",
+            "<u2",
+            "u1",
+            "u1",
+            "<i8",
+            "<i8",
+        ),
         strict=True,
     )
 }
 # Bytes per version.
 ROW_BYTES: Final = sum(kind.itemsize for kind in _COLUMNS.values())
+# The first analysis whose segments have columns of validity, and the bytes per version of earlier ones.
+VALIDITY_ANALYSIS: Final = 9
+_EARLIER_ROW_BYTES: Final = ROW_BYTES - 16
+
+
+def widen_columns(data: bytes, docs: int) -> bytes:
+    """Return an encoded segment of an earlier analysis with columns of validity; these exclude no time.
+
+    Only the database knows until when its versions are valid, unless they are lasting.
+    """
+    end = docs * _EARLIER_ROW_BYTES
+    columns = np.frombuffer(data, np.uint8, end).copy()
+    flags = columns[end - 2 * docs : end - docs]
+    flags[(flags & LASTING_BIT) == 0] |= EXPIRING_BIT
+    limits = np.repeat(np.array([NO_BEGINNING, NO_END], "<i8"), docs)
+    return b"".join((columns.tobytes(), limits.tobytes(), data[end:]))
+
+
+def narrow_columns(data: bytes, docs: int) -> bytes:
+    """Return encoded columns without validity, as segments of an earlier analysis have them."""
+    return data[: docs * _EARLIER_ROW_BYTES]
 
 
 def _language_codes(numbers: NDArray[np.uint8]) -> frozenset[str]:
@@ -435,7 +497,9 @@ def _check_rows(rows: RowNumbers, docs: int) -> None:
 
 def build_segment(entries: Sequence[IndexEntry]) -> Segment:
     """Build the segment of some versions, given in the order of their ids."""
-    versions, spaces, users, agents, sessions, times, flags, texts = zip(*entries, strict=True)
+    versions, spaces, users, agents, sessions, times, flags, texts, valid_from, valid_to = zip(
+        *entries, strict=True
+    )
     by_text, lengths, speakers, subjects, languages, text_hashes = zip(*texts, strict=True)
     values = {
         "versions": versions,
@@ -450,6 +514,8 @@ def build_segment(entries: Sequence[IndexEntry]) -> Segment:
         "lengths": [min(length, LENGTH_LIMIT) for length in lengths],
         "flags": flags,
         "languages": languages,
+        "valid_from": valid_from,
+        "valid_to": valid_to,
     }
     terms = np.fromiter((term for frequencies in by_text for term in frequencies), np.uint64)
     counts = np.fromiter(

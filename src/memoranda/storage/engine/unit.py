@@ -25,7 +25,7 @@ from memoranda.model.memory import (
     State,
     Version,
 )
-from memoranda.retrieval.entry import IndexedText, IndexEntry, flags_of
+from memoranda.retrieval.entry import NO_END, IndexedText, IndexEntry, flags_of
 from memoranda.storage.crypto.cipher import SEAL_BYTES, Cipher, Sealer
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.crypto.names import STARTED
@@ -509,9 +509,14 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
             session=fingerprints.number(tenant_id, scope.session),
             observed=projection.observed,
             flags=flags_of(
-                scope.visibility, redacted=projection.redacted, lasting=projection.is_lasting
+                scope.visibility,
+                redacted=projection.redacted,
+                lasting=projection.is_lasting,
+                expiring=projection.expires is not None,
             ),
             text=indexed,
+            valid_from=projection.valid_from,
+            valid_to=NO_END if projection.valid_to is None else projection.valid_to,
         )
 
     def _search_memory(self) -> SearchCache:

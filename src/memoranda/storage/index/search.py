@@ -35,7 +35,7 @@ from memoranda.model.selection import (
     VectorQuery,
 )
 from memoranda.retrieval.analysis import QueryWord
-from memoranda.retrieval.entry import LASTING_BIT, VISIBILITY_BITS
+from memoranda.retrieval.entry import EXPIRING_BIT, NO_BEGINNING, VISIBILITY_BITS
 from memoranda.retrieval.newest import (
     COMPARED_RESULTS,
     asks_for_now,
@@ -338,14 +338,15 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         if selection.or_no_space:
             scopes = (scope, replace(scope, space=self._number("")))
         closed = self._closed_versions()
-        # Any two instants see the same rows if the same versions have ended by then; so the view can be cached.
+        # Two instants see the same rows if the same versions have begun and ended by then; so the view can be cached.
         ended_count = None
         if closed is not None and selection.at is not None:
             ended_count = int(np.count_nonzero(closed[:, 1] <= selection.at))
         compute = partial(_visible_rows, scopes, closed, selection.at)
         segments = []
         for segment in WordIndex(self.connection, self.tenant_id, self.cache.segments).segments():
-            visible = segment.columns.cached_view((scopes, ended_count), closed, compute)
+            validity = None if selection.at is None else segment.columns.validity_key(selection.at)
+            visible = segment.columns.cached_view((scopes, ended_count, validity), closed, compute)
             if np.any(visible):
                 segments.append(VisibleSegment(segment, visible))
         return segments
@@ -407,7 +408,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     def _doubtful_candidates(self, ranking: Ranking) -> tuple[list[int], int]:
         """Return the scored candidates that only the database can check, and the number of the others.
 
-        Without database filters, a live version that has begun and never ends passes certainly.
+        Without database filters, a live version that is valid and does not expire passes certainly.
         """
         selection, decisive = self.selection, ranking.decisive_rows
         if self._has_database_filters or selection.has_fields or selection.standard is not None:
@@ -422,7 +423,12 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         doubtful, certain_count = [], 0
         for columns, rows in decisive:
             lasting = columns.cached_view("lasting", closed, partial(_lasting_rows, closed))
-            is_certain = lasting.take(rows) & (columns.times.take(rows) <= moment)
+            is_certain = lasting.take(rows)
+            is_certain &= columns.valid_from.take(rows) <= moment
+            is_certain &= columns.valid_to.take(rows) > moment
+            # Segments of an earlier analysis state only the time of observation.
+            is_known = columns.valid_from.take(rows) > NO_BEGINNING
+            is_certain &= is_known | (columns.times.take(rows) <= moment)
             doubtful_rows = rows[~is_certain]
             doubtful += columns.versions.take(doubtful_rows).tolist()
             certain_count += len(rows) - len(doubtful_rows)
@@ -501,10 +507,12 @@ def _visible_rows(
     at: Instant | None,
     columns: VersionColumns,
 ) -> Flags:
-    """Return a flag for each row: True if it is in one of the scopes and not closed, or had not ended at `at`."""
+    """Return a flag for each row: True if it is in one of the scopes, and valid at `at`; without `at`, not closed."""
     visible = scopes[0].matches(columns)
     for scope in scopes[1:]:
         visible |= scope.matches(columns)
+    if at is not None:
+        visible &= columns.is_valid_at(at)
     if closed is not None and len(closed):
         ended = closed[:, 0] if at is None else closed[closed[:, 1] <= at, 0]
         visible &= columns.all_except(ended)
@@ -512,8 +520,8 @@ def _visible_rows(
 
 
 def _lasting_rows(closed: ClosedVersions | None, columns: VersionColumns) -> Flags:
-    """Return a flag for each row: True if it is live and has no end of validity."""
-    lasting: Flags = (columns.flags & LASTING_BIT) != 0
+    """Return a flag for each row: True if it is live and does not expire."""
+    lasting: Flags = (columns.flags & EXPIRING_BIT) == 0
     if closed is None or not len(closed):
         return lasting
     return lasting & columns.all_except(closed[:, 0])

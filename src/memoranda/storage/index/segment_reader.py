@@ -20,6 +20,7 @@ import numpy as np
 
 from memoranda.errors import StoreCorrupt
 from memoranda.retrieval.segment import (
+    VALIDITY_ANALYSIS,
     HashColumn,
     PostingBlock,
     Postings,
@@ -30,6 +31,7 @@ from memoranda.retrieval.segment import (
     decode_segments,
     merge_segments,
     split_postings,
+    widen_columns,
 )
 from memoranda.storage.engine.database import Connection, Row
 from memoranda.storage.index.word_index import SMALL_SEGMENT_DOCS, SegmentCache, SegmentKey
@@ -110,9 +112,15 @@ class SegmentReader:
         """Return consecutive segments as one, without erased versions."""
         params = {"first_version": keys[0].first_version, "last_version": keys[-1].first_version}
         with report_damage():
-            rows = self._rows("segments_between", **params)
-            if not erased and all(data is not None for _, data in rows):
-                return decode_segments(rows)
+            rows = [
+                (docs, None if data is None else _current_columns(data, docs, key))
+                for key, (docs, data) in zip(
+                    keys, self._rows("segments_between", **params), strict=True
+                )
+            ]
+            inline = [(docs, data) for docs, data in rows if data is not None]
+            if not erased and len(inline) == len(rows):
+                return decode_segments(inline)
             segments = [
                 self._read_in_parts(key) if data is None else decode_segments([(docs, data)])
                 for key, (docs, data) in zip(keys, rows, strict=True)
@@ -124,7 +132,7 @@ class SegmentReader:
         parts = self._rows("segment_parts", first_version=key.first_version, edition=key.edition)
         columns, *blocks = (data for (data,) in parts)
         return Segment(
-            VersionColumns.decode(columns),
+            VersionColumns.decode(_current_columns(columns, key.docs, key)),
             [PostingBlock.decode(block, docs=key.docs) for block in blocks],
         )
 
@@ -204,7 +212,7 @@ class SegmentReader:
         if key.docs < SMALL_SEGMENT_DOCS:
             return self._merged_run(run).columns, None
         with report_damage():
-            columns = VersionColumns.decode(self._part(key, 0))
+            columns = VersionColumns.decode(_current_columns(self._part(key, 0), key.docs, key))
             ((first_terms,),) = self._rows(
                 "segment_firsts", first_version=key.first_version, edition=key.edition
             )
@@ -270,6 +278,11 @@ class SegmentReader:
 
     def _rows(self, query: str, **params: object) -> list[Row]:
         return self._connection.query(query, {"tenant_id": self._tenant_id, **params})
+
+
+def _current_columns(data: bytes, docs: int, key: SegmentKey) -> bytes:
+    """Return encoded columns, or a segment, with the columns of this version."""
+    return widen_columns(data, docs) if key.analysis < VALIDITY_ANALYSIS else data
 
 
 def _runs(keys: list[SegmentKey]) -> Iterator[Run]:

@@ -22,6 +22,7 @@ from memoranda.retrieval.analysis import ANALYSIS
 from memoranda.retrieval.entry import (
     FREQUENCY_LIMIT,
     LENGTH_LIMIT,
+    NO_END,
     NO_TEXT,
     IndexedText,
     IndexEntry,
@@ -161,7 +162,18 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
                 version.version_id: version
                 for version in snapshot.load_versions([row[0] for row in page])
             }
-            for version_id, space, user, agent, session, at, visibility, redacted, lasting in page:
+            for (
+                version_id,
+                space,
+                user,
+                agent,
+                session,
+                at,
+                visibility,
+                redacted,
+                *validity,
+            ) in page:
+                lasting, expiring, valid_from, valid_to = validity
                 entries.append(
                     IndexEntry(
                         version_id=version_id,
@@ -170,7 +182,11 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
                         agent=int.from_bytes(agent or b"", "little"),
                         session=int.from_bytes(session or b"", "little"),
                         observed=at,
-                        flags=flags_of(visibility, redacted=redacted, lasting=lasting),
+                        flags=flags_of(
+                            visibility, redacted=redacted, lasting=lasting, expiring=expiring
+                        ),
+                        valid_from=valid_from,
+                        valid_to=NO_END if valid_to is None else valid_to,
                         text=self._indexed_text(versions.get(version_id)),
                     )
                 )
@@ -233,11 +249,12 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
 
 def _comparable(entry: IndexEntry) -> tuple[object, ...]:
     """Return the values of an entry as the index stores them, in the order of `_comparable_versions`."""
-    _, *scope, text = entry
+    _, *scope, text, valid_from, valid_to = entry
     frequencies = {
         term: min(frequency, FREQUENCY_LIMIT) for term, frequency in text.term_frequencies.items()
     }
-    return (*scope, min(text.length, LENGTH_LIMIT), *text[2:], frequencies)
+    length = min(text.length, LENGTH_LIMIT)
+    return (*scope, length, *text[2:], valid_from, valid_to, frequencies)
 
 
 def _comparable_versions(segment: Segment) -> Iterator[tuple[int, tuple[object, ...]]]:
@@ -252,6 +269,7 @@ def _comparable_versions(segment: Segment) -> Iterator[tuple[int, tuple[object, 
                 frequencies[row][term] = count
     scope = (columns.spaces, columns.users, columns.agents, columns.sessions)
     facts = (columns.times, columns.flags)
+    validity = (columns.valid_from, columns.valid_to)
     text = (
         columns.lengths,
         columns.speakers,
@@ -259,7 +277,7 @@ def _comparable_versions(segment: Segment) -> Iterator[tuple[int, tuple[object, 
         columns.languages,
         columns.text_hashes,
     )
-    lists = (column.tolist() for column in (*scope, *facts, *text))
+    lists = (column.tolist() for column in (*scope, *facts, *text, *validity))
     values = zip(*lists, frequencies, strict=True)
     yield from zip(columns.versions.tolist(), values, strict=True)
 

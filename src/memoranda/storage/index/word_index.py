@@ -133,8 +133,12 @@ class WordIndex:
         return SegmentReader(self._connection, self._tenant_id, self._cache)
 
     def add(self, segment: Segment, edition: int = 0, analysis: int = ANALYSIS) -> None:
-        """Store a segment."""
+        """Store a segment, in the form of its analysis."""
+        from memoranda.retrieval.segment import VALIDITY_ANALYSIS, narrow_columns
+
         columns = segment.columns.encode()
+        if analysis < VALIDITY_ANALYSIS:
+            columns = narrow_columns(columns, len(segment.columns))
         blocks = [block.encode() for block in segment.blocks]
         first_version = int(segment.columns.versions[0])
         key = SegmentKey(first_version, edition, len(segment.columns), analysis)

@@ -657,7 +657,8 @@ DELETE FROM segment_part WHERE tenant_id = :tenant_id AND first_version BETWEEN 
 -- The columns of versions that the word index repeats besides their terms; verification compares them.
 -- name: index_rows
 SELECT version_id, space, user_key, agent_key, session_key, observed_ms, visibility, redacted,
-  expires_ms IS NULL AND declared_to_ms IS NULL AND valid_from_ms <= observed_ms
+  expires_ms IS NULL AND declared_to_ms IS NULL AND valid_from_ms <= observed_ms,
+  expires_ms IS NOT NULL, valid_from_ms, declared_to_ms
 FROM state
 WHERE tenant_id = :tenant_id AND version_id >= :first AND version_id < :end AND erased = 0 ORDER BY version_id
 
