@@ -545,8 +545,10 @@ def _copy_to_file(
         with closing(_tables(f"sqlite:///{database}", is_target=True)) as copy:
             move(origin, copy, copied=copied, compared=compared)
     with closing(SqliteKeyRing(ring)) as keys:
-        used = keys.master_versions()
-    if used is not None and not all(MasterKeyFile(master).has(version) for version in used):
+        used_masters = keys.master_versions()
+    if used_masters is not None and not all(
+        MasterKeyFile(master).has(version) for version in used_masters
+    ):
         raise StoreUnavailable("the master key was rotated during the backup; start it again")
 
 

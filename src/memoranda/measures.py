@@ -77,8 +77,8 @@ class MeasurePage:
 
     @property
     def _used(self) -> int:
-        used: int = _HEAD.unpack_from(self._memory)[0]
-        return used
+        used_bytes: int = _HEAD.unpack_from(self._memory)[0]
+        return used_bytes
 
     @property
     def process(self) -> int:
@@ -86,8 +86,8 @@ class MeasurePage:
         process: int = _HEAD.unpack_from(self._memory)[1]
         return process
 
-    def _use(self, used: int) -> None:
-        _HEAD.pack_into(self._memory, 0, used, os.getpid())
+    def _use(self, used_bytes: int) -> None:
+        _HEAD.pack_into(self._memory, 0, used_bytes, os.getpid())
 
     def take_over(self) -> None:
         """Continue the page of another process. Gauges start at 0, because the work of that process has ended."""
@@ -201,7 +201,7 @@ def totals() -> dict[tuple[str, ...], list[float]]:
     return sums
 
 
-def exposition(sampled: Iterable[tuple[Family, Labels, float]] = ()) -> bytes:
+def exposition(samples: Iterable[tuple[Family, Labels, float]] = ()) -> bytes:
     """Return all metrics in the Prometheus text format (version 0.0.4).
 
     `sampled` are values measured now for all processes, such as the size of the database, which replace the sums.
@@ -209,7 +209,7 @@ def exposition(sampled: Iterable[tuple[Family, Labels, float]] = ()) -> bytes:
     numbers: dict[str, dict[Labels, list[float]]] = {name: {} for name in FAMILIES}
     for (name, *labels), cells in totals().items():
         numbers[name][tuple(labels)] = cells
-    for family, labels_values, value in sampled:
+    for family, labels_values, value in samples:
         numbers[family.name][labels_values] = [value]
     lines: list[str] = []
     for name, family in FAMILIES.items():

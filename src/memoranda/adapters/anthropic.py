@@ -151,13 +151,13 @@ class MemoryFiles:
                 f"No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {numbers}. "
                 "Please ensure it is unique"
             )
-        changed = text.replace(old_str, new_str)
-        self._rewrite(path, file, changed)
+        new_text = text.replace(old_str, new_str)
+        self._rewrite(path, file, new_text)
         line = text.count("\n", 0, positions[0]) + 1
         return (
             "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
             + _number_lines(
-                changed.split("\n"), max(1, line - _CONTEXT_LINES), line + _CONTEXT_LINES
+                new_text.split("\n"), max(1, line - _CONTEXT_LINES), line + _CONTEXT_LINES
             )
         )
 
@@ -415,8 +415,8 @@ def _stored_fields(memory: Memory) -> dict[str, object]:
 
 
 def _number_lines(lines: list[str], first: int, last: int) -> str:
-    selected = lines[first - 1 : last]
-    return "\n".join([f"{number:6}\t{line}" for number, line in enumerate(selected, first)])
+    selected_lines = lines[first - 1 : last]
+    return "\n".join([f"{number:6}\t{line}" for number, line in enumerate(selected_lines, first)])
 
 
 def _format_size(count: int) -> str:

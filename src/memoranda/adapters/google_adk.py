@@ -73,13 +73,13 @@ class MemorandaMemoryService(BaseMemoryService):  # type: ignore[misc]  # the ty
     ) -> None:
         """Remember memories that the caller composed."""
         for entry in memories:
-            more = {**dict(custom_metadata or {}), **entry.custom_metadata}
+            metadata = {**dict(custom_metadata or {}), **entry.custom_metadata}
             await asyncio.to_thread(
                 self._memoranda.remember,
                 _content_text(entry.content),
                 project=app_name,
                 user=user_id,
-                structured={_EVENT: _without_none(author=entry.author, metadata=more or None)},
+                structured={_EVENT: _without_none(author=entry.author, metadata=metadata or None)},
                 **_without_none(observed=entry.timestamp),
             )
 

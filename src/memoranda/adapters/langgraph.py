@@ -148,14 +148,14 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
             hits += [(paths_by_namespace[memory["namespace"]], memory) for memory in memories]
         yield from sorted(hits, key=lambda hit: -hit[1]["metadata"][SCORE_KEY])
 
-    def _list_latest(self, paths: Sequence[Path], most: int | None) -> list[tuple[Path, Memory]]:
+    def _list_latest(self, paths: Sequence[Path], limit: int | None) -> list[tuple[Path, Memory]]:
         """Return the memories, last updated first; at most `most` of each namespace."""
-        listing = [(path, memory) for path in paths for memory in self._pages(path, most)]
-        return sorted(listing, key=lambda entry: entry[1].get("updated_at", ""), reverse=True)
+        memories = [(path, memory) for path in paths for memory in self._pages(path, limit)]
+        return sorted(memories, key=lambda entry: entry[1].get("updated_at", ""), reverse=True)
 
-    def _pages(self, path: Path, most: int | None) -> Iterator[Memory]:
+    def _pages(self, path: Path, limit: int | None) -> Iterator[Memory]:
         cursor: str | None = None
-        remaining = MAX_LIMIT if most is None else most
+        remaining = MAX_LIMIT if limit is None else limit
         while remaining > 0:
             page = self._memories.list(
                 namespace=self._namespace(path),
@@ -166,7 +166,7 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
             cursor = page.next_cursor
             if cursor is None:
                 return
-            if most is not None:
+            if limit is not None:
                 remaining -= len(page.memories)
 
     def _list_namespaces(self, op: ListNamespacesOp) -> list[Path]:
@@ -178,15 +178,19 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
         )
         # Some namespaces contain only forgotten memories.
         paths = {path for path in met if any(True for _ in self._pages(path, 1))}
-        cut = sorted(paths if op.max_depth is None else {path[: op.max_depth] for path in paths})
-        return cut[op.offset : op.offset + op.limit]
+        shortened_paths = sorted(
+            paths if op.max_depth is None else {path[: op.max_depth] for path in paths}
+        )
+        return shortened_paths[op.offset : op.offset + op.limit]
 
     def _list_paths(self) -> list[Path]:
         """Return the namespaces that were ever used; the empty one stands for no project."""
-        own = parse_namespace(self._namespace(())).owner
+        own_hash = parse_namespace(self._namespace(())).owner
         namespaces = (parse_namespace(namespace) for namespace in self._memories.namespaces)
         spaces = (
-            space_of(namespace, self._owner) for namespace in namespaces if namespace.owner == own
+            space_of(namespace, self._owner)
+            for namespace in namespaces
+            if namespace.owner == own_hash
         )
         return [tuple(space.split(".")) if space else () for space in spaces]
 
@@ -196,20 +200,20 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
     # --- writing -----------------------------------------------------------------------------------------
 
     def _write(self, puts: Iterable[PutOp]) -> None:
-        stored = []
+        stored_memories = []
         for op in puts:
             if op.value is not None:
-                stored.append(self._memory(op))
+                stored_memories.append(self._memory(op))
                 continue
             try:
                 self._memories.forget(op.key, namespace=self._namespace(op.namespace))
             except NotFound:
                 # Deleting a missing item is no error.
                 continue
-        if len(stored) == 1:
-            self._memories.store(**stored[0])
-        elif stored:
-            self._memories.batch_store(stored)
+        if len(stored_memories) == 1:
+            self._memories.store(**stored_memories[0])
+        elif stored_memories:
+            self._memories.batch_store(stored_memories)
 
     def _memory(self, op: PutOp) -> dict[str, Any]:
         try:
@@ -293,31 +297,31 @@ def _matches_filter(value: Mapping[str, object], condition: Mapping[str, object]
     )
 
 
-def _equals_or_compares(actual: Any, wanted: object) -> bool:
+def _equals_or_compares(actual: Any, condition: object) -> bool:
     """Return True if a value matches a filter: by equality, field by field, or by operators such as `$gt`."""
-    if isinstance(wanted, dict):
-        if any(name.startswith("$") for name in wanted):
+    if isinstance(condition, dict):
+        if any(name.startswith("$") for name in condition):
             return all(
-                _compare_operator(actual, name, expected) for name, expected in wanted.items()
+                _compare_operator(actual, name, expected) for name, expected in condition.items()
             )
         return isinstance(actual, dict) and all(
-            _equals_or_compares(actual.get(name), expected) for name, expected in wanted.items()
+            _equals_or_compares(actual.get(name), expected) for name, expected in condition.items()
         )
-    if isinstance(wanted, list | tuple):
-        is_long = isinstance(actual, list | tuple) and len(actual) == len(wanted)
+    if isinstance(condition, list | tuple):
+        is_long = isinstance(actual, list | tuple) and len(actual) == len(condition)
         return is_long and all(
-            _equals_or_compares(*pair) for pair in zip(actual, wanted, strict=True)
+            _equals_or_compares(*pair) for pair in zip(actual, condition, strict=True)
         )
-    return bool(actual == wanted)
+    return bool(actual == condition)
 
 
-def _compare_operator(actual: Any, operator: str, wanted: Any) -> bool:
+def _compare_operator(actual: Any, operator: str, operand: Any) -> bool:
     if operator in ("$eq", "$ne"):
-        return bool(actual == wanted) == (operator == "$eq")
+        return bool(actual == operand) == (operator == "$eq")
     if operator not in ("$gt", "$gte", "$lt", "$lte"):
         raise ValueError(f"Unsupported operator: {operator}")
     try:
-        actual_number, wanted_number = float(actual), float(wanted)
+        actual_number, wanted_number = float(actual), float(operand)
     except (TypeError, ValueError):
         # A value that is no number never matches a comparison.
         return False
@@ -327,15 +331,19 @@ def _compare_operator(actual: Any, operator: str, wanted: Any) -> bool:
 
 
 def _matches_path(condition: MatchCondition, path: Path) -> bool:
-    wanted = tuple(condition.path)
+    expected_path = tuple(condition.path)
     if condition.match_type not in ("prefix", "suffix"):
         raise ValueError(f"Unsupported match type: {condition.match_type}")
-    if len(path) < len(wanted):
+    if len(path) < len(expected_path):
         return False
     part = (
-        path[: len(wanted)] if condition.match_type == "prefix" else path[len(path) - len(wanted) :]
+        path[: len(expected_path)]
+        if condition.match_type == "prefix"
+        else path[len(path) - len(expected_path) :]
     )
-    return all(pattern in ("*", part_name) for pattern, part_name in zip(wanted, part, strict=True))
+    return all(
+        pattern in ("*", part_name) for pattern, part_name in zip(expected_path, part, strict=True)
+    )
 
 
 def _without_none(**fields: object) -> dict[str, Any]:

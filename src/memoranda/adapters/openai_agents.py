@@ -112,7 +112,7 @@ def _item_text(item: object) -> str:
     content = item.get("content")
     parts = [content] if isinstance(content, str) else content if isinstance(content, list) else []
     texts = [part if isinstance(part, str) else str(part.get("text") or "") for part in parts]
-    joined = "\n".join(text for text in texts if text)
-    if joined:
-        return f"{item.get('role', item.get('type', 'said'))}: {joined}"
+    joined_text = "\n".join(text for text in texts if text)
+    if joined_text:
+        return f"{item.get('role', item.get('type', 'said'))}: {joined_text}"
     return dump(dict(item)).decode()

@@ -43,8 +43,8 @@ def memory_toolset(
             kind: A fact (semantic), an event (episodic), how to do something (procedural), a note for the task at hand
                 (working), or who somebody is and what they prefer (identity).
         """
-        done = memoranda.remember(text, kind=kind, project=project, user=user)
-        return f"{done.result}: {done.id}"
+        result = memoranda.remember(text, kind=kind, project=project, user=user)
+        return f"{result.result}: {result.id}"
 
     def recall(query: str) -> str:
         """Recall what is remembered about something, each memory with the id to revise or forget it.

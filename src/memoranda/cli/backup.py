@@ -84,14 +84,14 @@ def restore(
     """
     path = Path(source)
     secret = _read_passphrase() if path.is_file() and is_encrypted(path) else None
-    with progress("restoring") as done:
+    with progress("restoring") as bar:
         result = restore_store(
             run.settings(),
             path,
             passphrase=secret,
             force=force,
             takes_settings=lambda differences: apply_settings or _ask_for_settings(differences),
-            progress=done,
+            progress=bar,
         )
     document = {
         "files": result.files,

@@ -32,16 +32,16 @@ def show(
 ) -> None:
     """Show the settings in force, and where each comes from: the command line, the environment or memoranda.toml."""
     settings = run.settings()
-    declared = {field.name: field for field in fields(Settings)}
-    if name is not None and name not in declared:
-        raise NotFound(f"there is no setting {name!r}; there are {', '.join(declared)}")
+    declared_fields = {field.name: field for field in fields(Settings)}
+    if name is not None and name not in declared_fields:
+        raise NotFound(f"there is no setting {name!r}; there are {', '.join(declared_fields)}")
     sources = {**origins(settings.home), **dict.fromkeys(_typed_settings(run), "command line")}
     rows = []
     document = {}
-    for setting in declared if name is None else [name]:
+    for setting in declared_fields if name is None else [name]:
         value = _format(getattr(settings, setting), is_secret=setting in SECRET_SETTINGS)
         source = sources.get(setting, "default")
-        rows.append((setting, value, source, declared[setting].metadata["meaning"]))
+        rows.append((setting, value, source, declared_fields[setting].metadata["meaning"]))
         document[setting] = {"value": value, "from": source}
     run.answer(
         document, lambda: table(("setting", "value", "from", "meaning"), rows, when_empty="")
@@ -114,15 +114,15 @@ def rules(
     if preset or no_presets:
         changes["presets"] = preset
     with run.open() as memoranda:
-        own, context = memoranda.ump.rules(), memoranda.service.context
+        own_rules, context = memoranda.ump.rules(), memoranda.service.context
         if changes:
-            own = msgspec.structs.replace(own, **changes)
-            memoranda.ump.set_rules(own)
+            own_rules = msgspec.structs.replace(own_rules, **changes)
+            memoranda.ump.set_rules(own_rules)
         quotas = server_quotas(context, memoranda.owner)
         server = {**msgspec.structs.asdict(quotas), "presets": sorted(context.presets)}
-    mine = msgspec.to_builtins(own)
-    rows = [(name, _format_rule(mine[name]), _format_rule(server[name])) for name in _RULES]
-    document = {"own": mine, "server": {name: server[name] for name in mine}}
+    own_limits = msgspec.to_builtins(own_rules)
+    rows = [(name, _format_rule(own_limits[name]), _format_rule(server[name])) for name in _RULES]
+    document = {"own": own_limits, "server": {name: server[name] for name in own_limits}}
     run.answer(document, lambda: table(("rule", "yours", "the server's"), rows, when_empty=""))
 
 

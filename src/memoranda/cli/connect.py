@@ -292,13 +292,13 @@ def _list_hosts(machine: Machine, run: GivenRun) -> None:
 
     def show() -> None:
         table(("host", "name", "state", "file"), rows, when_empty="")
-        ready = {
+        hosts = {
             state.host.name: state.host.title
             for state in states
             if state.is_installed and state.entry is None and not state.problem
         }
-        if ready:
-            note(f"to connect {', '.join(ready.values())}: memoranda connect {' '.join(ready)}")
+        if hosts:
+            note(f"to connect {', '.join(hosts.values())}: memoranda connect {' '.join(hosts)}")
 
     run.answer({"hosts": document}, show)
 

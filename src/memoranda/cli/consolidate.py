@@ -173,7 +173,7 @@ class _PlannedRuns:
     def execute(self, *, is_dry: bool) -> list[DreamRun]:
         """Run each strategy once; a dry run writes nothing."""
         runs: list[DreamRun] = []
-        with progress("consolidating", total=len(self._strategies)) as done:
+        with progress("consolidating", total=len(self._strategies)) as bar:
             for strategy in self._strategies:
                 dream_run = self._memoranda.oams.verbs.consolidate(
                     self._namespace,
@@ -184,7 +184,7 @@ class _PlannedRuns:
                     only=self._only,
                 )
                 runs.append(dream_run)
-                done(len(runs))
+                bar(len(runs))
         return runs
 
 

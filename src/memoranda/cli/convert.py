@@ -55,7 +55,7 @@ def convert(
     shape = target_format or format_for_target(target)
     _check_options(shape, to_folder=is_folder(target), compress=compress, overwrite=overwrite)
     settings, surveys = run.settings(), SurveyLog(is_quiet=run.json)
-    with progress("converting") as done:
+    with progress("converting") as bar:
         converted = convert_file(
             source,
             target,
@@ -69,7 +69,7 @@ def convert(
                 overwrite=overwrite,
                 is_dry=dry_run,
             ),
-            observer=ConversionObserver(progress=done, on_survey=surveys.add, on_count=done.expect),
+            observer=ConversionObserver(progress=bar, on_survey=surveys.add, on_count=bar.expect),
         )
     document = {"target": target, "format": shape, **_document(converted), **surveys.document()}
     if dry_run:

@@ -105,8 +105,8 @@ def _findings(settings: Settings) -> Iterator[Diagnosis]:
 def _check_embeddings(service: Service) -> Diagnosis:
     """Report the embedding model, the versions without a vector, and what keeps them from getting one."""
     if not service.context.semantic_search.is_enabled:
-        seen = "keyword search only; to add a model: memoranda models add"
-        return Diagnosis(subject="semantic search", ok=True, seen=seen)
+        observation = "keyword search only; to add a model: memoranda models add"
+        return Diagnosis(subject="semantic search", ok=True, seen=observation)
     queue, model = service.embedding, service.context.semantic_search.model
     count, aside, failure = queue.count_waiting(), queue.count_set_aside(), queue.failure()
     if failure is not None:
@@ -129,8 +129,8 @@ def _check_embeddings(service: Service) -> Diagnosis:
         f"{counted(count, 'version')} without vectors of this model (new, or theirs are outdated); "
         "a server or 'memoranda models embed' makes them"
     )
-    seen = waiting if count else "every version has its vectors"
-    return Diagnosis(subject="semantic search", ok=True, seen=f"{seen} ({model})")
+    observation = waiting if count else "every version has its vectors"
+    return Diagnosis(subject="semantic search", ok=True, seen=f"{observation} ({model})")
 
 
 def _check_clear_vectors(service: Service) -> Iterator[Diagnosis]:
@@ -139,11 +139,14 @@ def _check_clear_vectors(service: Service) -> Iterator[Diagnosis]:
     if vectors is None or not (vectors.is_wanted or vectors.copies):
         return
     subject = "unencrypted vectors"
-    seen = f"{vectors.copies} of {vectors.vectors} for pgvector {vectors.version}"
+    observation = f"{vectors.copies} of {vectors.vectors} for pgvector {vectors.version}"
     if not vectors.is_wanted:
         mend = "start a server, which removes them, or set vector_search to pgvector"
         yield Diagnosis(
-            subject=subject, ok=False, seen=f"{seen}, though vector_search is process", mend=mend
+            subject=subject,
+            ok=False,
+            seen=f"{observation}, though vector_search is process",
+            mend=mend,
         )
     elif vectors.orphans:
         mend = "start a server with vector_search set to process, which removes them all, and then with pgvector again"
@@ -154,7 +157,7 @@ def _check_clear_vectors(service: Service) -> Iterator[Diagnosis]:
             mend=mend,
         )
     else:
-        yield Diagnosis(subject=subject, ok=True, seen=seen)
+        yield Diagnosis(subject=subject, ok=True, seen=observation)
 
 
 def _check_private(path: Path, subject: str, mode: int) -> Diagnosis:
@@ -173,12 +176,15 @@ def _check_private(path: Path, subject: str, mode: int) -> Diagnosis:
 
 def _check_disk(home: Path) -> Diagnosis:
     free = shutil.disk_usage(home).free
-    seen = f"{free // 1_048_576} MiB free"
+    observation = f"{free // 1_048_576} MiB free"
     if free < _FREE_BYTES_NEEDED:
         return Diagnosis(
-            subject="disk", ok=False, seen=seen, mend="free space on this disk before writing more"
+            subject="disk",
+            ok=False,
+            seen=observation,
+            mend="free space on this disk before writing more",
         )
-    return Diagnosis(subject="disk", ok=True, seen=seen)
+    return Diagnosis(subject="disk", ok=True, seen=observation)
 
 
 def _check_credential(service: Service, settings: Settings) -> Diagnosis:
@@ -192,12 +198,12 @@ def _check_credential(service: Service, settings: Settings) -> Diagnosis:
             seen=f"the key in {path} is not valid: {problem}",
             mend=mend,
         )
-    seen = (
+    observation = (
         f"the key in {path} is valid"
         if path.exists()
         else "none yet; the first 'memoranda serve' makes it"
     )
-    return Diagnosis(subject="owner's key", ok=True, seen=seen)
+    return Diagnosis(subject="owner's key", ok=True, seen=observation)
 
 
 def _check_keys(service: Service) -> Iterator[Diagnosis]:
@@ -251,7 +257,7 @@ def _check_store(settings: Settings) -> Iterator[Diagnosis]:
         credential = _check_credential(service, settings)
         keys = list(_check_keys(service))
         report = service.verify_store()
-        due, doubt = service.count_due(), _find_clock_doubt(service)
+        overdue_count, doubt = service.count_due(), _find_clock_doubt(service)
         vectors = [_check_embeddings(service), *_check_clear_vectors(service)]
     except MemorandaError as error:
         yield Diagnosis(subject="store", ok=False, seen=str(error), mend=_RESTORE)
@@ -273,9 +279,9 @@ def _check_store(settings: Settings) -> Iterator[Diagnosis]:
     summary = problems or "; ".join(report.outdated) or "up to date"
     yield Diagnosis(subject="search index", ok=not problems, seen=summary, mend=remedy)
     yield _signatures_finding(report)
-    overdue = f"{counted(due, 'version')} overdue; the next purge erases them"
+    overdue = f"{counted(overdue_count, 'version')} overdue; the next purge erases them"
     yield doubt or Diagnosis(
-        subject="retention", ok=True, seen=overdue if due else "nothing overdue"
+        subject="retention", ok=True, seen=overdue if overdue_count else "nothing overdue"
     )
     yield from vectors
     yield _audit_finding(report.audit)
@@ -341,8 +347,8 @@ def reindex(*, run: GivenRun) -> int:
     """
     with (
         closing(open_service(run.settings())) as service,
-        progress("indexing", service.count_versions) as done,
+        progress("indexing", service.count_versions) as bar,
     ):
-        count = service.reindex(progress=done)
+        count = service.reindex(progress=bar)
     run.answer({"indexed": count}, lambda: line(f"{counted(count, 'version')} indexed"))
     return 0

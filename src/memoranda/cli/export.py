@@ -130,7 +130,7 @@ def _export_records(
     summary = _Summary(target=target, noun="record", details={"format": shape}, run=run)
     with (
         run.open() as memoranda,
-        progress("exporting", partial(_count, memoranda, selection, has_history)) as done,
+        progress("exporting", partial(_count, memoranda, selection, has_history)) as bar,
     ):
 
         def read_records(report: Report) -> Iterator[Record]:
@@ -151,9 +151,9 @@ def _export_records(
         if is_single:
             records = exchange.require_single(records)
         if to_folder:
-            count = exchange.export_folder(records, Path(target), done)
+            count = exchange.export_folder(records, Path(target), bar)
         else:
-            count = exchange.export_file(records, target, shape, done)
+            count = exchange.export_file(records, target, shape, bar)
     return summary.give(count, report)
 
 
@@ -201,10 +201,10 @@ def _export_system(target: str, system: TargetName, run: GivenRun) -> int:
     )
     with (
         run.open() as memoranda,
-        progress("exporting", lambda: memoranda.stats().memories) as done,
+        progress("exporting", lambda: memoranda.stats().memories) as bar,
     ):
         count = exchange.export_system(
-            memoranda.service, memoranda.access, target, system, report, done
+            memoranda.service, memoranda.access, target, system, report, bar
         )
     return summary.give(count, report)
 
@@ -220,7 +220,7 @@ def _export_grains(
     has_history = selection.history is not False
     with (
         run.open() as memoranda,
-        progress("exporting", partial(_count, memoranda, selection, has_history)) as done,
+        progress("exporting", partial(_count, memoranda, selection, has_history)) as bar,
     ):
 
         def read_grains(report: Report) -> Iterator[tuple[bytes, IndexState]]:
@@ -238,7 +238,7 @@ def _export_grains(
             return summary.refuse(losses)
         report = Report()
         count = exchange.export_grains(
-            read_grains(report), target, report, done, compress=is_compressed
+            read_grains(report), target, report, bar, compress=is_compressed
         )
     return summary.give(count, report)
 

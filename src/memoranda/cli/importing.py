@@ -80,7 +80,7 @@ def import_files(
         raise InvalidInput("--extract needs imported conversations: leave out --dry-run")
     surveys = SurveyLog(is_quiet=run.json)
     conversations: set[Namespace] = set()
-    with run.open() as memoranda, progress("importing") as done:
+    with run.open() as memoranda, progress("importing") as bar:
         report = exchange.import_files(
             memoranda.ump.import_items,
             memoranda.owner,
@@ -93,9 +93,9 @@ def import_files(
                 is_dry=dry_run,
             ),
             observers=exchange.ImportObservers(
-                progress=done,
+                progress=bar,
                 on_survey=surveys.add,
-                on_count=done.expect,
+                on_count=bar.expect,
                 conversations=conversations if extract else None,
             ),
         )
@@ -170,8 +170,8 @@ def _undo_import(sources: tuple[str, ...], run: GivenRun, *, is_dry: bool) -> in
         raise InvalidInput(
             "--undo undoes the whole last import: give no file, and leave out --dry-run"
         )
-    with run.open() as memoranda, progress("undoing") as done:
-        undone = memoranda.ump.undo_import(progress=done)
+    with run.open() as memoranda, progress("undoing") as bar:
+        undone = memoranda.ump.undo_import(progress=bar)
     counts = (
         f"{undone.forgotten} removed, {undone.restored} restored, {undone.left} kept (edited since)"
     )

@@ -56,14 +56,14 @@ def show(*, run: GivenRun) -> None:
 
 def _vectors(service: Service) -> list[dict[str, Any]]:
     """Return the progress of each model with vectors, the model in use first."""
-    used = service.context.semantic_search.model
+    model = service.context.semantic_search.model
     queue = service.context.engine.vectors
-    names = dict.fromkeys((*([used] if used else []), *queue.models()))
+    names = dict.fromkeys((*([model] if model else []), *queue.models()))
     vectors = []
     for name in names:
         progress_of_model = queue.progress(name)
         count, total = progress_of_model.done, progress_of_model.last
-        vectors.append({"model": name, "used": name == used, "done": count, "of": total})
+        vectors.append({"model": name, "used": name == model, "done": count, "of": total})
     return vectors
 
 
@@ -207,10 +207,10 @@ def embed(*, run: GivenRun) -> None:
         if not service.context.semantic_search.is_enabled:
             raise Unsupported("no embedding model is installed; run: memoranda models add")
         pending = first = service.embedding.count_waiting()
-        with progress("embedding", total=first) as done:
+        with progress("embedding", total=first) as bar:
             while service.embedding.step():
                 pending = service.embedding.count_waiting()
-                done(first - pending)
+                bar(first - pending)
         status, aside = service.embedding.progress(), service.embedding.count_set_aside()
     document = {
         "model": service.context.semantic_search.model,

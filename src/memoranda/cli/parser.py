@@ -95,9 +95,9 @@ def parse_call(
     function: Function, tokens: Sequence[str], run: GlobalOptions
 ) -> Callable[[], object]:
     """Return the call of a command with the arguments and options in the tokens behind its name. Raises WrongUsage."""
-    declared = signature(function, eval_str=True).parameters
-    values = _fill(_slots_of(declared), tokens)
-    return _bind(function, declared, values, run)
+    parameters = signature(function, eval_str=True).parameters
+    values = _fill(_slots_of(parameters), tokens)
+    return _bind(function, parameters, values, run)
 
 
 def read_slots(function: Function) -> list[ParameterSlot]:
@@ -105,32 +105,34 @@ def read_slots(function: Function) -> list[ParameterSlot]:
     return _slots_of(signature(function, eval_str=True).parameters)
 
 
-def _slots_of(declared: Mapping[str, Declared]) -> list[ParameterSlot]:
-    return [slot for parameter in declared.values() for slot in _slots_of_parameter(parameter)]
+def _slots_of(parameters: Mapping[str, Declared]) -> list[ParameterSlot]:
+    return [slot for parameter in parameters.values() for slot in _slots_of_parameter(parameter)]
 
 
-def _slots_of_parameter(declared: Declared) -> list[ParameterSlot]:
+def _slots_of_parameter(declared_parameter: Declared) -> list[ParameterSlot]:
     """Return the slots of a parameter: one, or one for each field of a class of options."""
-    kind, parameter = type_and_parameter(declared.annotation)
+    kind, parameter = type_and_parameter(declared_parameter.annotation)
     if not parameter.is_typed:
         return []
     if is_dataclass(kind):
         hints = get_type_hints(kind, include_extras=True)
         return [
             _slot(
-                (declared.name, field.name), *type_and_parameter(hints[field.name]), has_option=True
+                (declared_parameter.name, field.name),
+                *type_and_parameter(hints[field.name]),
+                has_option=True,
             )
             for field in fields(kind)
         ]
-    is_variadic = declared.kind is Declared.VAR_POSITIONAL
+    is_variadic = declared_parameter.kind is Declared.VAR_POSITIONAL
     return [
         _slot(
-            (declared.name, None),
+            (declared_parameter.name, None),
             GenericAlias(tuple, (kind, ...)) if is_variadic else kind,
             parameter,
-            has_option=declared.kind is not Declared.POSITIONAL_ONLY and not is_variadic,
-            is_positional=declared.kind is not Declared.KEYWORD_ONLY,
-            is_required=declared.default is Declared.empty and not is_variadic,
+            has_option=declared_parameter.kind is not Declared.POSITIONAL_ONLY and not is_variadic,
+            is_positional=declared_parameter.kind is not Declared.KEYWORD_ONLY,
+            is_required=declared_parameter.default is Declared.empty and not is_variadic,
         )
     ]
 
@@ -150,13 +152,13 @@ def _slot(
     if is_repeatable:
         kind, _ = get_args(kind)
     names = (parameter.name,) if isinstance(parameter.name, str) else parameter.name
-    bare = (key[1] or key[0]).strip("_").replace("_", "-")
-    options = (names or (f"--{bare}",)) if has_option else ()
+    name = (key[1] or key[0]).strip("_").replace("_", "-")
+    options = (names or (f"--{name}",)) if has_option else ()
     return ParameterSlot(
         key=key,
         options=options,
         negative=parameter.negative,
-        placeholder=names[0] if names and not options else bare.upper(),
+        placeholder=names[0] if names and not options else name.upper(),
         help=parameter.help,
         minimum=parameter.minimum,
         maximum=parameter.maximum,

@@ -30,8 +30,8 @@ def redact(
         if not names:
             with progress(
                 "checking", partial(memoranda.service.count_versions, memoranda.owner)
-            ) as done:
-                suspects = list(memoranda.ump.suspects(progress=done))
+            ) as bar:
+                suspects = list(memoranda.ump.suspects(progress=bar))
         # Places outside memories, such as files and run logs, cannot be redacted: they are deleted or replaced.
         outside = [] if names or all_current else list(memoranda.ump.suspects_beside())
         if all_current:
@@ -92,8 +92,8 @@ def suspicious(
             return
         with progress(
             "checking", partial(memoranda.service.count_versions, memoranda.owner)
-        ) as done:
-            suspects = list(memoranda.ump.orders(progress=done))
+        ) as bar:
+            suspects = list(memoranda.ump.orders(progress=bar))
         short_ids = memoranda.ump.short_ids([suspect.id for suspect in suspects])
     documents = [
         {"id": suspect.id, "kinds": list(suspect.kinds), "text": suspect.text}

@@ -38,8 +38,10 @@ def safe(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Put a text on one line, safe for a terminal."""
-    joined = _SPACES.sub(lambda match: match[0] if _LINE_BREAKS.isdisjoint(match[0]) else " ", text)
-    return safe(joined.replace("\t", " ").strip())
+    joined_text = _SPACES.sub(
+        lambda match: match[0] if _LINE_BREAKS.isdisjoint(match[0]) else " ", text
+    )
+    return safe(joined_text.replace("\t", " ").strip())
 
 
 def line(text: str, style: str = "") -> None:

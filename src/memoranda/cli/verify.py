@@ -44,9 +44,9 @@ def verify(
         return _verify_files(sources, format_name, run)
     with (
         run.open() as memoranda,
-        progress("verifying", memoranda.service.count_versions) as done,
+        progress("verifying", memoranda.service.count_versions) as bar,
     ):
-        report = memoranda.service.verify_store(progress=done)
+        report = memoranda.service.verify_store(progress=bar)
     run.answer(report.document(), lambda: _show_store(report))
     return 0 if report.ok else 1
 
@@ -55,8 +55,8 @@ def _verify_files(sources: tuple[str, ...], format_name: FormatName | None, run:
     # The store is verified without the readers of files.
     from memoranda.bindings.files import exchange
 
-    with progress("verifying") as done:
-        report = exchange.verify_files(sources, form=format_name, progress=done)
+    with progress("verifying") as bar:
+        report = exchange.verify_files(sources, form=format_name, progress=bar)
     if not run.json:
         note_report(report)
     document = {

@@ -145,18 +145,18 @@ def seed(service: Service, call: HttpCall, request: Seed) -> dict[str, object]:
 
 def compact(service: Service, call: HttpCall, request: SuiteRequest) -> dict[str, object]:
     """Compact the entries of a ref, and return the event and the new entry."""
-    done = service.openwop.compact(call.access, request.memory_ref)
+    result = service.openwop.compact(call.access, request.memory_ref)
     return {
-        "type": done.event["type"],
-        "payload": done.event["payload"],
-        "outputContent": done.entry["content"],
-        "runId": done.run.run_id,
+        "type": result.event["type"],
+        "payload": result.event["payload"],
+        "outputContent": result.entry["content"],
+        "runId": result.run.run_id,
     }
 
 
 def distill(service: Service, call: HttpCall, request: Distill) -> dict[str, object]:
     """Distill texts or the entries of a ref, and return the event and the checksum of the archive."""
-    done = _probes(service).distill(
+    outcome = _probes(service).distill(
         call.access,
         request.memory_ref,
         token_budget=request.token_budget,
@@ -165,12 +165,12 @@ def distill(service: Service, call: HttpCall, request: Distill) -> dict[str, obj
         has_canary=request.include_secret_canary,
     )
     result: dict[str, object] = {
-        "event": done.event["payload"],
-        "archiveChecksum": done.checksum,
-        "indexUpdated": done.index is not None,
-        "runId": done.run.run_id,
+        "event": outcome.event["payload"],
+        "archiveChecksum": outcome.checksum,
+        "indexUpdated": outcome.index is not None,
+        "runId": outcome.run.run_id,
     }
-    return result if done.index is None else {**result, "indexFile": done.index}
+    return result if outcome.index is None else {**result, "indexFile": outcome.index}
 
 
 def _read_sources(sources: list[object]) -> list[str]:
@@ -182,10 +182,10 @@ def _read_sources(sources: list[object]) -> list[str]:
 
 def consolidate(service: Service, call: HttpCall, request: Consolidate) -> dict[str, object]:
     """Consolidate a ref, and return the event; with a canary, also whether the secret leaked."""
-    done, has_leaked = _probes(service).consolidate(
+    outcome, has_leaked = _probes(service).consolidate(
         call.access, request.memory_ref, has_canary=request.include_secret_canary
     )
-    result: dict[str, object] = {"event": done.event["payload"], "runId": done.run.run_id}
+    result: dict[str, object] = {"event": outcome.event["payload"], "runId": outcome.run.run_id}
     return result if has_leaked is None else {**result, "secretLeaked": has_leaked}
 
 

@@ -76,9 +76,9 @@ class ProbeHost:
         self.context.secrets.register(self.run.key, SECRET_ID, value)
         return value
 
-    def entry_variable(self, name: str, **more: str) -> dict[str, object]:
+    def entry_variable(self, name: str, **extra: str) -> dict[str, object]:
         """Return a variable that refers to an entry."""
-        return {MEMORY_KEY: {"memoryRef": self.ref, "id": name, **more}}
+        return {MEMORY_KEY: {"memoryRef": self.ref, "id": name, **extra}}
 
     def list_variable(self, ref: str | None = None, **options: Any) -> dict[str, object]:
         """Return a variable that refers to the result of `list`."""
@@ -134,13 +134,13 @@ def probe_expiry(host: ProbeHost) -> Variables:
 def probe_isolation(host: ProbeHost) -> Variables:
     """Try to read an entry of another tenant, by id and by ref."""
     foreign_entry_id = _ensure_foreign_entry(host.context)
-    own = host.write_entry("This belongs to the tenant of the run.", "source:probe")
+    own_entry_id = host.write_entry("This belongs to the tenant of the run.", "source:probe")
     seen = memory.get_entry(
         host.context, host.access, OTHER_REF, foreign_entry_id, run_id=host.run.run_id
     )
     probe: Any = host.list_variable(refs.qualify_ref(OTHER_REF, OTHER_TENANT))
     return {
-        "ownerEntryId": own,
+        "ownerEntryId": own_entry_id,
         "ownerProbe": host.list_variable(),
         "crossTenantProbe": probe if seen is None else [seen],
     }
@@ -275,11 +275,11 @@ def consolidate(
             host.write_entry(f"The billing service signs its calls with {value}.")
             host.write_entry("Deployments go out on Tuesdays.")
         _finish(context, access, host.run, {})
-    done = distillation.consolidate(context, access, ref)
+    result = distillation.consolidate(context, access, ref)
     if value is None:
-        return done, None
+        return result, None
     entries = memory.list_entries(context, access, ref, ListOptions(limit=1000))
-    return done, any(value in str(entry) for entry in entries)
+    return result, any(value in str(entry) for entry in entries)
 
 
 def fire(

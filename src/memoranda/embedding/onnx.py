@@ -139,11 +139,11 @@ def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[_Session, bool]
         *(failures.Fail, failures.InvalidGraph, failures.InvalidProtobuf, failures.InvalidArgument),
         *(failures.NoSuchFile, OSError),
     )
-    stored = folder / f"{_OPTIMISED_PREFIX}{onnxruntime.__version__}"
-    if (stored / MODEL_FILE).is_file():
+    optimised_folder = folder / f"{_OPTIMISED_PREFIX}{onnxruntime.__version__}"
+    if (optimised_folder / MODEL_FILE).is_file():
         with suppress(*load_errors):
             return start(
-                stored / MODEL_FILE, "ORT_DISABLE_ALL", is_rearranged=is_rearranged
+                optimised_folder / MODEL_FILE, "ORT_DISABLE_ALL", is_rearranged=is_rearranged
             ), is_rearranged
     # A draft left by a killed process is removed with the older versions below.
     draft = folder / f"{_OPTIMISED_PREFIX}by-{os.getpid()}"
@@ -152,10 +152,10 @@ def _open_session(folder: Path, *, is_rearranged: bool) -> tuple[_Session, bool]
             draft.mkdir()
             # Use only optimisations that every processor supports, so that the folder can be moved to another machine.
             session = start(folder / MODEL_FILE, "ORT_ENABLE_EXTENDED", draft)
-            for old in folder.glob(f"{_OPTIMISED_PREFIX}*"):
-                if old != draft:
-                    _remove(old)
-            draft.rename(stored)
+            for old_folder in folder.glob(f"{_OPTIMISED_PREFIX}*"):
+                if old_folder != draft:
+                    _remove(old_folder)
+            draft.rename(optimised_folder)
             return session, True
         _remove(draft)
     return start(folder / MODEL_FILE, "ORT_ENABLE_EXTENDED"), True
@@ -254,16 +254,16 @@ class OnnxEmbedder(_Model):
     @cached_property
     def typical_question(self) -> Vector:
         """The mean vector of typical questions, computed once and stored next to the model."""
-        stored = self._folder / "question.f4"
-        if stored.is_file():
-            return np.frombuffer(stored.read_bytes(), "<f4")
+        stored_file = self._folder / "question.f4"
+        if stored_file.is_file():
+            return np.frombuffer(stored_file.read_bytes(), "<f4")
         mean: Vector = np.mean(
             [self.of_question(text) for text in TYPICAL_QUESTIONS], axis=0, dtype=np.float32
         )
         with suppress(OSError):
-            draft = stored.with_suffix(f".{os.getpid()}")
+            draft = stored_file.with_suffix(f".{os.getpid()}")
             draft.write_bytes(mean.astype("<f4").tobytes())
-            draft.replace(stored)
+            draft.replace(stored_file)
         return mean
 
     @property

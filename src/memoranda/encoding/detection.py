@@ -43,14 +43,16 @@ def detect(text: str) -> list[Finding]:
     findings = _find_all(text, text.lower())
     if not findings:
         return findings
-    merged: list[Finding] = []
+    merged_findings: list[Finding] = []
     for finding in sorted(findings, key=lambda finding: (finding.start, -finding.end)):
-        if not merged or finding.start >= merged[-1].end:
-            merged.append(finding)
-        elif finding.end > merged[-1].end:
+        if not merged_findings or finding.start >= merged_findings[-1].end:
+            merged_findings.append(finding)
+        elif finding.end > merged_findings[-1].end:
             # Two overlapping findings become one that covers both.
-            merged[-1] = Finding(merged[-1].kind, merged[-1].start, finding.end)
-    return merged
+            merged_findings[-1] = Finding(
+                merged_findings[-1].kind, merged_findings[-1].start, finding.end
+            )
+    return merged_findings
 
 
 def _find_all(text: str, lower: str) -> list[Finding]:
@@ -486,15 +488,15 @@ def _is_encoded_text(token: str) -> bool:
 
 def _is_random(token: str) -> bool:
     """Return True for many different letters of both cases and digits in random order. False for hexadecimal hashes."""
-    bare = _UUID.sub("", token)
-    if len(set(bare)) < _MIN_DISTINCT or _HEX.fullmatch(bare):
+    remaining = _UUID.sub("", token)
+    if len(set(remaining)) < _MIN_DISTINCT or _HEX.fullmatch(remaining):
         return False
     upper, lower, digits = (
-        sum(map(test, bare)) for test in (str.isupper, str.islower, str.isdigit)
+        sum(map(test, remaining)) for test in (str.isupper, str.islower, str.isdigit)
     )
     if min(upper, lower) < _MIN_LETTERS or digits < _MIN_DIGITS:
         return False
-    return _class_changes(bare) >= _MIN_RANDOM_CHANGES
+    return _class_changes(remaining) >= _MIN_RANDOM_CHANGES
 
 
 # ASCII letters and digits → their class: digit, upper case, lower case.

@@ -116,12 +116,12 @@ def _build_object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     """Build an object. Raises MalformedJson for a duplicate key."""
     value = dict(pairs)
     if len(value) != len(pairs):
-        seen: set[str] = set()
+        seen_names: set[str] = set()
         for key, _ in pairs:
-            if key in seen:
+            if key in seen_names:
                 # RFC 8785 3.1 (I-JSON): names within an object MUST be unique.
                 raise MalformedJson(f"not JSON we accept: duplicate key {_quote_key(key)}")
-            seen.add(key)
+            seen_names.add(key)
     return value
 
 

@@ -80,8 +80,8 @@ class Shape(_StructBase, forbid_unknown_fields=True):
 
     def replace_fields(self, **changes: Any) -> Self:
         """Return a copy with other values."""
-        changed: Self = msgspec.structs.replace(cast("Any", self), **changes)
-        return changed
+        copy: Self = msgspec.structs.replace(cast("Any", self), **changes)
+        return copy
 
 
 @lru_cache(maxsize=256)
@@ -164,8 +164,8 @@ def to_json(value: Any) -> Any:
 
 def fields_of(kind: type) -> tuple[str, ...]:
     """Return the names of the fields of a shape, or of a typed dictionary, in JSON."""
-    declared: tuple[str, ...] | None = getattr(kind, "__struct_encode_fields__", None)
-    return tuple(kind.__annotations__) if declared is None else declared
+    declared_names: tuple[str, ...] | None = getattr(kind, "__struct_encode_fields__", None)
+    return tuple(kind.__annotations__) if declared_names is None else declared_names
 
 
 def check_field_names(value: dict[str, Any], field_names: Sequence[str], location: str) -> None:
@@ -314,14 +314,18 @@ def _describe_type(info: TypeInfo) -> str:
         case inspect.FloatType():
             return f"a number{_describe_range(info.ge, info.le)}"
         case inspect.StrType():
-            least, most = info.min_length or 0, info.max_length
-            limit = "" if most is None else f" of at most {most} characters"
-            return f"a {'non-empty ' if least else ''}string{limit}"
+            minimum, maximum = info.min_length or 0, info.max_length
+            limit = "" if maximum is None else f" of at most {maximum} characters"
+            return f"a {'non-empty ' if minimum else ''}string{limit}"
         case inspect.ListType() | inspect.VarTupleType():
-            least, most = info.min_length or 0, info.max_length
+            minimum, maximum = info.min_length or 0, info.max_length
             limit = ""
-            if most is not None:
-                limit = f" of {least} to {most} items" if least else f" of at most {most} items"
+            if maximum is not None:
+                limit = (
+                    f" of {minimum} to {maximum} items"
+                    if minimum
+                    else f" of at most {maximum} items"
+                )
             return f"an array{limit}, each {_describe_type(info.item_type)}"
         case inspect.CustomType(cls=custom):
             return _as_custom(custom).EXPECTED
@@ -364,9 +368,9 @@ def _build_schema(info: TypeInfo, nulls: bool) -> Schema:
         case inspect.Metadata():
             other = (info.extra or {}).get("shape")
             inner = _build_schema(info.type, nulls) if other is None else schema(other, nulls=nulls)
-            merged = {**inner, **(info.extra_json_schema or {})}
+            merged_schema = {**inner, **(info.extra_json_schema or {})}
             # A member that is None in `extra_json_schema` is removed from the schema.
-            return {name: value for name, value in merged.items() if value is not None}
+            return {name: value for name, value in merged_schema.items() if value is not None}
         case inspect.UnionType():
             return _union_schema(info, nulls)
         case inspect.StructType() | inspect.TypedDictType():
@@ -400,8 +404,11 @@ def _build_schema(info: TypeInfo, nulls: bool) -> Schema:
 
 def _add_limits(schema: Schema, info: TypeInfo, **limits: str) -> Schema:
     """Add the limits that the type declares to a schema."""
-    declared = {name: getattr(info, attribute) for name, attribute in limits.items()}
-    return {**schema, **{name: limit for name, limit in declared.items() if limit is not None}}
+    declared_limits = {name: getattr(info, attribute) for name, attribute in limits.items()}
+    return {
+        **schema,
+        **{name: limit for name, limit in declared_limits.items() if limit is not None},
+    }
 
 
 def _literal_schema(values: Sequence[object]) -> Schema:

@@ -83,10 +83,10 @@ class Edit:
         before, after = (
             [] if data is None else _decode(data).splitlines() for data in (self.before, self.after)
         )
-        changed = difflib.unified_diff(
+        lines = difflib.unified_diff(
             before, after, str(self.path), str(self.path), n=0, lineterm=""
         )
-        return "\n".join(changed)
+        return "\n".join(lines)
 
     def apply(self) -> None:
         """Write the file. Raises Conflict if it was changed since it was planned."""

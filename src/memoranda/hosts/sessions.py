@@ -121,13 +121,13 @@ def summarize_session(session: HostSession) -> str | None:
     if not prompts:
         return None
     answers = [turn.text for turn in turns if turn.role == "assistant"]
-    selected = (
+    selected_lines = (
         prompts if len(prompts) <= _PROMPTS else [*prompts[:2], "…", *prompts[2 - _PROMPTS :]]
     )
     project = f" in {session.project}" if session.project else ""
     lines = [
         f"A session with {session.host}{project}. What was asked:",
-        *(f"- {prompt}" for prompt in selected),
+        *(f"- {prompt}" for prompt in selected_lines),
     ]
     if answers:
         lines.append(f"The last answer: {_cut(answers[-1], _ANSWER_CHARS)}")
@@ -135,5 +135,5 @@ def summarize_session(session: HostSession) -> str | None:
 
 
 def _cut(text: str, limit: int) -> str:
-    plain = _SPACES.sub(" ", text).strip()
-    return plain if len(plain) <= limit else plain[: limit - 1].rstrip() + "…"
+    plain_text = _SPACES.sub(" ", text).strip()
+    return plain_text if len(plain_text) <= limit else plain_text[: limit - 1].rstrip() + "…"

@@ -146,9 +146,9 @@ def _read_entries(file: Path) -> Iterator[dict[str, object]]:
         entry = _parse_or_none(line)
         if isinstance(entry, dict):
             yield entry
-            changed = entry.get("$set")
-            if isinstance(changed, dict) and isinstance(changed.get("messages"), list):
-                yield from _mappings(changed["messages"])
+            changes = entry.get("$set")
+            if isinstance(changes, dict) and isinstance(changes.get("messages"), list):
+                yield from _mappings(changes["messages"])
 
 
 def _mappings(items: Iterable[object]) -> Iterator[dict[str, object]]:

@@ -89,13 +89,13 @@ class RemoteCal(RemoteVerbs, rows=OPERATIONS):
         strict: bool,
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
-        **more: object,
+        **extra: object,
     ) -> Answer:
         text_or_form = query.decode("utf-8", "replace") if isinstance(query, bytes) else query
         fields = {
             "params": None if params is None else dict(params),
             "strict": strict or None,
-            **more,
+            **extra,
         }
         body = {
             "query": text_or_form,

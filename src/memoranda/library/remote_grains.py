@@ -74,8 +74,8 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
             )
         else:
             answer = self._answer(verb, _body={"grain": dict(grain_input)}, **arguments)
-        stored: GrainResult = read_result(answer.document, GrainResult)
-        return stored
+        result: GrainResult = read_result(answer.document, GrainResult)
+        return result
 
     def get(self, address: str) -> StoredGrain:
         """Return one grain by its address."""
@@ -87,8 +87,10 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
 
     def _fetch(self, verb: str, address: str) -> StoredGrain:
         delivery = self._answer(verb, address=address, _headers=_BYTES).raw
-        opened = open_delivery(delivery)
-        grain = opened.grain if isinstance(opened, SignedGrain) else opened
+        opened_delivery = open_delivery(delivery)
+        grain = (
+            opened_delivery.grain if isinstance(opened_delivery, SignedGrain) else opened_delivery
+        )
         # The index does not travel with the bytes.
         return _stored_grain(self._document(verb, address=address), grain, delivery)
 
@@ -204,7 +206,7 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         )
 
 
-def _request(selection: Selection, **more: object) -> FindRequest:
+def _request(selection: Selection, **extra: object) -> FindRequest:
     """Return the request for a selection. Raises Unsupported for one that no request can state."""
     space = DEFAULT_NAMESPACE if selection.space == "" else selection.space
     fields: dict[str, object] = {name: getattr(selection, part) for name, part in _PARTS.items()}
@@ -212,7 +214,7 @@ def _request(selection: Selection, **more: object) -> FindRequest:
         "namespace": space,
         "session_id": selection.session,
         "current": selection.status_filter == "current",
-        **more,
+        **extra,
     }
     request = FindRequest.parse(
         {name: value for name, value in fields.items() if value is not None}

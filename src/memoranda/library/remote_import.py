@@ -116,11 +116,13 @@ class RemoteImport:
         """Send the items that can be read, and report refusals of both sides in their order."""
         # The server names refused items by these numbers.
         numbered = list(enumerate(batch, 1))
-        sent = [replace(item, number=number) for number, item in numbered if isinstance(item, Item)]
-        self._sent.update(name for item in sent if (name := _name(item)))
+        items_sent = [
+            replace(item, number=number) for number, item in numbered if isinstance(item, Item)
+        ]
+        self._sent.update(name for item in items_sent if (name := _name(item)))
         options = self._options
-        done = self._send_part(
-            sent,
+        part = self._send_part(
+            items_sent,
             label=options.label,
             name=self._name,
             adopt=options.adopt,
@@ -128,16 +130,16 @@ class RemoteImport:
             restore=options.restore,
             is_dry=options.is_dry,
         )
-        self._name, self._waiting = done.name or self._name, [*self._waiting, *done.waiting]
+        self._name, self._waiting = part.name or self._name, [*self._waiting, *part.waiting]
         here = Report()
         for number, entry in numbered:
             if isinstance(entry, Refused):
                 here.refuse(entry.item.where, entry.item.name, entry.error, number=number)
-        done.report.refused += here.refused
-        refusals = [*done.report.refusals, *here.refusals]
+        part.report.refused += here.refused
+        refusals = [*part.report.refusals, *here.refusals]
         refusals.sort(key=lambda refusal: refusal.number or len(batch) + 1)
-        done.report.refusals = [_renumbered(refusal, batch) for refusal in refusals]
-        self._report.add(done.report)
+        part.report.refusals = [_renumbered(refusal, batch) for refusal in refusals]
+        self._report.add(part.report)
         if self._progress is not None:
             self._progress(self._report.imported_count + self._report.refused)
 
@@ -197,7 +199,9 @@ def _name(item: Item) -> str | None:
     if item.form != "oms":
         return cast("str | None", item.name) if isinstance(item.name, str) else None
     try:
-        opened = open_delivery(item.value)
+        opened_delivery = open_delivery(item.value)
     except MemorandaError:
         return None
-    return (opened.grain if isinstance(opened, SignedGrain) else opened).address
+    return (
+        opened_delivery.grain if isinstance(opened_delivery, SignedGrain) else opened_delivery
+    ).address

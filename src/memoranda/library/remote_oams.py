@@ -58,8 +58,8 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
 
     def batch_store(self, values: Sequence[Mapping[str, object]]) -> list[StoreResult]:
         """Write many memories, all or none. The answer does not tell which of them were new."""
-        stored = self._document("batch_store", values=[dict(value) for value in values])
-        return [StoreResult(memory=memory, etag="", result="stored") for memory in stored]
+        document = self._document("batch_store", values=[dict(value) for value in values])
+        return [StoreResult(memory=memory, etag="", result="stored") for memory in document]
 
     def recall(
         self, request: RecallRequest, *, consents: Sequence[Access] = ()
@@ -133,17 +133,17 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         only: Collection[str] | None = None,
     ) -> DreamRun:
         """Run one strategy over a namespace."""
-        chosen = Options() if options is None else options
-        if writer is not None or chosen.count is not Options().count:
+        chosen_options = Options() if options is None else options
+        if writer is not None or chosen_options.count is not Options().count:
             raise Unsupported("writer and count: leave them out, since a server uses its own")
         return self._dream(
             namespace=str(namespace),
             strategy=strategy,
             dry_run=is_dry,
-            limit=chosen.limit,
-            budget=chosen.budget_tokens,
-            least=chosen.least,
-            likeness=chosen.likeness,
+            limit=chosen_options.limit,
+            budget=chosen_options.budget_tokens,
+            least=chosen_options.least,
+            likeness=chosen_options.likeness,
             only=None if only is None else list(only),
         )
 

@@ -97,8 +97,8 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
             approval_id=approval_id,
             artifact_digest=artifact_digest,
         )
-        applied: Proposal = self.proposal(proposal_id)
-        return applied
+        proposal: Proposal = self.proposal(proposal_id)
+        return proposal
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
@@ -162,9 +162,9 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
             start["cursor"] = "{}.{}".format(*before)
         elif before is not None:
             start["before"] = before
-        wanted = min(limit, MAX_RUNS)
-        while len(results) < wanted:
-            answer = self._document("runs", whole=True, limit=wanted - len(results), **start)
+        wanted_count = min(limit, MAX_RUNS)
+        while len(results) < wanted_count:
+            answer = self._document("runs", whole=True, limit=wanted_count - len(results), **start)
             results += [Run.of(run) for run in answer["runs"]]
             if "nextCursor" not in answer:
                 break
@@ -239,8 +239,8 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
             strengthened=answer["strengthened"],
         )
 
-    def _pass(self, act: str, ref: str, **more: object) -> Any:
-        return self._document("openwop_pass", act=act, memory_ref=ref, **more)
+    def _pass(self, act: str, ref: str, **extra: object) -> Any:
+        return self._document("openwop_pass", act=act, memory_ref=ref, **extra)
 
     def _entry_made(self, ref: str, entry_id: str) -> Entry:
         entry = self.get_entry(ref, entry_id)

@@ -72,12 +72,18 @@ class RemoteVerbs:
         routes = self._routes[name]
         has_parameters = bool(routes[0].verb and arguments)
         parameters = parameters_of(routes[0]) if has_parameters else {}
-        sent = {
+        sent_arguments = {
             key: encode_argument(value, parameters.get(key))
             for key, value in arguments.items()
             if value is not None
         }
-        return send(self._server, choose_route(routes, sent), sent, body=_body, headers=_headers)
+        return send(
+            self._server,
+            choose_route(routes, sent_arguments),
+            sent_arguments,
+            body=_body,
+            headers=_headers,
+        )
 
     def _document(self, name: str, /, **arguments: Any) -> Any:
         """Return the JSON document of the answer to a verb, or to an operation without a verb."""
@@ -122,12 +128,12 @@ class RemoteVerb:
             arguments = dict(signature.bind(*args, **keywords).arguments)
             for name in variadic:
                 arguments |= arguments.pop(name, {})
-            sent = {
+            sent_arguments = {
                 name: encode_argument(value, parameters.get(name))
                 for name, value in arguments.items()
                 if not _is_default(value, parameters.get(name))
             }
-            return _call(server, choose_route(self._routes, sent), sent, kind)
+            return _call(server, choose_route(self._routes, sent_arguments), sent_arguments, kind)
 
         call.__name__, call.__doc__ = self._name, function.__doc__
         call.__dict__["__signature__"] = signature
@@ -145,9 +151,9 @@ def _result_type(function: Callable[..., object]) -> object:
     The hints are read from a copy of the function without parameters, whose types may exist only for type checkers.
     """
     assert isinstance(function, FunctionType)
-    bare = FunctionType(function.__code__, function.__globals__)
-    bare.__annotations__ = {"return": function.__annotations__["return"]}
-    return get_type_hints(bare)["return"]
+    bare_function = FunctionType(function.__code__, function.__globals__)
+    bare_function.__annotations__ = {"return": function.__annotations__["return"]}
+    return get_type_hints(bare_function)["return"]
 
 
 def _is_default(value: object, parameter: inspect.Parameter | None) -> bool:

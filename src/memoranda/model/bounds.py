@@ -52,7 +52,7 @@ def combine(one: Bounds, other: Bounds) -> Bounds:
     )
 
 
-def bounds_of_view(view: Projection, own: Projection) -> Bounds:
+def bounds_of_view(view: Projection, own_projection: Projection) -> Bounds:
     """Return the restrictions that a view states beyond the document inside it."""
     at = view.scope
     return remaining_bounds(
@@ -66,46 +66,48 @@ def bounds_of_view(view: Projection, own: Projection) -> Bounds:
             tags=tuple(tag for tag in view.tags if tag.startswith(FLAG_PREFIXES)),
         ),
         Bounds(
-            user=own.scope.user,
-            agent=own.scope.agent,
-            session=own.scope.session,
-            visibility=own.scope.visibility,
-            exportable=own.exportable,
-            expires=own.expires,
-            tags=own.tags,
+            user=own_projection.scope.user,
+            agent=own_projection.scope.agent,
+            session=own_projection.scope.session,
+            visibility=own_projection.scope.visibility,
+            exportable=own_projection.exportable,
+            expires=own_projection.expires,
+            tags=own_projection.tags,
         ),
     )
 
 
-def decode(stored: bytes) -> Bounds:
+def decode(data: bytes) -> Bounds:
     """Parse bounds from the store. Raises StoreCorrupt."""
     try:
-        return _DECODER.decode(stored)
+        return _DECODER.decode(data)
     except msgspec.MsgspecError as error:
         raise StoreCorrupt(
             "the stored restrictions of a memory are damaged; run 'memoranda verify'"
         ) from error
 
 
-def remaining_bounds(earlier: Bounds, own: Bounds) -> Bounds:
+def remaining_bounds(earlier_bounds: Bounds, own_bounds: Bounds) -> Bounds:
     """Return the bounds of an earlier version that the document of a later one does not state itself."""
-    ends = earlier.expires
-    is_later = ends is not None and (own.expires is None or own.expires > ends)
+    ends = earlier_bounds.expires
+    is_later = ends is not None and (own_bounds.expires is None or own_bounds.expires > ends)
     return Bounds(
-        user="" if own.user else earlier.user,
-        agent="" if own.agent else earlier.agent,
-        session="" if own.session else earlier.session,
-        visibility=earlier.visibility
-        if _is_wider(own.visibility, earlier.visibility)
+        user="" if own_bounds.user else earlier_bounds.user,
+        agent="" if own_bounds.agent else earlier_bounds.agent,
+        session="" if own_bounds.session else earlier_bounds.session,
+        visibility=earlier_bounds.visibility
+        if _is_wider(own_bounds.visibility, earlier_bounds.visibility)
         else UNBOUND.visibility,
-        exportable=earlier.exportable or not own.exportable,
-        redact=() if set(earlier.redact) <= set(own.redact) else earlier.redact,
+        exportable=earlier_bounds.exportable or not own_bounds.exportable,
+        redact=()
+        if set(earlier_bounds.redact) <= set(own_bounds.redact)
+        else earlier_bounds.redact,
         expires=ends if is_later else None,
-        tags=tuple(tag for tag in earlier.tags if tag not in own.tags),
+        tags=tuple(tag for tag in earlier_bounds.tags if tag not in own_bounds.tags),
         policy_fields={
             name: value
-            for name, value in earlier.policy_fields.items()
-            if not own.policy_fields.get(name)
+            for name, value in earlier_bounds.policy_fields.items()
+            if not own_bounds.policy_fields.get(name)
         },
     )
 
@@ -113,7 +115,7 @@ def remaining_bounds(earlier: Bounds, own: Bounds) -> Bounds:
 def apply_bounds(projection: Projection, bounds: Bounds) -> Projection:
     """Return a projection with the inherited restrictions applied."""
     scope, ends = projection.scope, bounds.expires
-    own = projection.expires
+    own_end = projection.expires
     return replace(
         projection,
         scope=replace(
@@ -125,7 +127,7 @@ def apply_bounds(projection: Projection, bounds: Bounds) -> Projection:
         ),
         exportable=projection.exportable and bounds.exportable,
         redacted=projection.redacted or bool(bounds.redact),
-        expires=own if ends is None or (own is not None and own < ends) else ends,
+        expires=own_end if ends is None or (own_end is not None and own_end < ends) else ends,
         tags=(*projection.tags, *(tag for tag in bounds.tags if tag not in projection.tags)),
         basis=projection.basis or str(bounds.policy_fields.get("processing_basis", "")),
     )

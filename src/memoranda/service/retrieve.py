@@ -109,10 +109,10 @@ def _restrict_visibilities(
 ) -> tuple[Visibility, ...]:
     """Return the visibilities that are requested and that the caller may see."""
     limit = access.limits.get("visibility")
-    seen = readable_visibilities(context, access, snapshot)
+    readable = readable_visibilities(context, access, snapshot)
     return tuple(
         visibility
-        for visibility in seen
+        for visibility in readable
         if limit in (None, visibility) and visibility in (requested or VISIBILITIES)
     )
 
@@ -170,12 +170,12 @@ def search_visible(
             matches = snapshot.match(
                 selection, retrievers, limit=count, now=now, count_if_cheap=False
             )
-            selected, covered = matches.hits, matches.covered
+            selected_hits, covered = matches.hits, matches.covered
         else:
-            selected = tuple(snapshot.load_page(selection, UPDATED, limit=count, now=now))
+            selected_hits = tuple(snapshot.load_page(selection, UPDATED, limit=count, now=now))
         lexical = {
             match.version_id: match.lexical
-            for match in selected
+            for match in selected_hits
             if match.version_id not in hits_by_id
         }
         fitting = snapshot.fit_into_bytes(list(lexical), bytes_left)
@@ -184,9 +184,11 @@ def search_visible(
             hit = None if view is None else SearchHit(version, view, lexical[version.version_id])
             hits_by_id[version.version_id] = hit
             bytes_left -= 0 if hit is None else len(version.document.native)
-        hits = [hit for match in selected if (hit := hits_by_id.get(match.version_id)) is not None]
+        hits = [
+            hit for match in selected_hits if (hit := hits_by_id.get(match.version_id)) is not None
+        ]
         is_answer_full = len(fitting) < len(lexical) or bytes_left <= 0
-        is_exhausted = len(selected) < count and not is_answer_full
+        is_exhausted = len(selected_hits) < count and not is_answer_full
         if is_exhausted or is_answer_full or len(hits) >= limit:
             # Scores are made relative only now, so that hidden memories do not influence them.
             highest = max((hit.lexical for hit in hits), default=0.0)
@@ -227,12 +229,12 @@ def read_page(
     snapshot: Snapshot, selection: Selection, *, after: int, limit: int, now: Instant
 ) -> list[Version]:
     """Return versions in the order written, empty only at the end; `after` is the last version number seen, or 0."""
-    selected = snapshot.load_page(
+    selected_page = snapshot.load_page(
         selection, WRITTEN, limit=limit, now=now, after=(after, after) if after else None
     )
-    if not selected:
+    if not selected_page:
         return []
-    version_ids = [item.version_id for item in selected]
+    version_ids = [item.version_id for item in selected_page]
     return snapshot.load_versions(snapshot.fit_into_bytes(version_ids, PAGE_BYTES))
 
 

@@ -237,14 +237,14 @@ def rules_inside(document: Document | None) -> Fields:
 
 
 def combined_rules(
-    own: Fields, user: str | None, tags: list[str], inner: Document | None
+    own_fields: Fields, user: str | None, tags: list[str], inner: Document | None
 ) -> Fields:
     """Return the rule fields of a document together with those of the document inside it."""
     inside = rules_inside(inner)
     return {
         "user_id": inside.get("user_id") or user,
         "structural_tags": [*tags, *inside.get("structural_tags", ())],
-        **{name: own.get(name) or inside.get(name) for name in RULE_NAMES},
+        **{name: own_fields.get(name) or inside.get(name) for name in RULE_NAMES},
     }
 
 

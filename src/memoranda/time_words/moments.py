@@ -341,11 +341,11 @@ def _find_days(text: str, at: int, zone: tzinfo) -> list[_Day]:
         *_find_calendar_days(text, at + utc_offset_ms(at, zone)),
         *_find_spoken_days(text, today),
     ]
-    selected: list[_Day] = []
+    selected_days: list[_Day] = []
     for day in sorted(candidates, key=lambda day: (day.start, -day.end)):
-        if not selected or day.start >= selected[-1].end:
-            selected.append(day)
-    return [applied for day in selected for applied in _apply_lead(text, day)]
+        if not selected_days or day.start >= selected_days[-1].end:
+            selected_days.append(day)
+    return [shifted for day in selected_days for shifted in _apply_lead(text, day)]
 
 
 def _find_calendar_days(text: str, local_at: int) -> Iterator[_Day]:
@@ -487,36 +487,36 @@ def _add_working_days(day: date, count: int) -> date:
     return day
 
 
-def _last_day_of(unit: str, today: date, later: int) -> date:
+def _last_day_of(unit: str, today: date, offset: int) -> date:
     """Return the last day (in a week, the Friday) of the current or a later period."""
     if unit == "week":
-        friday = days_after(today, 4 - today.weekday() + 7 * later)
+        friday = days_after(today, 4 - today.weekday() + 7 * offset)
         return max(friday, today)
     months = {"month": 1, "quarter": 3, "year": 12}[unit]
     first = date(today.year, (today.month - 1) // months * months + 1, 1)
-    return end_of_period(months_after(first, months * later), months)
+    return end_of_period(months_after(first, months * offset), months)
 
 
 def _apply_lead(text: str, day: _Day) -> Iterator[_Day]:
     """Apply the words before a day ("a week after", "by"); yield nothing if they show that it is not the due day."""
     if text[day.end : day.end + 2] in _POSSESSIVES:
         return
-    way, start = day.lead, day.start
+    lead, start = day.lead, day.start
     match = _LEAD.search(text, max(0, start - 24), start)
     if match:
-        way, start = " ".join(match["way"].lower().split()), match.start()
+        lead, start = " ".join(match["way"].lower().split()), match.start()
     is_repeated = text[max(0, start - 6) : start].lower().rstrip().endswith(("every", "each"))
-    if is_repeated or way in _NOT_DUE_LEADS - {"from"}:
+    if is_repeated or lead in _NOT_DUE_LEADS - {"from"}:
         return
     shift = _SHIFT.search(text, max(0, start - 24), start)
-    if shift and way in ("before", "after", "from"):
-        count = parse_count(shift["n"]) * (-1 if way == "before" else 1)
+    if shift and lead in ("before", "after", "from"):
+        count = parse_count(shift["n"]) * (-1 if lead == "before" else 1)
         moved = units_after(day.day, count, UNITS[shift["unit"].lower()])
         yield replace(day, day=moved, start=shift.start(), lead="")
-    elif way != "from":
+    elif lead != "from":
         # "Before Friday" is the day before; "before Friday at five" is still Friday.
-        days = 0 if day.is_full else {"before": -1, "after": 1}.get(way, 0)
-        yield replace(day, day=days_after(day.day, days), start=start, lead=way)
+        days = 0 if day.is_full else {"before": -1, "after": 1}.get(lead, 0)
+        yield replace(day, day=days_after(day.day, days), start=start, lead=lead)
 
 
 def _attach_clock(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[Clock]]:
@@ -528,7 +528,7 @@ def _attach_clock(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[
         gap = text[time.end : day.start] if time.end <= day.start else text[day.end : time.start]
         if len(gap) > 20 or not _BETWEEN.fullmatch(gap) or (day.is_full and day.minute != _FIVE):
             continue
-        merged = replace(
+        merged_moment = replace(
             day,
             start=min(day.start, time.start),
             end=max(day.end, time.end),
@@ -538,7 +538,7 @@ def _attach_clock(text: str, day: _Day, times: list[Clock]) -> tuple[_Day, list[
             is_zone_unknown=time.is_zone_unknown,
             certainty=min(day.certainty, time.certainty),
         )
-        return merged, [other for other in times if other is not time]
+        return merged_moment, [other for other in times if other is not time]
     return day, times
 
 

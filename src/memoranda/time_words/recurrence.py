@@ -129,8 +129,8 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
         length = _LENGTHS_MS.get(self.unit)
         if length is not None:
             step = length * self.interval
-            due = self.start + ((after - self.start) // step + 1) * step
-            return due if due <= LATEST else None
+            due_at = self.start + ((after - self.start) // step + 1) * step
+            return due_at if due_at <= LATEST else None
         if self.offset_minutes is not None:
             zone = timezone(timedelta(minutes=self.offset_minutes))
         elif self.zone_name is not None:
@@ -138,9 +138,9 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
         day, first = days_after(local_day(after, zone), -1), local_day(self.start, zone)
         for _ in range(_SEARCH_DAYS + 1):
             if self._includes_day(day, first):
-                due = instant_of(day, self.minute, zone)
-                if due > after:
-                    return due
+                due_at = instant_of(day, self.minute, zone)
+                if due_at > after:
+                    return due_at
             if day == LAST_DAY:
                 break
             day = days_after(day, 1)

@@ -157,13 +157,13 @@ def export_folder(
 ) -> int:
     """Write one Markdown file for each record, and return their number; files of other memories stay."""
     folder.mkdir(parents=True, exist_ok=True)
-    used = {path.name.casefold() for path in folder.iterdir()}
+    used_names = {path.name.casefold() for path in folder.iterdir()}
     names_by_id = dict(_names_by_id(folder))
     counter = ProgressCounter(records, progress)
     with Folder(folder) as opened_folder:
         for record in counter:
-            name = names_by_id.get(record["id"]) or formats.file_name(record, used)
-            used.add(name.casefold())
+            name = names_by_id.get(record["id"]) or formats.file_name(record, used_names)
+            used_names.add(name.casefold())
             opened_folder.write(name, markdown.render(record).encode("utf-8"))
     return counter.count
 
@@ -225,10 +225,12 @@ def export_system(
     The report warns of each part that the file cannot hold.
     """
     lost: Tally[str] = Tally()
-    stated = (memory for _, memory in service.oams.export(access, report=report, for_others=True))
-    memories = ProgressCounter(stated, progress)
-    own = owner_hash(access.default_tenant)
-    write_system(count_losses(memories, system, lost, own), target, system, own)
+    stated_memories = (
+        memory for _, memory in service.oams.export(access, report=report, for_others=True)
+    )
+    memories = ProgressCounter(stated_memories, progress)
+    own_hash = owner_hash(access.default_tenant)
+    write_system(count_losses(memories, system, lost, own_hash), target, system, own_hash)
     for part, count in sorted(lost.items()):
         memories_text = "1 memory" if count == 1 else f"{count} memories"
         report.warn(system, f"cannot hold {part} ({memories_text})")
@@ -236,17 +238,17 @@ def export_system(
 
 
 def count_losses(
-    memories: Iterable[Memory], system: str, lost: Tally[str], own: str
+    memories: Iterable[Memory], system: str, lost: Tally[str], own_hash: str
 ) -> Iterator[Memory]:
     """Yield the memories, and count the parts of them that the file of a system cannot hold."""
     for memory in memories:
-        lost.update(list_losses(memory, system, own))
+        lost.update(list_losses(memory, system, own_hash))
         yield memory
 
 
-def write_system(memories: Iterable[Memory], target: str, system: str, own: str) -> None:
+def write_system(memories: Iterable[Memory], target: str, system: str, own_hash: str) -> None:
     """Write memories to a file of another system; `own` is the owner hash of the exporting owner."""
-    lines = EXPORTERS[system](memories, own)
+    lines = EXPORTERS[system](memories, own_hash)
     if target == STANDARD_STREAM:
         with standard_output() as file:
             file.writelines(lines)
@@ -259,12 +261,12 @@ def select_memories(
     service: Service, access: Access, report: Report, namespaces: Iterable[Namespace] = ()
 ) -> Iterator[tuple[bytes, Memory]]:
     """Return the memories of some namespaces, or of all. Raises NamespaceNotFound."""
-    chosen = sorted(set(namespaces))
-    existing = set(service.oams.namespaces(access)) if chosen else set()
-    for namespace in chosen:
+    chosen_namespaces = sorted(set(namespaces))
+    existing = set(service.oams.namespaces(access)) if chosen_namespaces else set()
+    for namespace in chosen_namespaces:
         if str(namespace) not in existing:
             raise NamespaceNotFound(f"nothing was ever stored in {namespace}")
-    return service.oams.export(access, namespaces=chosen or None, report=report)
+    return service.oams.export(access, namespaces=chosen_namespaces or None, report=report)
 
 
 def require_single(records: Iterable[Record]) -> Iterator[Record]:
@@ -344,7 +346,7 @@ def import_files(
     With `limits` a separate process reads the files, within these limits, because they are not trusted.
     """
     report = Report()
-    names, own, into = list(sources), owner_hash(owner), options.into
+    names, own_hash, into = list(sources), owner_hash(owner), options.into
     on_survey, on_count = observers.on_survey, observers.on_count
     with ExitStack() as reader:
         items: Iterator[Item]
@@ -352,7 +354,7 @@ def import_files(
             items = read_sources(
                 names,
                 form,
-                own,
+                own_hash,
                 report,
                 is_moved=into is not None,
                 on_survey=on_survey,
@@ -362,7 +364,7 @@ def import_files(
             request = Request(
                 names=names,
                 form=cast("str | None", form),
-                own=own,
+                own=own_hash,
                 is_moved=into is not None,
                 is_surveyed=on_survey is not None,
                 is_counted=on_count is not None,
@@ -387,7 +389,7 @@ def import_files(
 def read_sources(
     names: Iterable[str],
     form: str | Importer | None,
-    own: str,
+    own_hash: str,
     report: Report,
     *,
     is_moved: bool = False,
@@ -395,7 +397,7 @@ def read_sources(
     on_count: Progress | None = None,
 ) -> Iterator[Item]:
     """Return the memories of files and folders, after telling what they hold; those to be moved must be of OAMS."""
-    several = list(find_sources(names, report, form, own))
+    several = list(find_sources(names, report, form, own_hash))
     for source in several:
         if is_moved and source.codec is not oams and not isinstance(source.codec, ImportCodec):
             raise InvalidInput(
@@ -453,7 +455,7 @@ def verify_files(
 
 
 def find_sources(
-    names: Iterable[str], report: Report, form: str | Importer | None, own: str = ""
+    names: Iterable[str], report: Report, form: str | Importer | None, own_hash: str = ""
 ) -> Iterator[FileSource]:
     """Yield the sources of a list of names: files and bundles, and the files of any other folder.
 
@@ -464,21 +466,21 @@ def find_sources(
     for name in names:
         path = Path(name)
         if isinstance(importer, Importer) and (path.exists() or name == STANDARD_STREAM):
-            yield FileSource(name, ImportCodec(importer, own))
+            yield FileSource(name, ImportCodec(importer, own_hash))
         elif (
             name == STANDARD_STREAM
             or path.is_file()
             or (path.is_dir() and _is_bundle(name, form_name))
         ):
-            yield _recognise_file(name, form_name, own)
+            yield _recognise_file(name, form_name, own_hash)
         elif path.is_dir():
-            yield from _sources_in_folder(path, report, form_name, own)
+            yield from _sources_in_folder(path, report, form_name, own_hash)
         else:
             report.refuse(name, "", NotFound("there is no such file or folder"))
 
 
 def _sources_in_folder(
-    folder: Path, report: Report, form: str | None, own: str
+    folder: Path, report: Report, form: str | None, own_hash: str
 ) -> Iterator[FileSource]:
     """Yield a folder of another system as one source, or else the files of a folder.
 
@@ -486,7 +488,7 @@ def _sources_in_folder(
     """
     importer = recognise_importer(folder) if form is None else None
     if importer is not None:
-        yield FileSource(str(folder), ImportCodec(importer, own))
+        yield FileSource(str(folder), ImportCodec(importer, own_hash))
         return
     paths = [*_sort_by_age(formats.list_record_files(folder)), *formats.list_grain_files(folder)]
     paths += [
@@ -494,7 +496,7 @@ def _sources_in_folder(
         for path in formats.list_plain_files(folder)
         if path not in paths and recognise_importer(path) is not None
     ]
-    yield from (_recognise_file(str(path), form, own) for path in paths)
+    yield from (_recognise_file(str(path), form, own_hash) for path in paths)
     # An empty folder, such as the export of an empty store, is no error.
     if not paths and any(folder.iterdir()):
         report.refuse(str(folder), "", NotFound("this folder has no file of a known form"))
@@ -507,7 +509,7 @@ def _is_bundle(folder: str, form: str | None) -> bool:
 _CODECS: Final[dict[str, Codec]] = {GRAINS: GRAIN_FILES, OAMS: oams}
 
 
-def _recognise_file(name: str, form: str | None, own: str) -> FileSource:
+def _recognise_file(name: str, form: str | None, own_hash: str) -> FileSource:
     if form is not None:
         return FileSource(name, _CODECS.get(form) or formats.Records(cast("FileFormat", form)))
     if name == STANDARD_STREAM:
@@ -521,7 +523,7 @@ def _recognise_file(name: str, form: str | None, own: str) -> FileSource:
     # named like those of OAMS, so only their contents tell.
     importer = recognise_importer(Path(name))
     if importer is not None:
-        return FileSource(name, ImportCodec(importer, own))
+        return FileSource(name, ImportCodec(importer, own_hash))
     if mg.is_grain_file(name):
         return FileSource(name, GRAIN_FILES)
     return FileSource(name, oams if oams.is_oams(name) else formats.RECORDS)

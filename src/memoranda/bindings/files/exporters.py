@@ -75,12 +75,12 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
     project: str
 
     @classmethod
-    def of(cls, memory: Memory, own: str) -> OutgoingMemory:
+    def of(cls, memory: Memory, own_hash: str) -> OutgoingMemory:
         """Read a memory; `own` is the owner hash of the exporting owner."""
         metadata, namespace = metadata_of(memory), parse_namespace(memory["namespace"])
         user = _metadata_text(metadata, USER_KEY)
         if user in ("", namespace.owner):
-            user = "" if namespace.owner == own else unescape_name(namespace.owner)
+            user = "" if namespace.owner == own_hash else unescape_name(namespace.owner)
         return cls(
             memory=memory, metadata=metadata, user=user, project=unescape_name(namespace.scope)
         )
@@ -160,7 +160,10 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
         return str(uuid.uuid5(_NAMES, f"{self.memory['namespace']}/{self.memory['key']}"))
 
     def is_unchanged(
-        self, system: str, own: str, draft: Callable[[dict[str, object], str, Instant], ImportDraft]
+        self,
+        system: str,
+        own_hash: str,
+        draft: Callable[[dict[str, object], str, Instant], ImportDraft],
     ) -> bool:
         """Return True if the memory was imported from a system and was not changed since."""
         document = self.original_document(system)
@@ -168,7 +171,7 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
             return False
         try:
             imported = OutgoingMemory.of(
-                build_memory(draft(document, "", Instant(0)), system, own), own
+                build_memory(draft(document, "", Instant(0)), system, own_hash), own_hash
             )
         except MemorandaError:
             return False
@@ -197,25 +200,25 @@ def _json_line(document: object) -> bytes:
     return json_text.dump(document) + b"\n"
 
 
-def _outgoing(memories: Iterable[Memory], own: str) -> Iterator[OutgoingMemory]:
-    return (OutgoingMemory.of(memory, own) for memory in memories)
+def _outgoing(memories: Iterable[Memory], own_hash: str) -> Iterator[OutgoingMemory]:
+    return (OutgoingMemory.of(memory, own_hash) for memory in memories)
 
 
 # --- Mem0 ------------------------------------------------------------------------------------------------------------
 
 
-def _write_mem0(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
+def _write_mem0(memories: Iterable[Memory], own_hash: str) -> Iterator[bytes]:
     """Yield an answer of Mem0's `get_all`, memory by memory."""
     opening = b'{"results":[\n'
-    for outgoing in _outgoing(memories, own):
-        yield opening + json_text.dump(_mem0_document(outgoing, own))
+    for outgoing in _outgoing(memories, own_hash):
+        yield opening + json_text.dump(_mem0_document(outgoing, own_hash))
         opening = b",\n"
     yield b'{"results":[]}\n' if opening.startswith(b"{") else b"\n]}\n"
 
 
-def _mem0_document(outgoing: OutgoingMemory, own: str) -> dict[str, object]:
+def _mem0_document(outgoing: OutgoingMemory, own_hash: str) -> dict[str, object]:
     memory, original = outgoing.memory, outgoing.original_document("mem0") or {}
-    if outgoing.is_unchanged("mem0", own, memory_draft):
+    if outgoing.is_unchanged("mem0", own_hash, memory_draft):
         return original
     # Mem0's own fingerprint of a text; nothing relies on it.
     digest = hashlib.md5(outgoing.text.encode(), usedforsecurity=False).hexdigest()
@@ -257,10 +260,10 @@ def _is_day(time: str) -> bool:
 # --- LangGraph -------------------------------------------------------------------------------------------------------
 
 
-def _write_langgraph(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
+def _write_langgraph(memories: Iterable[Memory], own_hash: str) -> Iterator[bytes]:
     """Yield the items of a store, one on each line."""
-    for outgoing in _outgoing(memories, own):
-        if outgoing.is_unchanged("langgraph", own, item_draft):
+    for outgoing in _outgoing(memories, own_hash):
+        if outgoing.is_unchanged("langgraph", own_hash, item_draft):
             yield _json_line(outgoing.original_document("langgraph"))
             continue
         memory, original = outgoing.memory, outgoing.original_document("langgraph") or {}
@@ -302,19 +305,19 @@ def _langgraph_value(outgoing: OutgoingMemory, original: object) -> dict[str, ob
         "confidence": outgoing.confidence,
         METADATA_KEY: outgoing.own_metadata,
     }
-    stated = {name: field for name, field in ours.items() if field not in ("", None, {})}
+    stated_fields = {name: field for name, field in ours.items() if field not in ("", None, {})}
     tags = {"tags": outgoing.tags} if outgoing.tags else {}
-    return {**base, text_field or "text": outgoing.text, **tags, **stated}
+    return {**base, text_field or "text": outgoing.text, **tags, **stated_fields}
 
 
 # --- server-memory ---------------------------------------------------------------------------------------------------
 
 
-def _write_server_memory(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
+def _write_server_memory(memories: Iterable[Memory], own_hash: str) -> Iterator[bytes]:
     """Yield entities with their observations, then relations. All are held: a graph has each entity once."""
     entities: dict[str, dict[str, Any]] = {}
     relations: list[object] = []
-    for outgoing in _outgoing(memories, own):
+    for outgoing in _outgoing(memories, own_hash):
         text, original = outgoing.text, outgoing.original_document("server-memory") or {}
         is_relation = original.get("type") == "relation"
         if is_relation:
@@ -343,10 +346,10 @@ def _write_server_memory(memories: Iterable[Memory], own: str) -> Iterator[bytes
 # --- CSV -------------------------------------------------------------------------------------------------------------
 
 
-def _write_csv(memories: Iterable[Memory], own: str) -> Iterator[bytes]:
+def _write_csv(memories: Iterable[Memory], own_hash: str) -> Iterator[bytes]:
     """Yield a table with a header line."""
     yield _csv_row(COLUMNS)
-    for outgoing in _outgoing(memories, own):
+    for outgoing in _outgoing(memories, own_hash):
         memory, metadata = outgoing.memory, outgoing.metadata
         row = {
             "id": memory["key"],
@@ -374,8 +377,8 @@ def _join_tags(tags: Sequence[str]) -> str:
     The importer splits at semicolons, or at commas if there is no semicolon: a single tag with a comma gets one.
     """
     parts = list(filter(None, (part.strip() for tag in tags for part in tag.split(";"))))
-    joined = ";".join(parts)
-    return f"{joined};" if "," in joined and len(parts) == 1 else joined
+    joined_tags = ";".join(parts)
+    return f"{joined_tags};" if "," in joined_tags and len(parts) == 1 else joined_tags
 
 
 def _csv_row(values: Iterable[object]) -> bytes:
@@ -447,12 +450,12 @@ _SUPPORTED_PARTS: Final[dict[str, frozenset[str]]] = {
 }
 
 
-def list_losses(memory: Memory, system: str, own: str = "") -> list[str]:
+def list_losses(memory: Memory, system: str, own_hash: str = "") -> list[str]:
     """Return the parts of a memory that the file of a system cannot hold; none if its original is written."""
-    outgoing, supported = OutgoingMemory.of(memory, own), _SUPPORTED_PARTS[system]
+    outgoing, supported = OutgoingMemory.of(memory, own_hash), _SUPPORTED_PARTS[system]
     draft = _DRAFTS.get(system)
     original = outgoing.original_document(system)
-    if original is not None and (draft is None or outgoing.is_unchanged(system, own, draft)):
+    if original is not None and (draft is None or outgoing.is_unchanged(system, own_hash, draft)):
         return []
     lost = [part for part, has in _PARTS.items() if part not in supported and has(outgoing)]
     if system == "server-memory":

@@ -144,14 +144,14 @@ class _EscapingTerminal(io.RawIOBase):
         return len(data)
 
 
-def rejoin_stream(seen: bytes, file: IO[bytes]) -> IO[bytes]:
+def rejoin_stream(first_bytes: bytes, file: IO[bytes]) -> IO[bytes]:
     """Return a stream that first yields the bytes already read from it."""
-    return io.BufferedReader(_RejoinedStream(seen, file))
+    return io.BufferedReader(_RejoinedStream(first_bytes, file))
 
 
 class _RejoinedStream(io.RawIOBase):
-    def __init__(self, seen: bytes, file: IO[bytes]) -> None:
-        self._seen = memoryview(seen)
+    def __init__(self, first_bytes: bytes, file: IO[bytes]) -> None:
+        self._seen = memoryview(first_bytes)
         self._file = file
 
     def readable(self) -> bool:
@@ -322,12 +322,12 @@ class Folder:
             os.mkdir(_require_plain_name(folder), 0o700, dir_fd=self._descriptor)
         with self._parent(name) as (parent, path), self._parent(f"{folder}/-") as (target, _):
             with os.scandir(target) as entries:
-                used = {entry.name for entry in entries}
+                used_names = {entry.name for entry in entries}
             names = (
                 f"{path.stem}{f' {count}' if count > 1 else ''}{path.suffix}"
                 for count in itertools.count(1)
             )
-            free = next(name for name in names if name not in used)
+            free = next(name for name in names if name not in used_names)
             os.rename(path, free, src_dir_fd=parent, dst_dir_fd=target)
         return f"{folder}/{free}"
 

@@ -285,7 +285,7 @@ def list_plain_files(folder: Path) -> list[Path]:
 # --- file names ------------------------------------------------------------------------------------------------------
 
 
-def file_name(record: Record, used: Container[str], ending: str = MARKDOWN_ENDING) -> str:
+def file_name(record: Record, used_names: Container[str], ending: str = MARKDOWN_ENDING) -> str:
     """Return a free file name for a memory, readable and safe on every system.
 
     It has the first words of the text, and a part of the id if the words are not enough. `used` are the names that are
@@ -295,10 +295,10 @@ def file_name(record: Record, used: Container[str], ending: str = MARKDOWN_ENDIN
     key = record["id"].removeprefix("urn:ump:")
     for stem in (slug, f"{slug}-{key[:_ID_CHARS]}", key[:200], f"{slug}-{key[:150]}"):
         name = f"{stem.strip('-')}{ending}"
-        if stem and stem not in _DEVICES and name.casefold() not in used:
+        if stem and stem not in _DEVICES and name.casefold() not in used_names:
             return name
     count = 2
-    while (name := f"{slug}-{key[:100]}-{count}{ending}".lstrip("-")).casefold() in used:
+    while (name := f"{slug}-{key[:100]}-{count}{ending}".lstrip("-")).casefold() in used_names:
         count += 1
     return name
 

@@ -135,13 +135,15 @@ def describe(source: str, *, address: str | None, limit: int) -> dict[str, Any]:
         if kind == "fields":
             built = (grains.encode(fields) for fields in read_fields(file))
             matching = (grain for grain in built if address in (None, grain.address))
-            chosen = list(islice(matching, limit))
-            if address is not None and not chosen:
+            chosen_grains = list(islice(matching, limit))
+            if address is not None and not chosen_grains:
                 raise NotFound("it holds no grain with this address")
             return {
                 "file": source,
                 "kind": kind,
-                "grains": [_grain_document(grain, grain.blob, None, None) for grain in chosen],
+                "grains": [
+                    _grain_document(grain, grain.blob, None, None) for grain in chosen_grains
+                ],
             }
         document = describe_grain(read_all(file))
         if address not in (None, document["address"]):
@@ -159,11 +161,11 @@ def _describe_container(
     states = dict(reader.states())
     types: Counter[str] = Counter()
     documents: list[dict[str, object]] = []
-    signed = 0
+    signed_count = 0
     for delivery in reader.deliveries():
         blob = signature.blob_of(delivery)
         types[_type_name(header.read_type_byte(blob))] += 1
-        signed += signature.is_envelope(delivery)
+        signed_count += signature.is_envelope(delivery)
         if len(documents) < limit:
             state = states.get(grains.address_of(blob), DEFAULT)
             documents.append(
@@ -179,7 +181,7 @@ def _describe_container(
         "codec": _CODECS[file_header.codec],
         "checksum_ok": True,
         "types": dict(sorted(types.items())),
-        "signed": signed,
+        "signed": signed_count,
         "manifest": {
             "entries": len(states),
             "superseded": sum(state.superseded_by is not None for state in states.values()),
@@ -192,18 +194,18 @@ def _describe_container(
 def describe_grain(delivery: bytes) -> dict[str, object]:
     """Return a grain as plain values; an invalid signature is a value, too, not an error."""
     try:
-        opened = signature.open_delivery(delivery)
+        opened_delivery = signature.open_delivery(delivery)
     except SignatureInvalid as error:
         return _grain_document(
             grains.decode(signature.blob_of(delivery)), delivery, None, error.message
         )
-    if isinstance(opened, SignedGrain):
-        return _grain_document(opened.grain, delivery, opened, None)
-    return _grain_document(opened, delivery, None, None)
+    if isinstance(opened_delivery, SignedGrain):
+        return _grain_document(opened_delivery.grain, delivery, opened_delivery, None)
+    return _grain_document(opened_delivery, delivery, None, None)
 
 
 def _grain_document(
-    grain: Grain, delivery: bytes, signed: SignedGrain | None, doubt: str | None
+    grain: Grain, delivery: bytes, signed_grain: SignedGrain | None, doubt: str | None
 ) -> dict[str, object]:
     document: dict[str, object] = {
         "address": grain.address,
@@ -212,13 +214,13 @@ def _grain_document(
         "header": _header_document(grain.header),
         "sensitivity": grain.header.sensitivity_name,
     }
-    if signed is not None:
-        issued = signed.issued_at
-        document["signer"] = signed.signer
+    if signed_grain is not None:
+        issued = signed_grain.issued_at
+        document["signer"] = signed_grain.signer
         document["signature_ok"] = True
         if issued is not None:
             document["issued_at"] = _format_seconds(issued)
-            document["issued_at_is_signed"] = signed.issued_at_is_signed
+            document["issued_at_is_signed"] = signed_grain.issued_at_is_signed
     elif doubt is not None:
         document |= {"signature_ok": False, "signature_problem": doubt}
     return {**document, "fields": to_json_value(grain.fields)}

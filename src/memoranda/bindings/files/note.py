@@ -188,7 +188,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         return changed
 
     def _with_properties(
-        self, changed: Self, title: str | None, tags: Iterable[str] | None
+        self, changed_note: Self, title: str | None, tags: Iterable[str] | None
     ) -> Self:
         """Return a changed note with another title or tags in its properties.
 
@@ -198,29 +198,29 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         if title is not None and title != self.title:
             properties = properties.with_text("title", title, self.newline)
         if tags is not None:
-            words = self._merge_tags(tags, changed.text)
+            words = self._merge_tags(tags, changed_note.text)
             properties = properties.with_words(_tags_key(properties), words, self.newline)
         if properties.source == (self.properties.source if self.properties else ""):
-            return changed
+            return changed_note
         if self.properties is None:
-            return self._with_fences(changed, properties)
+            return self._with_fences(changed_note, properties)
         if properties.other_values(_OUR_PROPERTIES) != self.properties.other_values(
             _OUR_PROPERTIES
         ):
             raise InvalidInput("its properties are written in a way that cannot be changed here")
-        return replace(changed, properties=properties)
+        return replace(changed_note, properties=properties)
 
-    def _with_fences(self, changed: Self, properties: Properties) -> Self:
+    def _with_fences(self, changed_note: Self, properties: Properties) -> Self:
         """Return a changed note that had no properties with some, between fences."""
         opening, middle = f"{self.opening}---{self.newline}", f"---{self.newline}{self.middle}"
-        return replace(changed, opening=opening, middle=middle, properties=properties)
+        return replace(changed_note, opening=opening, middle=middle, properties=properties)
 
     def _merge_tags(self, tags: Iterable[str], text: str) -> list[str]:
         """Return the tags for the properties: present ones as they are written, and new ones not in the text."""
-        wanted = list(tags)
-        present = [word for word in self._tag_words() if word.removeprefix("#") in wanted]
+        merged_tags = list(tags)
+        present = [word for word in self._tag_words() if word.removeprefix("#") in merged_tags]
         present_tags = {*(word.removeprefix("#") for word in present), *_TAG.findall(_prose(text))}
-        return [*present, *(tag for tag in wanted if tag not in present_tags)]
+        return [*present, *(tag for tag in merged_tags if tag not in present_tags)]
 
 
 def _reads_back(note: Note) -> bool:

@@ -125,22 +125,22 @@ def _is_bundle(path: Path) -> bool:
 
 def detect_shape(file: IO[bytes]) -> tuple[Shape | None, bytes]:
     """Return the shape of OAMS that a stream has, or None, and the bytes read from it for that."""
-    seen: list[bytes] = []
-    content_lines = _content_lines(_read_ahead(file, seen))
+    lines_read: list[bytes] = []
+    content_lines = _content_lines(_read_ahead(file, lines_read))
     first = next(content_lines, b"")
     shape: Shape | None = None
     if first.startswith(b"{"):
         shape = "jsonl" if _are_memories(chain((first,), content_lines)) else None
     elif not first.startswith((b"---", b"[", markdown_book.MARK.encode())):
         shape = "markdown" if _has_section(chain((first,), content_lines)) else None
-    return shape, b"".join(seen)
+    return shape, b"".join(lines_read)
 
 
-def _read_ahead(file: IO[bytes], seen: list[bytes]) -> Iterator[bytes]:
+def _read_ahead(file: IO[bytes], lines_read: list[bytes]) -> Iterator[bytes]:
     """Yield the first lines of a stream, and collect them in `seen`."""
     size_bytes = 0
     while size_bytes < _LOOK_BYTES and (line := file.readline(lines.MAX_LINE_BYTES)):
-        seen.append(line)
+        lines_read.append(line)
         size_bytes += len(line)
         yield line
 
@@ -215,15 +215,17 @@ def open_memories(
             )
         return
     with folder.open_source(source, stream) as file:
-        shape, seen = detect_shape(file)
+        shape, first_bytes = detect_shape(file)
         if shape is None:
             # No valid line at all: the shape decides which errors are reported.
             has_markdown_name = source.lower().endswith(MARKDOWN_ENDINGS)
-            is_markdown = has_markdown_name or seen.lstrip().startswith(b"#")
+            is_markdown = has_markdown_name or first_bytes.lstrip().startswith(b"#")
             shape = "markdown" if is_markdown else "jsonl"
-        joined = rejoin_stream(seen, file)
+        rejoined_stream = rejoin_stream(first_bytes, file)
         read_lines = markdown.read_memories if shape == "markdown" else lines.read_lines
-        yield OpenedSource(name=display_name(source), shape=shape, lines=read_lines(joined))
+        yield OpenedSource(
+            name=display_name(source), shape=shape, lines=read_lines(rejoined_stream)
+        )
 
 
 @contextmanager
@@ -240,11 +242,11 @@ def _opened_bundle(path: Path, progress: Progress | None) -> Iterator[FolderBund
 def items(source: str, stream: IO[bytes] | None = None) -> Iterator[Item]:
     """Yield the memories of a source; a bundle that does not match its manifest is one item with an error."""
     try:
-        with open_memories(source, stream=stream) as opened:
-            if opened.warnings:
-                yield Item(form="oams", where=opened.name, warnings=opened.warnings)
-            for line in opened.lines:
-                yield _build_item(opened, line)
+        with open_memories(source, stream=stream) as memories:
+            if memories.warnings:
+                yield Item(form="oams", where=memories.name, warnings=memories.warnings)
+            for line in memories.lines:
+                yield _build_item(memories, line)
     except MemorandaError as error:
         yield Item(form="oams", where=source, error=_strip_source(error, source))
 
@@ -420,17 +422,17 @@ def _refuse_foreign_files(path: Path) -> None:
             )
 
 
-def _swap(new: Path, path: Path) -> None:
+def _swap(new_path: Path, path: Path) -> None:
     """Put a new bundle in place of the old one, and delete that."""
-    old = new.with_suffix(".old")
+    old_path = new_path.with_suffix(".old")
     try:
-        path.rename(old)
-        new.rename(path)
+        path.rename(old_path)
+        new_path.rename(path)
     except OSError as error:
         raise StoreUnavailable(
-            f"{words_of(error)}; the new bundle is next to it, in {new.name}", path=path
+            f"{words_of(error)}; the new bundle is next to it, in {new_path.name}", path=path
         ) from None
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(old_path, ignore_errors=True)
 
 
 def _write_file(

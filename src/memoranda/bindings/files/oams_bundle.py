@@ -106,10 +106,10 @@ class FolderBundleWriter:
         writer = self._writer
         assert writer is not None
         assert self._scratch is not None
-        with ExitStack() as opened:
-            lines_file = opened.enter_context(_synced_file(self._draft / bundle.LINES_NAME))
+        with ExitStack() as open_files:
+            lines_file = open_files.enter_context(_synced_file(self._draft / bundle.LINES_NAME))
             vectors_file = (
-                opened.enter_context(_synced_file(self._draft / bundle.VECTORS_NAME))
+                open_files.enter_context(_synced_file(self._draft / bundle.VECTORS_NAME))
                 if writer.vector_count
                 else None
             )
@@ -152,24 +152,28 @@ class FolderBundleReader:
         self._folder = folder
         # Called with the number of bytes checked.
         self._progress = progress
-        self._opened = ExitStack()
+        self._open_files = ExitStack()
         self._reader: bundle.BundleReader | None = None
 
     def __enter__(self) -> Self:
-        with ExitStack() as opened, _naming_folder(self._folder):
-            manifest_file = opened.enter_context(open_regular(self._folder / bundle.MANIFEST_NAME))
+        with ExitStack() as open_files, _naming_folder(self._folder):
+            manifest_file = open_files.enter_context(
+                open_regular(self._folder / bundle.MANIFEST_NAME)
+            )
             manifest = manifest_file.read(bundle.MAX_MANIFEST_BYTES + 1)
             if len(manifest) > bundle.MAX_MANIFEST_BYTES:
                 raise TooLarge(
                     f"{bundle.MANIFEST_NAME}: over the limit of {bundle.MAX_MANIFEST_BYTES} bytes"
                 )
-            lines_file = opened.enter_context(open_regular(self._folder / bundle.LINES_NAME))
+            lines_file = open_files.enter_context(open_regular(self._folder / bundle.LINES_NAME))
             vectors_path = self._folder / bundle.VECTORS_NAME
             has_vectors = vectors_path.is_symlink() or vectors_path.exists()
-            vectors_file = opened.enter_context(open_regular(vectors_path)) if has_vectors else None
+            vectors_file = (
+                open_files.enter_context(open_regular(vectors_path)) if has_vectors else None
+            )
             self._reader = bundle.BundleReader(manifest, lines_file, vectors_file)
             self._reader.check(self._progress)
-            self._opened = opened.pop_all()
+            self._open_files = open_files.pop_all()
         return self
 
     def __exit__(
@@ -178,7 +182,7 @@ class FolderBundleReader:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._opened.close()
+        self._open_files.close()
 
     def __iter__(self) -> Iterator[Line]:
         assert self._reader is not None

@@ -225,10 +225,10 @@ class Properties:
         return self._reparse(self.source[:start] + text + self.source[end:])
 
     def _reparse(self, source: str) -> Self:
-        changed = type(self).parse(source)
-        if changed is None:
+        changed_properties = type(self).parse(source)
+        if changed_properties is None:
             raise InvalidInput("properties: written in a way that cannot be changed here")
-        return changed
+        return changed_properties
 
 
 def quoted(text: str) -> str:

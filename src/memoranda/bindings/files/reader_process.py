@@ -338,10 +338,14 @@ def _limit_process(limits: Limits) -> None:
         resource.RLIMIT_CORE: 0,
     }
     for kind, value in values.items():
-        _, most = resource.getrlimit(kind)
+        _, hard_limit = resource.getrlimit(kind)
         try:
             resource.setrlimit(
-                kind, (value if most == resource.RLIM_INFINITY else min(value, most), most)
+                kind,
+                (
+                    value if hard_limit == resource.RLIM_INFINITY else min(value, hard_limit),
+                    hard_limit,
+                ),
             )
         except (ValueError, OSError):
             if sys.platform == "linux":

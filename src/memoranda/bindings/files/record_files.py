@@ -63,10 +63,10 @@ class RecordFolder(FolderPass[Unchecked]):
             entry.id: name for name, entry in entries.items() if entry.id and not self._exists(name)
         }
         for name, fields in list(self._contents.items()):
-            old = missing.pop(str(fields.get("id")), None)
-            if name in entries or old is None:
+            old_entry = missing.pop(str(fields.get("id")), None)
+            if name in entries or old_entry is None:
                 continue
-            entries[name] = entries.pop(old)
+            entries[name] = entries.pop(old_entry)
             if entries[name].file == self._digests[name]:
                 del self._edited[name], self._contents[name]
 
@@ -218,8 +218,8 @@ def parse_record_file(data: bytes) -> Unchecked:
         fields = markdown.parse(text)
     else:
         # With an empty front matter, so that the same rules hold: blank lines around a text are not part of it.
-        bare = text.removeprefix("\ufeff")
-        fields = markdown.parse(f"---{_line_end(bare)}{{}}\n---\n\n{bare}")
+        bare_text = text.removeprefix("\ufeff")
+        fields = markdown.parse(f"---{_line_end(bare_text)}{{}}\n---\n\n{bare_text}")
     scope = {name: fields.pop(name) for name in _SCOPE if name in fields}
     if scope:
         full_scope = fields.get("scope", {})
@@ -308,10 +308,10 @@ def _changed_fields(edited: object, current: Mapping[str, object], name: str) ->
 
 def _time_patch(edited: object, current: Mapping[str, object]) -> Unchecked:
     """Return the changed times; those of writing and observing cannot be edited and are ignored."""
-    changed = _changed_fields(edited, current, "time")
+    changed_times = _changed_fields(edited, current, "time")
     return {
         name: value
-        for name, value in changed.items()
+        for name, value in changed_times.items()
         if name not in ("created", "observed") and not _is_same_instant(value, current.get(name))
     }
 

@@ -172,9 +172,9 @@ def run(service: Service, call: HttpCall, request: CalRequest) -> HttpAnswer:
         **request.caller_fields,
     )
     # Section 15: without a preference, the answer has the form of the request.
-    own = JSON_FORM if call.media_type == JSON_FORM else wire.JSON
+    own_type = JSON_FORM if call.media_type == JSON_FORM else wire.JSON
     media_type = wire.prefer_media_type(
-        call.header(b"accept") or "*/*", tuple(dict.fromkeys((own, wire.JSON, JSON_FORM)))
+        call.header(b"accept") or "*/*", tuple(dict.fromkeys((own_type, wire.JSON, JSON_FORM)))
     )
     return HttpAnswer(body=dump(answer), media_type=media_type, headers=((b"vary", b"accept"),))
 

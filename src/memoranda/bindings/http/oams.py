@@ -131,23 +131,25 @@ OAMS: Final = Standard(
 def store(service: Service, call: HttpCall, request: StoreRequest) -> HttpAnswer:
     """Store a memory, and return it. Headers name its version, its warnings, and the result."""
     is_new = request.if_none_match is not None
-    stored = service.oams.store(
+    stored_memory = service.oams.store(
         call.access, request.memory, if_match=request.if_match, if_absent=is_new
     )
     headers = (
-        *_version_headers(stored),
-        *_warning_headers(stored),
-        (b"x-oams-result", stored.result.encode("ascii")),
+        *_version_headers(stored_memory),
+        *_warning_headers(stored_memory),
+        (b"x-oams-result", stored_memory.result.encode("ascii")),
     )
     return HttpAnswer(
-        result=stored.memory, status=201 if stored.result == "created" else 200, headers=headers
+        result=stored_memory.memory,
+        status=201 if stored_memory.result == "created" else 200,
+        headers=headers,
     )
 
 
 def batch_store(service: Service, call: HttpCall, request: BatchRequest) -> list[object]:
     """Store many memories, and return them."""
-    stored = service.oams.batch_store(call.access, request.memories)
-    return [entry.memory for entry in stored]
+    stored_memories = service.oams.batch_store(call.access, request.memories)
+    return [entry.memory for entry in stored_memories]
 
 
 def recall(service: Service, call: HttpCall, request: ConsentedRecall) -> object:
@@ -159,8 +161,8 @@ def recall(service: Service, call: HttpCall, request: ConsentedRecall) -> object
 
 def get(service: Service, call: HttpCall, request: GetRequest) -> HttpAnswer:
     """Return one memory by its key; its version is in a header."""
-    stored = service.oams.get(call.access, request.namespace, request.key)
-    return HttpAnswer(result=stored.memory, headers=_version_headers(stored))
+    stored_memory = service.oams.get(call.access, request.namespace, request.key)
+    return HttpAnswer(result=stored_memory.memory, headers=_version_headers(stored_memory))
 
 
 def forget(service: Service, call: HttpCall, request: ForgetRequest) -> HttpAnswer:
@@ -217,11 +219,11 @@ def _version_headers(memory: TaggedMemory) -> tuple[wire.Header, ...]:
     return ((b"etag", f'"{memory.etag}"'.encode("ascii")),)
 
 
-def _warning_headers(stored: StoreResult) -> tuple[wire.Header, ...]:
+def _warning_headers(stored_memory: StoreResult) -> tuple[wire.Header, ...]:
     """Return the headers with the warnings about a memory, as far as they fit."""
-    texts = list(stored.warnings[:WARNINGS_LIMIT])
-    if more := len(stored.warnings) - len(texts):
-        texts.append(f"and {more} more")
+    texts = list(stored_memory.warnings[:WARNINGS_LIMIT])
+    if omitted_count := len(stored_memory.warnings) - len(texts):
+        texts.append(f"and {omitted_count} more")
     return tuple((WARNING_HEADER, _header_text(text)) for text in texts)
 
 

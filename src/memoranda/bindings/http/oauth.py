@@ -375,13 +375,13 @@ class OAuth:
         if request.method == "POST":
             request = await self._receive(request)
             fields = await request.form()
-        sealed = _field_text(fields, "request")
+        sealed_text = _field_text(fields, "request")
         try:
-            authorization, client = self._grants.open_request(sealed, self._registration)
+            authorization, client = self._grants.open_request(sealed_text, self._registration)
         except InvalidInput as error:
             return _html_page(f"<p>{html.escape(error.message)}</p>", 400)
         if request.method == "GET":
-            return _consent_page(sealed, authorization, client)
+            return _consent_page(sealed_text, authorization, client)
         if _field_text(fields, "answer") != "allow":
             return _redirect_to_program(authorization, base, error="access_denied")
         try:
@@ -390,13 +390,13 @@ class OAuth:
             )
         except Unauthorized:
             return _consent_page(
-                sealed,
+                sealed_text,
                 authorization,
                 client,
                 "This key is not known here, or was revoked. Was it pasted whole?",
             )
         except ForbiddenScope as error:
-            return _consent_page(sealed, authorization, client, error.message)
+            return _consent_page(sealed_text, authorization, client, error.message)
         return _redirect_to_program(authorization, base, code=code)
 
 
@@ -442,7 +442,7 @@ def _redirect_to_program(
 
 
 def _consent_page(
-    sealed: str, authorization: AuthorizationRequest, client: Client, wrong: str = ""
+    sealed_text: str, authorization: AuthorizationRequest, client: Client, wrong: str = ""
 ) -> Response:
     """Return the page that asks the person. `wrong` says why the last attempt failed."""
     target = urlsplit(authorization.redirect_uri)
@@ -457,7 +457,8 @@ def _consent_page(
         f"<h1>Let a program use your memory?</h1><p>It calls itself <b>{html.escape(client.name)}</b>, which nobody "
         f"has checked. The answer goes to <b>{html.escape(receiver)}</b> ({html.escape(target.netloc)}).</p>"
         f"<p>It asks to:</p><ul>{verbs}</ul>{complaint}"
-        f'<form method="post" action="{CONSENT}"><input type="hidden" name="request" value="{html.escape(sealed)}">'
+        f'<form method="post" action="{CONSENT}">'
+        f'<input type="hidden" name="request" value="{html.escape(sealed_text)}">'
         "<label>An API key of yours (<code>memoranda key add</code>). The program does not get it, and can do no more "
         'than the key can; revoking the key ends it.<input type="password" name="key" autocomplete="off" required '
         'autofocus></label><button name="answer" value="allow">Allow</button>'

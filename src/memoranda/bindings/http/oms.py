@@ -124,8 +124,12 @@ def _parse_body(call: HttpCall, shape: type[G]) -> G | bytes:
 
 def put(service: Service, call: HttpCall, request: GrainRequest) -> dict[str, object]:
     """Store a grain."""
-    stored = service.grains.put(call.access, request.grain, owner=request.owner)
-    return {"address": stored.address, "result": stored.result, "warnings": list(stored.warnings)}
+    stored_grain = service.grains.put(call.access, request.grain, owner=request.owner)
+    return {
+        "address": stored_grain.address,
+        "result": stored_grain.result,
+        "warnings": list(stored_grain.warnings),
+    }
 
 
 def get(service: Service, call: HttpCall, request: GetRequest) -> HttpAnswer:
@@ -138,17 +142,17 @@ def get_for_export(service: Service, call: HttpCall, request: GetRequest) -> Htt
     return _render_grain(call, service.grains.release(call.access, request.address))
 
 
-def _render_grain(call: HttpCall, stored: StoredGrain) -> HttpAnswer:
+def _render_grain(call: HttpCall, stored_grain: StoredGrain) -> HttpAnswer:
     """Return a grain as its bytes or as JSON, with the state of its index in headers."""
-    headers = _index_headers(stored)
+    headers = _index_headers(stored_grain)
     if not _prefers_bytes(call.header(b"accept") or "*/*"):
-        return HttpAnswer(body=dump(stored.document()), headers=headers)
+        return HttpAnswer(body=dump(stored_grain.document()), headers=headers)
     return HttpAnswer(
-        body=stored.delivery,
+        body=stored_grain.delivery,
         # OMS §9.2: a signed grain travels in its envelope, whatever Accept prefers.
-        media_type=SIGNED_MEDIA_TYPE if is_envelope(stored.delivery) else MEDIA_TYPE,
+        media_type=SIGNED_MEDIA_TYPE if is_envelope(stored_grain.delivery) else MEDIA_TYPE,
         # The bytes never change, so the ETag is the address. The index may change.
-        headers=((b"etag", f'"{stored.address}"'.encode("ascii")), *headers),
+        headers=((b"etag", f'"{stored_grain.address}"'.encode("ascii")), *headers),
     )
 
 
@@ -232,11 +236,11 @@ OPERATIONS: Final = OMS.operations(
 )
 
 
-def _index_headers(stored: StoredGrain) -> tuple[wire.Header, ...]:
+def _index_headers(stored_grain: StoredGrain) -> tuple[wire.Header, ...]:
     """Return the headers that describe the state of a grain in the store."""
-    index = stored.index
+    index = stored_grain.index
     headers = (
-        ("x-oms-address", stored.address),
+        ("x-oms-address", stored_grain.address),
         ("x-oms-superseded-by", index.superseded_by),
         ("x-oms-system-valid-to", index.system_valid_to),
         ("x-oms-verification-status", index.verification_status),

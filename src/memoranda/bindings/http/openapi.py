@@ -85,9 +85,9 @@ def operation_parameters(operation: Operation) -> list[Document]:
                 **described_name,
             }
         )
-    stated = {parameter["name"] for parameter in operation.parameters}
+    declared_names = {parameter["name"] for parameter in operation.parameters}
     for name in operation.query_fields:
-        if name in stated:
+        if name in declared_names:
             continue
         inner = dict(properties[name])
         if inner.get("maxLength", 0) > URL_TEXT_CHARS:

@@ -310,13 +310,13 @@ def fire_commitment(service: Service, call: HttpCall, request: FireRequest) -> d
 
 def apply_proposal(service: Service, call: HttpCall, request: ApplyRequest) -> dict[str, object]:
     """Apply a proposal, and return the installed artifact."""
-    applied = service.openwop.apply_proposal(
+    proposal = service.openwop.apply_proposal(
         call.access,
         call.path_name("proposal_id"),
         approval_id=request.approval_id,
         artifact_digest=request.artifact_digest,
     )
-    return {"installedArtifactRef": applied["activation"]["installedArtifactRef"]}
+    return {"installedArtifactRef": proposal["activation"]["installedArtifactRef"]}
 
 
 def reject_proposal(service: Service, call: HttpCall, request: RejectRequest) -> object:

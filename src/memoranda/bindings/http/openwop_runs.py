@@ -137,8 +137,8 @@ def list_runs(service: Service, call: HttpCall, request: ListRunsRequest) -> dic
     runs = service.openwop.runs(call.access, before=request.start, limit=limit)
     documents = _fitting_runs(runs) if request.is_full else [_brief_run(run) for run in runs]
     is_more = len(runs) == limit or len(documents) < len(runs)
-    more = {"nextCursor": "{}.{}".format(*runs[len(documents) - 1].cursor)} if is_more else {}
-    return {"runs": documents, **more}
+    next_page = {"nextCursor": "{}.{}".format(*runs[len(documents) - 1].cursor)} if is_more else {}
+    return {"runs": documents, **next_page}
 
 
 def _fitting_runs(runs: Sequence[Run]) -> list[dict[str, object]]:

@@ -77,7 +77,7 @@ class Standard:
         serve: Serve | None,
         answer: str = "",
         asks: type[Shape] | None = None,
-        **more: Any,
+        **options: Any,
     ) -> Operation:
         """Return an operation that only HTTP has."""
         attributes: dict[str, Any] = {
@@ -87,7 +87,7 @@ class Standard:
             "answer": answer,
             "asks": asks,
         }
-        return Operation(standard=self, method=method, path=path, **attributes, **more)
+        return Operation(standard=self, method=method, path=path, **attributes, **options)
 
     def operations(
         self,

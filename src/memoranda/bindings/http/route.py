@@ -162,11 +162,11 @@ class BodyMemory:
     @asynccontextmanager
     async def reserve(self, scope: Scope, limit: int) -> AsyncIterator[None]:
         """Wait until the body of a request may be received and processed. Raises RateLimited if memory is short."""
-        stated = wire.stated_length(scope)
+        stated_bytes = wire.stated_length(scope)
         drop = scope["state"].get("drop")
         if drop is not None and not wire.is_small(scope):
             digest = scope["state"]["caller"].digest
-            self._bodies.put(drop, digest, limit if stated is None else stated)
+            self._bodies.put(drop, digest, limit if stated_bytes is None else stated_bytes)
             while self._bodies.total > BODIES_BYTES_LIMIT:
                 drop_other = self._bodies.evict(self._receiving.__contains__)
                 if drop_other is None:
@@ -177,7 +177,7 @@ class BodyMemory:
                 raise RateLimited(
                     "too many large bodies at once; try again", retry_after_seconds=1.0
                 )
-            is_ordinary = stated is not None and stated <= self.max_body_bytes
+            is_ordinary = stated_bytes is not None and stated_bytes <= self.max_body_bytes
             if limit <= self.max_body_bytes or is_ordinary:
                 yield
             else:

@@ -270,15 +270,15 @@ def import_part(service: Service, call: HttpCall, request: ImportPartRequest) ->
     ).document()
 
 
-def _parse_item(sent: ImportedItem) -> Item:
+def _parse_item(request: ImportedItem) -> Item:
     """Return an item for the service. An item that cannot be parsed carries its error, for the report."""
-    item = partial(Item, form=sent.form, where=sent.where, number=sent.number)
+    item = partial(Item, form=request.form, where=request.where, number=request.number)
     try:
-        raw = None if sent.line is None else sent.line.encode("utf-8")
-        value = sent.value if raw is None else parse(raw)
-        if sent.form == "oms" and isinstance(value, str):
+        raw = None if request.line is None else request.line.encode("utf-8")
+        value = request.value if raw is None else parse(raw)
+        if request.form == "oms" and isinstance(value, str):
             value = base64_decode(value)
-        index = DEFAULT if sent.index is None else IndexState(**to_json(sent.index))
+        index = DEFAULT if request.index is None else IndexState(**to_json(request.index))
     except MemorandaError as error:
         return item(error=error)
     except ValueError:

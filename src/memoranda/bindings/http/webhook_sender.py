@@ -213,11 +213,11 @@ class Dispatcher:
             if is_full:
                 # A delivery that ends wakes this thread.
                 return IDLE_SECONDS
-            delivery, due = webhooks.next_delivery(context, self._holder, passing_over=full)
+            delivery, due_at = webhooks.next_delivery(context, self._holder, passing_over=full)
             if delivery is None:
-                if due is None:
+                if due_at is None:
                     return IDLE_SECONDS
-                return min(IDLE_SECONDS, max(0.01, (due - context.clock()) / 1000))
+                return min(IDLE_SECONDS, max(0.01, (due_at - context.clock()) / 1000))
             with self._lock:
                 self._busy[delivery.tenant] += 1
             self._senders.submit(self._deliver, delivery)

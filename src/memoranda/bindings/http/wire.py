@@ -129,8 +129,8 @@ def parse_query_pairs(scope: Scope) -> list[tuple[str, str]]:
 
 def check_length(scope: Scope, max_bytes: int) -> None:
     """Raise TooLarge for a body with a stated length over the limit, before any of it is read."""
-    stated = stated_length(scope)
-    if stated is not None and stated > max_bytes:
+    stated_bytes = stated_length(scope)
+    if stated_bytes is not None and stated_bytes > max_bytes:
         raise TooLarge(f"the body is over the limit of {max_bytes} bytes")
 
 
@@ -152,8 +152,8 @@ def limit_body(receive: Receive, max_bytes: int) -> Receive:
 
 def stated_length(scope: Scope) -> int | None:
     """Return the Content-Length of a request; None if there is none."""
-    stated = read_header(scope, b"content-length")
-    return int(stated[:20]) if stated is not None and stated.isdecimal() else None
+    header = read_header(scope, b"content-length")
+    return int(header[:20]) if header is not None and header.isdecimal() else None
 
 
 def is_small(scope: Scope) -> bool:

@@ -122,9 +122,13 @@ def _read_changes(
 def _changed_names(event: ChangeEvent) -> Iterator[ResourceName]:
     """Yield the resources that a change alters: the project, the memory, and versions that it closed or erased."""
     project = event.record["scope"].get("project", "")
-    earlier = event.record.get("supersedes", ())
+    earlier_names = event.record.get("supersedes", ())
     # A new version closes only the last one; erasing removes all of them.
-    for name in ("", event.id, *(earlier if event.type == "tombstoned" else earlier[:1])):
+    for name in (
+        "",
+        event.id,
+        *(earlier_names if event.type == "tombstoned" else earlier_names[:1]),
+    ):
         yield ResourceName(project=project, id=name)
 
 

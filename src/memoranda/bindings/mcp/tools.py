@@ -50,24 +50,28 @@ _OMS_CODE: Final = described(
 
 
 def _put_grain(service: Service, access: Access, request: PutRequest) -> Answer:
-    stored = service.grains.put(access, service.grains.with_defaults(access, request.grain))
-    return {"address": stored.address, "result": stored.result, "warnings": list(stored.warnings)}
+    stored_grain = service.grains.put(access, service.grains.with_defaults(access, request.grain))
+    return {
+        "address": stored_grain.address,
+        "result": stored_grain.result,
+        "warnings": list(stored_grain.warnings),
+    }
 
 
 def _supersede_grain(
     service: Service, access: Access, request: AddressedSupersedeRequest
 ) -> Answer:
-    stored = service.grains.supersede(
+    stored_grain = service.grains.supersede(
         access,
         request.address,
         service.grains.with_defaults(access, request.grain),
         justification=request.justification or None,
     )
     return {
-        "address": stored.address,
-        "result": stored.result,
-        "needs_review": stored.needs_review,
-        "warnings": list(stored.warnings),
+        "address": stored_grain.address,
+        "result": stored_grain.result,
+        "needs_review": stored_grain.needs_review,
+        "warnings": list(stored_grain.warnings),
     }
 
 

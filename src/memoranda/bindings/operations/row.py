@@ -112,16 +112,16 @@ def row_constructor(standard: str) -> Callable[..., Row]:
         answer: str = "",
         asks: type[Shape] | None = None,
         example: Mapping[str, object] | None = None,
-        **more: object,
+        **options: object,
     ) -> Row:
-        stated: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "name": name,
             "summary": summary,
             "answer": answer,
             "asks": asks,
-            **more,
+            **options,
         }
-        return Row(table=standard, method=method, path=path, example=example or {}, **stated)
+        return Row(table=standard, method=method, path=path, example=example or {}, **fields)
 
     return row
 
@@ -176,8 +176,10 @@ def plan_of(row: Row, asks: type[Shape] | None) -> CallPlan:
         elif name in names:
             path.append((parameter.name, name))
         elif parameter.kind is parameter.VAR_KEYWORD and asks is not None:
-            used = {attribute for _, attribute in attributes}
-            attributes += [(name, name) for name in asks.__struct_fields__ if name not in used]
+            used_attributes = {attribute for _, attribute in attributes}
+            attributes += [
+                (name, name) for name in asks.__struct_fields__ if name not in used_attributes
+            ]
     return CallPlan(tuple(path), tuple(headers), tuple(attributes), row.request)
 
 

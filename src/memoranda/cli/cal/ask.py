@@ -131,12 +131,12 @@ def _run_query(
     cal = memoranda.cal
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if not options.yes and is_terminal and _changes_memories(query, strict=options.strict):
-        prepared = cal.prepare(query, params=params, strict=options.strict, **options.scope())
-        show_effects(prepared["side_effects"])
+        prepared_query = cal.prepare(query, params=params, strict=options.strict, **options.scope())
+        show_effects(prepared_query["side_effects"])
         if not is_confirmed("Run this?"):
             note("nothing was changed")
             return None
-        return cal.execute(prepared["token"])
+        return cal.execute(prepared_query["token"])
     try:
         return cal.run(
             query,

@@ -34,9 +34,9 @@ def validate(
     """Check every memory in files, and each bundle against its manifest. Exit code 1 if anything is wrong."""
     if not sources and sys.stdin.isatty():
         raise InvalidInput("no file given: name bundles or files, or pipe one in")
-    with progress_steps("checking the bundle", "checking the memories") as (checking, done):
+    with progress_steps("checking the bundle", "checking the memories") as (checking, bar):
         verdicts = [
-            oams.validate(source, checking=checking, progress=done) for source in sources or ("-",)
+            oams.validate(source, checking=checking, progress=bar) for source in sources or ("-",)
         ]
     is_ok = not any(verdict.report.refused for verdict in verdicts)
 

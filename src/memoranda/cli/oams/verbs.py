@@ -122,8 +122,8 @@ def list_memories(
     """List the memories of a namespace, last updated first."""
     conditions = without_none(cursor=cursor, tags=list(tag) or None, since=complete_date(since))
 
-    def request(chosen: Namespace) -> ListRequest:
-        return ListRequest.parse({"limit": limit, **conditions, "namespace": str(chosen)})
+    def request(chosen_namespace: Namespace) -> ListRequest:
+        return ListRequest.parse({"limit": limit, **conditions, "namespace": str(chosen_namespace)})
 
     if file is not None:
         with _open_file(file) as store:
@@ -154,9 +154,9 @@ def get(
             memory = store.get(namespace, key)
     else:
         with run.open() as memoranda:
-            stored = memoranda.oams.get(key, namespace=namespace)
-        memory = stored.memory
-        document["etag"] = stored.etag
+            stored_memory = memoranda.oams.get(key, namespace=namespace)
+        memory = stored_memory.memory
+        document["etag"] = stored_memory.etag
     run.answer({"memory": memory, **document}, lambda: _show(memory))
 
 
@@ -217,7 +217,7 @@ def store(
         _show_stored(run, {"memory": memory, "result": result, "warnings": [*warnings]})
         return
     with run.open() as memoranda:
-        stored = memoranda.oams.store(
+        stored_memory = memoranda.oams.store(
             key,
             text,
             namespace=namespace,
@@ -227,10 +227,10 @@ def store(
             **fields,
         )
     document = {
-        "memory": stored.memory,
-        "etag": stored.etag,
-        "result": stored.result,
-        "warnings": [*stored.warnings],
+        "memory": stored_memory.memory,
+        "etag": stored_memory.etag,
+        "result": stored_memory.result,
+        "warnings": [*stored_memory.warnings],
     }
     _show_stored(run, document)
 

@@ -101,15 +101,15 @@ def verify(
     """Check checksums, every grain and every signature. Exit code 1 if anything fails."""
     if recover is not None and len(sources) != 1:
         raise InvalidInput("--recover: name exactly one damaged file")
-    with progress("verifying") as done:
+    with progress("verifying") as bar:
         verdicts = []
         for source in _require_sources(sources):
             with mg.naming_source(source):
-                verdicts.append(mg_report.verify(source, done))
+                verdicts.append(mg_report.verify(source, bar))
     saved = None
     if recover is not None and verdicts[0].report.refused:
-        with progress("recovering") as done:
-            saved = mg.recover(sources[0], recover, done).count
+        with progress("recovering") as bar:
+            saved = mg.recover(sources[0], recover, bar).count
 
     def show() -> None:
         for verdict in verdicts:
@@ -128,30 +128,30 @@ def verify(
     return 0 if is_ok else 1
 
 
-def _verdict_document(checked: FileCheck) -> dict[str, object]:
-    report = checked.report
+def _verdict_document(file_check: FileCheck) -> dict[str, object]:
+    report = file_check.report
     return {
-        "file": checked.source,
+        "file": file_check.source,
         "ok": not report.refused,
         "verified": report.verified,
         "failures": [
             {"where": refusal.where, "code": refusal.code, "message": refusal.message}
             for refusal in report.refusals
         ],
-        **({} if checked.recoverable is None else {"recoverable": checked.recoverable}),
+        **({} if file_check.recoverable is None else {"recoverable": file_check.recoverable}),
     }
 
 
-def _show_verdict(checked: FileCheck) -> None:
-    report = checked.report
+def _show_verdict(file_check: FileCheck) -> None:
+    report = file_check.report
     note_report(report)
-    if checked.recoverable is not None:
-        total = f" of {checked.announced}" if checked.announced is not None else ""
+    if file_check.recoverable is not None:
+        total = f" of {file_check.announced}" if file_check.announced is not None else ""
         note(
-            f"{checked.source}: {checked.recoverable}{total} grains are intact; save them with --recover OUT.mg"
+            f"{file_check.source}: {file_check.recoverable}{total} grains are intact; save them with --recover OUT.mg"
         )
     line(
-        f"{checked.source}: {counted(report.verified, 'grain')} verified"
+        f"{file_check.source}: {counted(report.verified, 'grain')} verified"
         + (", NOT ok" if report.refused else "")
     )
 
@@ -173,13 +173,13 @@ def pack(
     run: GivenRun,
 ) -> None:
     """Put grains into one .mg file. Duplicates are written once."""
-    with progress("packing") as done:
+    with progress("packing") as bar:
         packed = mg.pack(
             target,
             mg.read_all_grains(_require_sources(sources)),
             order=order,
             compress=compress,
-            progress=done,
+            progress=bar,
         )
     checksum = packed.checksum.hex()
     counts = {"packed": packed.count, "duplicates": packed.duplicates, "bytes": packed.size_bytes}
@@ -210,8 +210,8 @@ def unpack(
     run: GivenRun,
 ) -> None:
     """Unpack an .mg file: ADDRESS.grain, or ADDRESS.cose if signed, for each grain."""
-    with progress("unpacking") as done:
-        count = mg.unpack(source, folder, shape, done)
+    with progress("unpacking") as bar:
+        count = mg.unpack(source, folder, shape, bar)
     run.answer(
         {"unpacked": count, "folder": str(folder)},
         lambda: line(f"{counted(count, 'grain')} in {folder}"),

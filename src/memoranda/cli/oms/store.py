@@ -45,16 +45,16 @@ def get(
 ) -> None:
     """Show one grain."""
     with run.open() as memoranda:
-        stored = memoranda.grains.get(address)
+        stored_grain = memoranda.grains.get(address)
     if raw:
         if sys.stdout.isatty():
             raise InvalidInput(
                 "--raw: these are bytes, not text for a terminal; redirect them to a file"
             )
-        sys.stdout.buffer.write(stored.delivery)
+        sys.stdout.buffer.write(stored_grain.delivery)
         sys.stdout.buffer.flush()
         return
-    run.answer(stored.document(), lambda: _show(stored))
+    run.answer(stored_grain.document(), lambda: _show(stored_grain))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,18 +259,18 @@ def rotate_key(
     )
 
 
-def _show(stored: StoredGrain) -> None:
-    line(f"{stored.address}  {stored.grain.type_name}", "bold")
-    document = stored.document()
+def _show(stored_grain: StoredGrain) -> None:
+    line(f"{stored_grain.address}  {stored_grain.grain.type_name}", "bold")
+    document = stored_grain.document()
     for name, value in document["grain"].items():
         text = value if isinstance(value, str) else dump(value).decode("utf-8")
         line(f"  {name}: {one_line(text)}")
     properties = [f"{name} {value}" for name, value in document["index"].items()]
-    if stored.is_held:
+    if stored_grain.is_held:
         properties.append("on hold")
-    if stored.needs_review:
+    if stored_grain.needs_review:
         properties.append("needs review")
-    if not stored.is_native:
+    if not stored_grain.is_native:
         properties.append("a view: written through another standard")
     line("  " + ", ".join(properties), "dim")
 

@@ -178,8 +178,8 @@ def _identity_key(commitment: StatedCommitment) -> tuple[object, ...]:
 def _update_due(commitment: StatedCommitment, now: int, zone: tzinfo) -> StatedCommitment | None:
     """Return the commitment due after `now`; None if it has passed."""
     if commitment.recurrence is not None:
-        due = commitment.recurrence.next_after(now, zone)
-        return None if due is None else replace(commitment, due=due)
+        due_at = commitment.recurrence.next_after(now, zone)
+        return None if due_at is None else replace(commitment, due=due_at)
     return commitment if commitment.due is None or commitment.due > now else None
 
 
@@ -245,13 +245,13 @@ def _match_tokens(text: str, tokens: list[str], start: int) -> list[int] | None:
 
 def _read_commitments(text: str, at: int, zone: tzinfo) -> Iterator[StatedCommitment]:
     """Yield the commitments of one sentence."""
-    plain = intents.QUOTED.sub(lambda match: "Q" * len(match[0]), text)
-    if not intents.ANY.search(plain) or intents.WITHDRAWN.search(plain):
+    plain_text = intents.QUOTED.sub(lambda match: "Q" * len(match[0]), text)
+    if not intents.ANY.search(plain_text) or intents.WITHDRAWN.search(plain_text):
         return
-    sentence = _SentenceInput(text, plain, at, zone, find_moments(plain, at, zone))
+    sentence = _SentenceInput(text, plain_text, at, zone, find_moments(plain_text, at, zone))
     hits = list(_match_rules(sentence))
     for index, hit in enumerate(hits):
-        end = hits[index + 1].start if index + 1 < len(hits) else len(plain)
+        end = hits[index + 1].start if index + 1 < len(hits) else len(plain_text)
         if _is_intended(sentence, hit):
             commitment = _make_commitment(sentence, hit, end)
             if commitment is not None:
@@ -260,16 +260,16 @@ def _read_commitments(text: str, at: int, zone: tzinfo) -> Iterator[StatedCommit
 
 def _match_rules(sentence: _SentenceInput) -> Iterator[_RuleMatch]:
     """Yield the matches of rules at the clause beginnings of a sentence."""
-    plain = sentence.plain
-    lead = intents.LEAD.match(plain)
+    plain_text = sentence.plain
+    lead = intents.LEAD.match(plain_text)
     starts = {0: True, (lead.end() if lead else 0): True}
-    for match in islice(intents.STARTS.finditer(plain), _STARTS_LIMIT):
+    for match in islice(intents.STARTS.finditer(plain_text), _STARTS_LIMIT):
         starts.setdefault(match.end(), bool(match["strong"]))
-    done = -1
+    end_of_last = -1
     for start, is_strong in sorted(starts.items()):
-        hit = _match_rule_at(sentence, start, is_strong) if start > done else None
+        hit = _match_rule_at(sentence, start, is_strong) if start > end_of_last else None
         if hit is not None:
-            done = hit.body
+            end_of_last = hit.body
             yield hit
 
 
@@ -289,20 +289,20 @@ def _match_rule_at(sentence: _SentenceInput, start: int, is_strong: bool) -> _Ru
 
 def _find_openings(sentence: _SentenceInput, start: int) -> Iterator[tuple[int, _Trigger]]:
     """Yield the indices at which the main clause may begin: at once, after a time, or after a condition."""
-    plain = sentence.plain
+    plain_text = sentence.plain
     yield start, _Trigger()
-    time_clause = intents.WHEN.match(plain, start)
+    time_clause = intents.WHEN.match(plain_text, start)
     if time_clause:
-        for comma in islice(_COMMA.finditer(plain[time_clause.end() :]), _COMMAS_LIMIT):
+        for comma in islice(_COMMA.finditer(plain_text[time_clause.end() :]), _COMMAS_LIMIT):
             before = _read_waiting(
                 sentence, time_clause, (time_clause.end(), time_clause.end() + comma.start())
             )
             if before is not None:
                 yield time_clause.end() + comma.end(), before
         return
-    recurring = read_recurrence(plain[start:], sentence.at)
+    recurring = read_recurrence(plain_text[start:], sentence.at)
     if recurring is not None and recurring.start == 0:
-        glue = _GLUE.match(plain, start + recurring.end)
+        glue = _GLUE.match(plain_text, start + recurring.end)
         yield (
             (glue.end() if glue else start + recurring.end),
             _Trigger(recurring=recurring, repeats=True),
@@ -310,7 +310,7 @@ def _find_openings(sentence: _SentenceInput, start: int) -> Iterator[tuple[int, 
         return
     for moment in sentence.moments:
         if moment.start == start:
-            glue = _GLUE.match(plain, moment.end)
+            glue = _GLUE.match(plain_text, moment.end)
             yield (glue.end() if glue else moment.end), _Trigger(moment=moment)
 
 
@@ -343,14 +343,15 @@ def _read_waiting(
 
 def _is_intended(sentence: _SentenceInput, hit: _RuleMatch) -> bool:
     """Return True unless the words before the rule, or the end of the sentence, make it no intention."""
-    plain = sentence.plain
+    plain_text = sentence.plain
     is_request = (
-        re.match(rf"(?:please )?{intents.ASKING}", plain[hit.opening :], re.IGNORECASE) is not None
+        re.match(rf"(?:please )?{intents.ASKING}", plain_text[hit.opening :], re.IGNORECASE)
+        is not None
     )
-    if plain.rstrip("\"'”’)]» ").endswith("?") and not is_request:
+    if plain_text.rstrip("\"'”’)]» ").endswith("?") and not is_request:
         return False
-    before = plain[: hit.start]
-    if intents.SUPPOSED.search(plain[: hit.body]) or intents.REPORTED.search(before):
+    before = plain_text[: hit.start]
+    if intents.SUPPOSED.search(plain_text[: hit.body]) or intents.REPORTED.search(before):
         return False
     ending = before.rstrip().lower()
     is_free = (
@@ -415,37 +416,40 @@ def _find_trigger(
     sentence: _SentenceInput, hit: _RuleMatch, end: int
 ) -> tuple[_Trigger | None, list[tuple[int, int]]]:
     """Return the trigger from before or after the words of the rule, and the spans of the text that state it."""
-    plain = sentence.plain
-    later = intents.LATER_WHEN.search(plain, hit.body - 1, end)
-    if later is None:
+    plain_text = sentence.plain
+    later_match = intents.LATER_WHEN.search(plain_text, hit.body - 1, end)
+    if later_match is None:
         return _find_time(sentence, hit, end)
-    if later["unless"]:
-        met = read_condition(plain[later.end() : end], sentence.at)
-        timed, cuts = _find_time(sentence, hit, later.start())
+    if later_match["unless"]:
+        met = read_condition(plain_text[later_match.end() : end], sentence.at)
+        timed, cuts = _find_time(sentence, hit, later_match.start())
         return (
-            (replace(timed, unless=met.predicate), [*cuts, (later.start(), end)])
+            (replace(timed, unless=met.predicate), [*cuts, (later_match.start(), end)])
             if met
             else (None, [])
         )
     if hit.before != _Trigger():
         return _find_time(sentence, hit, end)
-    if plain[hit.body : later.start()].lower().endswith("only"):
+    if plain_text[hit.body : later_match.start()].lower().endswith("only"):
         return None, []  # a policy, not a task: "deploy only if the build is green"
-    comma = plain.find(", ", later.end(), end)
+    comma = plain_text.find(", ", later_match.end(), end)
     # "Remind me, when Ann is back, to return her book": the condition ends at its own comma.
-    clause_end = comma if later.start() <= hit.body and comma > 0 else end
-    addressed = intents.ADDRESSED.match(plain, hit.body)
+    clause_end = comma if later_match.start() <= hit.body and comma > 0 else end
+    addressed = intents.ADDRESSED.match(plain_text, hit.body)
     waiting = _read_waiting(
-        sentence, later, (later.end(), clause_end), addressed["name"] if addressed else ""
+        sentence,
+        later_match,
+        (later_match.end(), clause_end),
+        addressed["name"] if addressed else "",
     )
-    if waiting is None and (later["once"] or "").lower() == "after":
+    if waiting is None and (later_match["once"] or "").lower() == "after":
         return _find_time(sentence, hit, end)
     if waiting is not None and waiting.condition and waiting.condition.predicate.is_negated:
-        timed, cuts = _find_time(sentence, hit, later.start())
+        timed, cuts = _find_time(sentence, hit, later_match.start())
         if timed.moment is not None:
             unless = replace(waiting.condition.predicate, is_negated=False)
-            return replace(timed, unless=unless), [*cuts, (later.start(), clause_end)]
-    return waiting, [(later.start(), clause_end)]
+            return replace(timed, unless=unless), [*cuts, (later_match.start(), clause_end)]
+    return waiting, [(later_match.start(), clause_end)]
 
 
 def _find_time(
@@ -473,9 +477,9 @@ def _find_time(
     # "Remind me tomorrow to book the flight on 3 May": the time next to the words of the rule, else a limit ("by
     # Friday"), else the first time.
     limits = [moment for moment in inside if moment.lead in _LIMITS]
-    chosen = inside[0] if inside[0].start <= hit.body + 1 or not limits else limits[0]
-    when, cuts = _add_clock(sentence, _Trigger(moment=chosen), (chosen.end, end))
-    return when, [(chosen.start, chosen.end), *cuts]
+    chosen_moment = inside[0] if inside[0].start <= hit.body + 1 or not limits else limits[0]
+    when, cuts = _add_clock(sentence, _Trigger(moment=chosen_moment), (chosen_moment.end, end))
+    return when, [(chosen_moment.start, chosen_moment.end), *cuts]
 
 
 def _add_clock(
@@ -549,7 +553,7 @@ def _extract_intention(
         text.append(sentence.text[start : max(start, cut_start)])
         start = max(start, cut_end)
     text.append(sentence.text[start:end])
-    joined = " ".join(" ".join(text).split()).replace(" ,", ",")
+    joined_text = " ".join(" ".join(text).split()).replace(" ,", ",")
     # "Remind me in two hours" has no other words than the request itself.
-    trimmed = _JOINTS.sub("", joined) or _JOINTS.sub("", sentence.text[hit.opening : hit.body])
+    trimmed = _JOINTS.sub("", joined_text) or _JOINTS.sub("", sentence.text[hit.opening : hit.body])
     return shorten(trimmed, INTENTION_CHARS_LIMIT)

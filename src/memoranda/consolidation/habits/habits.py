@@ -168,11 +168,11 @@ def _group_by_owner(runs: Iterable[RunTrace]) -> dict[str, list[RunTrace]]:
     runs_by_owner: dict[str, dict[str, RunTrace]] = defaultdict(dict)
     for run in sorted(runs, key=lambda run: (run.at, run.run_id, repr(run))):
         runs_by_owner[run.owner][run.run_id] = run
-    ordered = {
+    ordered_traces = {
         owner: sorted(runs_by_id.values(), key=lambda run: (run.at, run.run_id))
         for owner, runs_by_id in runs_by_owner.items()
     }
-    return {owner: owned[-RUNS_LIMIT:] for owner, owned in ordered.items()}
+    return {owner: owned[-RUNS_LIMIT:] for owner, owned in ordered_traces.items()}
 
 
 def _draft_for_owner(runs: Sequence[RunTrace], limits: Thresholds) -> Iterable[HabitDraft]:
@@ -186,12 +186,12 @@ def _draft_for_owner(runs: Sequence[RunTrace], limits: Thresholds) -> Iterable[H
         if is_tool_name(run.workflow):
             workflows[run.workflow].append(run)
     agents = []
-    for workflow, own in sorted(workflows.items()):
-        regular = [run for run in own if not run.scheduled]
+    for workflow, own_traces in sorted(workflows.items()):
+        regular = [run for run in own_traces if not run.scheduled]
         cron = fit_timetable((run.at for run in regular), least=limits.runs)
         if cron is not None:
             yield _draft_automation(workflow, cron, regular)
-            agents += _draft_agents(workflow, cron, own, limits)
+            agents += _draft_agents(workflow, cron, own_traces, limits)
     yield from agents[:DRAFTS_LIMIT]
 
 
@@ -201,7 +201,9 @@ def _draft_for_owner(runs: Sequence[RunTrace], limits: Thresholds) -> Iterable[H
 def _draft_chains(runs: Sequence[RunTrace], limits: Thresholds) -> Iterable[HabitDraft]:
     """Yield a draft for each repeated sequence of tools."""
     tools = {run.run_id: [node_type(step.tool) for step in run.steps if step.ok] for run in runs}
-    tool_lists = {run_id: [tool for tool in used if tool] for run_id, used in tools.items()}
+    tool_lists = {
+        run_id: [tool for tool in run_tools if tool] for run_id, run_tools in tools.items()
+    }
     arguments = _common_arguments(runs, limits)
     for repeat in find_repeats(
         tool_lists, least=limits.runs, length=limits.chain_steps, limit=DRAFTS_LIMIT
@@ -228,8 +230,8 @@ def _common_arguments(runs: Sequence[RunTrace], limits: Thresholds) -> dict[str,
                 name for name in step.arguments if _is_argument_name(name)
             )
         calls.update(names.keys())
-        for tool, used in names.items():
-            counts_by_tool[tool].update(used)
+        for tool, run_tools in names.items():
+            counts_by_tool[tool].update(run_tools)
     return {
         tool: sorted(
             name

@@ -135,11 +135,11 @@ def _select_candidates(
         (items for items, places in grams.items() if len(places) < least),
         key=lambda items: (-len(items), items),
     )
-    selected = set(rare[:_CANDIDATES_LIMIT])
+    selected_ids = set(rare[:_CANDIDATES_LIMIT])
     return [
         (items, places)
         for items, places in grams.items()
-        if len(items) >= length and (len(places) >= least or items in selected)
+        if len(items) >= length and (len(places) >= least or items in selected_ids)
     ]
 
 

@@ -97,7 +97,9 @@ def make_dream(
     inputs = sort_by_strength({note.name: note for note in notes}.values())
     if parent is not None:
         inputs = [parent, *(note for note in inputs if note.name != parent.name)]
-    stated = [note.stated_confidence for note in inputs if note.stated_confidence is not None]
+    stated_values = [
+        note.stated_confidence for note in inputs if note.stated_confidence is not None
+    ]
     # OAMS §5: a result in the words of one input keeps its source; one made of several sources has none.
     is_of_one_source = is_shared or kind == "revise" or len({note.source for note in inputs}) == 1
     return Dream(
@@ -105,7 +107,9 @@ def make_dream(
         inputs=tuple(note.name for note in inputs),
         source=inputs[0].source if is_of_one_source else "",
         tags=common_tags(inputs),
-        confidence=(max(stated) if is_shared else min(stated)) if stated else None,
+        confidence=(max(stated_values) if is_shared else min(stated_values))
+        if stated_values
+        else None,
         detail={"why": why, **figures},
         kind=kind,
         revises=parent.name if parent is not None and kind == "revise" else "",

@@ -150,27 +150,27 @@ def _event_dreams(
         period = regular.period_days or 31
         if (today - last).days > _MISSED_PERIODS * period:
             continue
-        due = _next_due_day(regular, last, today)
-        if due is None:
+        due_day = _next_due_day(regular, last, today)
+        if due_day is None:
             continue
         subject = f"a memory tagged {quote(event.label)}" if event.is_tag else quote(event.label)
         yield make_dream(
-            f"Expected on {due.isoformat()} ({WEEKDAY_NAMES[due.weekday()]}): {subject}. "
+            f"Expected on {due_day.isoformat()} ({WEEKDAY_NAMES[due_day.weekday()]}): {subject}. "
             f"Basis: it came {rhythm_text(regular)}, {len(event.days)} times {range_text(event.days[0], last)}.",
             event.notes,
             why="a regular event carried on by one period",
             forecast="event",
-            day=due.isoformat(),
+            day=due_day.isoformat(),
             days=[day.isoformat() for day in event.days],
         )
 
 
 def _next_due_day(regular: Rhythm, last: date, today: date) -> date | None:
     """Return the first due day, from today on; None if the event last came on the last day of the calendar."""
-    due = regular.next_after(last)
-    while due < today:
-        due = regular.next_after(due)
-    return due if due > last else None
+    due_day = regular.next_after(last)
+    while due_day < today:
+        due_day = regular.next_after(due_day)
+    return due_day if due_day > last else None
 
 
 def _trend_dreams(

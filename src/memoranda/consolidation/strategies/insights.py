@@ -74,10 +74,10 @@ def _entity_key(text: str) -> str:
 def _chain_dreams(claims: Sequence[Claim]) -> Iterator[Dream]:
     """Yield a dream for each pair of claims in which the second continues the first."""
     by_subject: dict[str, list[Claim]] = defaultdict(list)
-    stated = set()
+    stated_pairs = set()
     for claim in claims:
         by_subject[_entity_key(claim.subject)].append(claim)
-        stated.add((_entity_key(claim.subject), _entity_key(claim.value)))
+        stated_pairs.add((_entity_key(claim.subject), _entity_key(claim.value)))
     reported = set()
     for first in claims:
         for second in by_subject.get(_entity_key(first.value), ())[:_FAN_LIMIT]:
@@ -85,7 +85,7 @@ def _chain_dreams(claims: Sequence[Claim]) -> Iterator[Dream]:
             ends = (_entity_key(first.subject), _entity_key(second.value))
             if (
                 verb is None
-                or ends in stated
+                or ends in stated_pairs
                 or ends in reported
                 or ends[0] == ends[1]
                 or second.note == first.note

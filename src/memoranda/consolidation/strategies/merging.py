@@ -117,12 +117,12 @@ def _find_sharing_pairs(
 
 def _merge_notes(notes: Sequence[MemoryNote], sentences: Sequence[Sentence]) -> Dream:
     """Return the dream of a merged group of notes with the remaining sentences."""
-    own = Corpus(notes)
-    total = len(own.sentences)
+    own_corpus = Corpus(notes)
+    total = len(own_corpus.sentences)
     sources = len({note.source for note in notes if note.source})
     open_conflicts = [
         [quote(conflict.earlier.sentence), quote(conflict.later.sentence)]
-        for conflict in find_conflicts(own)
+        for conflict in find_conflicts(own_corpus)
     ]
     why = f"{count_text(total, 'statement')} in {memories_text(len(notes))}, {len(sentences)} without repetitions"
     figures: dict[str, Any] = {

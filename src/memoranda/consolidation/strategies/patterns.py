@@ -124,7 +124,7 @@ def _template_dreams(
 
 def find_templates(sentences: Sequence[Sentence], *, least: int) -> list[SentenceTemplate]:
     """Return the templates with sentences of at least `least` notes. Each sentence is in at most one template."""
-    split = {
+    split_texts = {
         index: [
             (token.strip(_EDGES) or token).casefold() for token in _TOKEN.findall(sentence.text)
         ]
@@ -132,7 +132,7 @@ def find_templates(sentences: Sequence[Sentence], *, least: int) -> list[Sentenc
         if len(sentence.words) > _FIXED_WORDS and sentence.text.count(" ") < _TEMPLATE_TOKENS_LIMIT
     }
     by_context: dict[tuple[object, ...], list[tuple[int, int, int]]] = defaultdict(list)
-    for index, tokens in split.items():
+    for index, tokens in split_texts.items():
         markers = sentences[index].markers
         for length in range(1, _SLOT_TOKENS_LIMIT + 1):
             if len(tokens) - length < _FIXED_TOKENS:
@@ -152,14 +152,14 @@ def find_templates(sentences: Sequence[Sentence], *, least: int) -> list[Sentenc
             group,
         ),
     )
-    used: set[int] = set()
+    used_indexes: set[int] = set()
     templates = []
     for group in ranked_groups:
         template = _build_template(
-            sentences, [entry for entry in group if entry[0] not in used], least
+            sentences, [entry for entry in group if entry[0] not in used_indexes], least
         )
         if template is not None:
-            used.update(entry[0] for entry in group)
+            used_indexes.update(entry[0] for entry in group)
             templates.append(template)
     return templates
 

@@ -118,10 +118,12 @@ def _tag_lines(notes: Sequence[MemoryNote]) -> list[str]:
     for note in notes:
         for tag in set(note.tags):
             counts[tag] = counts.get(tag, 0) + 1
-    most = sorted(counts, key=lambda tag: (-counts[tag], tag))[:_SHOWN]
+    top_tags = sorted(counts, key=lambda tag: (-counts[tag], tag))[:_SHOWN]
     return (
-        [f"Most used tags: {join_phrases([f'{quote(tag, 40)} ({counts[tag]})' for tag in most])}."]
-        if most
+        [
+            f"Most used tags: {join_phrases([f'{quote(tag, 40)} ({counts[tag]})' for tag in top_tags])}."
+        ]
+        if top_tags
         else []
     )
 
@@ -166,9 +168,9 @@ def _gap_lines(notes: Sequence[MemoryNote], now: int) -> list[str]:
         lines.append(
             f"Longest silence: {gap // DAY_MS} days, {day_text(at)} to {day_text(at + gap)}."
         )
-    old = sum(now - note.at > _OLD_DAYS * DAY_MS for note in notes)
+    old_count = sum(now - note.at > _OLD_DAYS * DAY_MS for note in notes)
     lacking = {
-        f"older than {_OLD_DAYS} days": old,
+        f"older than {_OLD_DAYS} days": old_count,
         "without a tag": sum(not note.tags for note in notes),
         "without a source": sum(not note.source for note in notes),
         "without a stated confidence": sum(note.stated_confidence is None for note in notes),

@@ -277,5 +277,9 @@ def find_favourite_weekday(event: RecurringEvent, *, share: float) -> tuple[int,
     counts = [0] * 7
     for day in event.days:
         counts[day.weekday()] += 1
-    most = max(counts)
-    return (counts.index(most), most) if most >= share * len(event.days) else None
+    highest_count = max(counts)
+    return (
+        (counts.index(highest_count), highest_count)
+        if highest_count >= share * len(event.days)
+        else None
+    )

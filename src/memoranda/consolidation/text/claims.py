@@ -169,11 +169,11 @@ class ClaimConflict(msgspec.Struct, frozen=True, kw_only=True):
 
 def name_key(text: str) -> str:
     """Return the form in which names are compared: case-folded, stemmed, without articles."""
-    plain = _DETERMINER.sub("", text.strip())
-    speaker = re.match(r"(?:i|my|me|we|our|us|you|your)\b", plain, re.IGNORECASE)
+    plain_text = _DETERMINER.sub("", text.strip())
+    speaker = re.match(r"(?:i|my|me|we|our|us|you|your)\b", plain_text, re.IGNORECASE)
     lead = speaker[0].lower() if speaker else ""
-    words = " ".join(content_words(plain))
-    return f"{lead} {words}".strip() or plain.casefold()
+    words = " ".join(content_words(plain_text))
+    return f"{lead} {words}".strip() or plain_text.casefold()
 
 
 @cached_per_corpus
@@ -190,35 +190,35 @@ def parse_claims(note: MemoryNote, index: int, text: str) -> list[Claim]:
     """Return the claims of one sentence: usually none or one, more for a list of values."""
     if len(text) > _SENTENCE_CHARS_LIMIT or text.rstrip().endswith(("?", "？")) or is_code(text):
         return []
-    plain = move_denial_first(
+    plain_text = move_denial_first(
         _LEAD.sub("", _EMPHASIS.sub("", to_one_line(text))).strip().rstrip(".!。！;")
     )
     base = Claim(
         note=note, sentence_index=index, sentence=text, subject="", predicate=IS, value="", mood="fact",
         is_denied=False, subject_key="", value_key="",
     )  # fmt: skip
-    if _CONDITIONS.search(plain):
+    if _CONDITIONS.search(plain_text):
         return []
     return [
         _add_keys(claim)
-        for claim in _parse_claims(base, plain)
+        for claim in _parse_claims(base, plain_text)
         if _is_plain_subject(claim.subject) and claim.value
     ]
 
 
-def _parse_claims(base: Claim, plain: str) -> Iterator[Claim]:
+def _parse_claims(base: Claim, plain_text: str) -> Iterator[Claim]:
     """Yield the claims of a cleaned sentence, as copies of `base` without keys."""
-    label = _LABEL.match(plain)
+    label = _LABEL.match(plain_text)
     if label is not None:
         yield from _parse_label(base, label)
         return
-    switch = SWITCH.match(plain) or REPLACE.match(plain)
+    switch = SWITCH.match(plain_text) or REPLACE.match(plain_text)
     if switch is not None:
         yield from _parse_switch(base, switch)
         return
-    verb = VERB.search(plain, 1, _VERB_WITHIN_CHARS)
+    verb = VERB.search(plain_text, 1, _VERB_WITHIN_CHARS)
     if verb is not None:
-        yield from _parse_verb(base, plain, verb)
+        yield from _parse_verb(base, plain_text, verb)
 
 
 def _parse_label(base: Claim, match: re.Match[str]) -> Iterator[Claim]:
@@ -237,25 +237,33 @@ def _parse_switch(base: Claim, match: re.Match[str]) -> Iterator[Claim]:
     subject, mood = _without_trailing(match["subject"])
     if mood != "fact":
         return
-    old = _without_tail(match["old"])
-    new = _without_tail(match["new"])
+    old_value = _without_tail(match["old"])
+    new_value = _without_tail(match["new"])
     yield replace(
-        base, subject=subject, predicate=predicate, value=new, replaced_key=_value_key(old)
+        base,
+        subject=subject,
+        predicate=predicate,
+        value=new_value,
+        replaced_key=_value_key(old_value),
     )
     denied = ("lives in", "uses") if moves else ("uses",)
     for name in denied:
         yield replace(
-            base, subject=subject, predicate=predicates.BY_NAME[name], value=old, is_denied=True
+            base,
+            subject=subject,
+            predicate=predicates.BY_NAME[name],
+            value=old_value,
+            is_denied=True,
         )
 
 
-def _parse_verb(base: Claim, plain: str, match: re.Match[str]) -> Iterator[Claim]:
+def _parse_verb(base: Claim, plain_text: str, match: re.Match[str]) -> Iterator[Claim]:
     """Yield the claims of a sentence with a verb of the table."""
     if match["ing"] and not match["not"]:
         return
     predicate, is_past = predicates.find_predicate(match)
-    subject, mood = _without_trailing(plain[: match.start()].strip())
-    value = plain[match.end() :].strip()
+    subject, mood = _without_trailing(plain_text[: match.start()].strip())
+    value = plain_text[match.end() :].strip()
     is_denied = bool(match["not"])
     if match["not"] and re.match(
         r"(?:did|had|could|will|would|should|won)\b", match["not"], re.IGNORECASE

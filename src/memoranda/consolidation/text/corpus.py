@@ -118,8 +118,10 @@ def content_words(text: str) -> tuple[str, ...]:
 
 def topic_words(text: str) -> list[str]:
     """Return the words that state the topic of a text, without numbers and common verbs."""
-    plain = _plain_verbs()
-    return [word for word in content_words(text) if word not in plain and not word.isdecimal()]
+    plain_verbs = _plain_verbs()
+    return [
+        word for word in content_words(text) if word not in plain_verbs and not word.isdecimal()
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -207,23 +209,23 @@ def is_past_event(text: str) -> bool:
 
 def _normalize_words(text: str) -> tuple[str, ...]:
     """Return the words of a text, without the differences that carry no meaning."""
-    plain = unicodedata.normalize("NFC", text).strip()
-    plain = _LEAD.sub("", plain)
-    label = _LABEL.match(plain)
+    plain_text = unicodedata.normalize("NFC", text).strip()
+    plain_text = _LEAD.sub("", plain_text)
+    label = _LABEL.match(plain_text)
     if label is not None and len(label[1].split()) <= _LABEL_WORDS_LIMIT:
-        plain = f"{label[1]} is {plain[label.end() :]}"
-    if _MAY_BE_SHORT.search(plain):
+        plain_text = f"{label[1]} is {plain_text[label.end() :]}"
+    if _MAY_BE_SHORT.search(plain_text):
         for short, long in _SHORT_FORMS:
-            plain = short.sub(long, plain)
+            plain_text = short.sub(long, plain_text)
     words: list[str] = []
-    for index, raw in enumerate(plain.split()):
+    for index, raw in enumerate(plain_text.split()):
         word = _strip_marks(raw)
         if word and word.lower() != "the":
             words.append(_fold_case(word, is_first=index == 0))
     # A question differs from its answer.
-    if plain.rstrip("\"'”’)").endswith(("?", "？")):
+    if plain_text.rstrip("\"'”’)").endswith(("?", "？")):
         words.append("?")
-    return tuple(words) or (plain,)
+    return tuple(words) or (plain_text,)
 
 
 def _strip_marks(raw: str) -> str:

@@ -173,28 +173,30 @@ def parse_frame_values(note: MemoryNote, index: int, text: str) -> Iterator[Fram
     if len(text) > _SENTENCE_CHARS_LIMIT or text.rstrip().endswith(("?", "？")) or is_code(text):
         return
     for clause in to_one_line(text).split("; "):
-        plain = _LEAD.sub("", clause).strip().rstrip(".!。！;")
-        since = _SINCE.match(plain)
+        plain_clause = _LEAD.sub("", clause).strip().rstrip(".!。！;")
+        since = _SINCE.match(plain_clause)
         if since is not None:
-            plain = f"{since['who']} {since['what']}"
-        yield from _Clause(note, index, text, plain).frame_values()
+            plain_clause = f"{since['who']} {since['what']}"
+        yield from _Clause(note, index, text, plain_clause).frame_values()
 
 
 class _Clause:
     """One clause of a sentence, without its times, days and dates."""
 
-    def __init__(self, note: MemoryNote, sentence_index: int, sentence: str, plain: str) -> None:
+    def __init__(
+        self, note: MemoryNote, sentence_index: int, sentence: str, plain_clause: str
+    ) -> None:
         self.note, self.sentence_index, self.sentence = note, sentence_index, sentence
-        moved = _MOVED.match(plain)
+        moved = _MOVED.match(plain_clause)
         if moved is not None:
-            plain = f"{moved['who']} is {moved['new']}"
-        opening = _OPENING.match(plain)
+            plain_clause = f"{moved['who']} is {moved['new']}"
+        opening = _OPENING.match(plain_clause)
         if opening is not None:
-            plain = f"{opening['rest']} {opening['where']}"
-        plain = _TAIL.sub("", plain)
-        self.is_news = moved is not None or _NEWS.search(plain) is not None
+            plain_clause = f"{opening['rest']} {opening['where']}"
+        plain_clause = _TAIL.sub("", plain_clause)
+        self.is_news = moved is not None or _NEWS.search(plain_clause) is not None
         self.is_moved = moved is not None
-        current_text = _without_news(plain)
+        current_text = _without_news(plain_clause)
         self.is_plain = not (
             _NOT_NOW.search(current_text)
             or _ORDERS.match(current_text)
@@ -224,7 +226,7 @@ class _Clause:
             yield from self._names_and_places()
 
     def _make_value(
-        self, kind: str, about: str, value: str, **more: object
+        self, kind: str, about: str, value: str, **fields: object
     ) -> Iterator[FrameValue]:
         """Yield the value with the frame of the text `about`; nothing if the frame is empty or too long."""
         frame = frozenset(
@@ -246,7 +248,7 @@ class _Clause:
                 value=value,
                 is_news=self.is_news,
                 when=(*self.weekdays, *self.times),
-                **more,  # type: ignore[arg-type]
+                **fields,  # type: ignore[arg-type]
             )
 
     def _times_and_days(self) -> Iterator[FrameValue]:
@@ -340,8 +342,8 @@ def _clock_time(match: re.Match[str]) -> str:
 
 def _verb_stem(form: str) -> str:
     """Return an approximate stem of a verb, equal for "leads", "led" and "lead"."""
-    plain = _IRREGULAR.get(form.lower(), form.lower())
-    return re.sub(r"(?:ed|e)$", "", plain)
+    base_form = _IRREGULAR.get(form.lower(), form.lower())
+    return re.sub(r"(?:ed|e)$", "", base_form)
 
 
 def find_disputes(fillings: Iterable[FrameValue]) -> Iterator[tuple[FrameValue, FrameValue]]:

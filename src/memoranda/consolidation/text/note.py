@@ -56,14 +56,14 @@ class MemoryNote(msgspec.Struct, frozen=True):
     def strength(self) -> float:
         """Weight times confidence, finite for every input."""
         weight = min(max(self.weight, 0.0), _WEIGHT_LIMIT) if math.isfinite(self.weight) else 1.0
-        stated = self.stated_confidence
-        return weight * (_UNSTATED_CONFIDENCE if stated is None else stated)
+        stated_value = self.stated_confidence
+        return weight * (_UNSTATED_CONFIDENCE if stated_value is None else stated_value)
 
     @property
     def stated_confidence(self) -> float | None:
         """The confidence, or None unless it is a number from 0 to 1."""
-        stated = self.confidence
-        return stated if stated is not None and 0.0 <= stated <= 1.0 else None
+        stated_value = self.confidence
+        return stated_value if stated_value is not None and 0.0 <= stated_value <= 1.0 else None
 
 
 def order_notes(notes: Iterable[MemoryNote]) -> list[MemoryNote]:

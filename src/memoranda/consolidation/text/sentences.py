@@ -116,7 +116,7 @@ def _cut_long_sentence(sentence: str) -> Iterator[str]:
     start = 0
     while len(sentence) - start > SENTENCE_CHARS_LIMIT:
         space = sentence.rfind(" ", start + SENTENCE_CHARS_LIMIT // 2, start + SENTENCE_CHARS_LIMIT)
-        cut = space if space > 0 else start + SENTENCE_CHARS_LIMIT
-        yield sentence[start:cut].strip()
-        start = cut
+        cut_position = space if space > 0 else start + SENTENCE_CHARS_LIMIT
+        yield sentence[start:cut_position].strip()
+        start = cut_position
     yield sentence[start:].strip()

@@ -80,18 +80,18 @@ def summarize(
     units = _collect_candidates(corpus, count)
     weights = _weigh_concepts(units)
     _rate_candidates(units, weights, now)
-    picked = _pick_sentences(units, weights, budget_tokens)
+    picked_units = _pick_sentences(units, weights, budget_tokens)
     # A counter may find more tokens in the joined text than in its parts.
-    while picked and count(_join_text(picked)) > budget_tokens:
-        picked.pop()
-    notes = {note.name: note for unit in picked for note in unit.notes}
-    text = _join_text(picked)
+    while picked_units and count(_join_text(picked_units)) > budget_tokens:
+        picked_units.pop()
+    notes = {note.name: note for unit in picked_units for note in unit.notes}
+    text = _join_text(picked_units)
     return Summary(
         text=text,
-        sentences=tuple(unit.sentence for unit in _sort_by_position(picked)),
+        sentences=tuple(unit.sentence for unit in _sort_by_position(picked_units)),
         notes=tuple(sort_by_strength(notes.values())),
         tokens=count(text) if text else 0,
-        left_out=len(units) - len(picked),
+        left_out=len(units) - len(picked_units),
         smallest_tokens=min((unit.tokens for unit in units), default=0),
     )
 
@@ -99,13 +99,13 @@ def summarize(
 def _collect_candidates(corpus: Corpus, count: TokenCounter) -> list[_Candidate]:
     """Return the different current statements, each with all notes that make it."""
     notes_by_statement: dict[int, list[MemoryNote]] = defaultdict(list)
-    old = find_overtaken(corpus)
+    overtaken = find_overtaken(corpus)
     for sentence, root in zip(corpus.sentences, fold_duplicates(corpus.sentences), strict=True):
         notes_by_statement[root].append(sentence.note)
     candidates = []
     for root, notes in sorted(notes_by_statement.items()):
         sentence = corpus.sentences[root]
-        if (sentence.note.name, sentence.index) not in old:
+        if (sentence.note.name, sentence.index) not in overtaken:
             candidates.append(
                 _Candidate(root, sentence, notes, count(sentence.text), _list_concepts(sentence))
             )
@@ -173,20 +173,20 @@ def _pick_sentences(
     units: Sequence[_Candidate], weights: dict[str, float], budget: int
 ) -> list[_Candidate]:
     """Select sentences in rounds: while there is budget left, each round covers all concepts once more."""
-    picked: list[_Candidate] = []
+    picked_units: list[_Candidate] = []
     remaining = budget
     for _ in range(_ROUNDS):
-        picked_indices = {unit.index for unit in picked}
+        picked_indices = {unit.index for unit in picked_units}
         fitting = [
             unit
             for unit in units
-            if unit.tokens < remaining + 1 - bool(picked) and unit.index not in picked_indices
+            if unit.tokens < remaining + 1 - bool(picked_units) and unit.index not in picked_indices
         ]
-        more, remaining = _pick_round(fitting, weights, remaining, bool(picked))
-        if not more:
+        further_units, remaining = _pick_round(fitting, weights, remaining, bool(picked_units))
+        if not further_units:
             break
-        picked += more
-    return picked
+        picked_units += further_units
+    return picked_units
 
 
 def _pick_round(
@@ -197,39 +197,41 @@ def _pick_round(
     The gain of a sentence only shrinks, so a heap entry is recomputed when it comes to the top (lazy greedy).
     """
     covered: set[str] = set()
-    picked: list[_Candidate] = []
+    picked_units: list[_Candidate] = []
     heap = [
         (-_rate_gain(unit, weights, covered)[0], unit.index, index)
         for index, unit in enumerate(units)
     ]
     heapq.heapify(heap)
     while heap:
-        stated, position, index = heapq.heappop(heap)
+        stated_gain, position, index = heapq.heappop(heap)
         unit = units[index]
         # One more token for the marker and line end of a list item, if there are several sentences.
-        cost = unit.tokens + (1 if picked or is_continued else 0)
+        cost = unit.tokens + (1 if picked_units or is_continued else 0)
         if cost > budget:
             continue
         worth, new_share = _rate_gain(unit, weights, covered)
-        if picked and new_share < _NEW_SHARE:
+        if picked_units and new_share < _NEW_SHARE:
             continue
-        if heap and (-worth, position) > heap[0][:2] and -worth != stated:
+        if heap and (-worth, position) > heap[0][:2] and -worth != stated_gain:
             heapq.heappush(heap, (-worth, position, index))
             continue
-        picked.append(unit)
+        picked_units.append(unit)
         covered.update(unit.concepts)
         budget -= cost
-    return picked, budget
+    return picked_units, budget
 
 
 def _rate_gain(
     unit: _Candidate, weights: dict[str, float], covered: set[str]
 ) -> tuple[float, float]:
     """Return the gain of a candidate per root of its tokens, and the share of its concepts that is new."""
-    new = math.fsum([weights[concept] for concept in unit.concepts if concept not in covered])
-    share = new / unit.weight if unit.weight else 1.0
+    new_weight = math.fsum(
+        [weights[concept] for concept in unit.concepts if concept not in covered]
+    )
+    share = new_weight / unit.weight if unit.weight else 1.0
     # A sentence without search words ("To be or not to be") still has a small gain.
-    gain = new if unit.concepts else 0.1
+    gain = new_weight if unit.concepts else 0.1
     return round(gain * unit.quality / math.sqrt(max(unit.tokens, 1)), _DIGITS), share
 
 

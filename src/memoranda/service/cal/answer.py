@@ -47,10 +47,10 @@ def result_document(item: ResultItem, options: Sequence[Option] = ()) -> dict[st
 
 
 def _explanation(item: ResultItem) -> str:
-    matched = item.matched()
-    if not matched:
+    matched_names = item.matched()
+    if not matched_names:
         return f"The query has no conditions, so every {item.grain_type} matches; score {item.score:g}."
-    return f"Matched by {', '.join(matched)}; score {item.score:g}."
+    return f"Matched by {', '.join(matched_names)}; score {item.score:g}."
 
 
 def recall_document(result: RecallResult, recall: Recall, now: int) -> dict[str, object]:

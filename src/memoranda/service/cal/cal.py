@@ -78,10 +78,10 @@ def check(
 ) -> CheckResult:
     """Check a query, and return its first error if it has one. Nothing runs, and no store is needed."""
     try:
-        parsed = parse_query(query, strict=strict)
+        parsed_query = parse_query(query, strict=strict)
         if params is not None:
-            bind(parsed, params, text=query_text(query))
-        check_complexity(parsed)
+            bind(parsed_query, params, text=query_text(query))
+        check_complexity(parsed_query)
     except QueryError as error:
         return {"valid": False, "error": error_document(error)}
     return {"valid": True, "error": None}
@@ -125,11 +125,11 @@ def prepare(
         bound = execution.bind_query(query, params, strict=strict)
         check_ops(session, bound)
         text = canonical(bound.original or bound)
-        prepared = cal_prepare.prepare(
+        prepared_query = cal_prepare.prepare(
             context, session, bound, execution.query_hash, text, dict(params or {})
         )
         execution.record(Outcome())
-        return {**prepared, "plan": plan.explain(bound, now=session.now)}
+        return {**prepared_query, "plan": plan.explain(bound, now=session.now)}
 
 
 def execute(
@@ -138,9 +138,9 @@ def execute(
     """Run a prepared query. Its token is valid once."""
     session = _open_session(context, access, {"owner": owner})
     with open_execution(context, session, token, operation="execute") as execution:
-        prepared = cal_prepare.open_prepared(context, session, token)
-        execution.session = prepared.session
-        bound = execution.bind_query(prepared.text, prepared.params, strict=False)
+        prepared_query = cal_prepare.open_prepared(context, session, token)
+        execution.session = prepared_query.session
+        bound = execution.bind_query(prepared_query.text, prepared_query.params, strict=False)
         return _run(context, bound, execution, None)
 
 
@@ -454,14 +454,14 @@ def _define_template(
     kind = template_kind(session.namespace)
 
     def work(unit: Unit) -> None:
-        stored = unit.load_items(kind)
-        if statement.name in stored or statement.name in words.FORMAT_NAMES:
+        items = unit.load_items(kind)
+        if statement.name in items or statement.name in words.FORMAT_NAMES:
             raise QueryError(
                 f"A template or format named {statement.name} already exists.",
                 cal_code="CAL-E088",
                 suggestion="Use another name.",
             )
-        if len(stored) >= TEMPLATES_LIMIT:
+        if len(items) >= TEMPLATES_LIMIT:
             raise QueryError(
                 f"This namespace already has {TEMPLATES_LIMIT} templates, the maximum.",
                 cal_code="CAL-E089",

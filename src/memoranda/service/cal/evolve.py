@@ -164,10 +164,12 @@ def preview_effects(
     statement = query.statement
     if not isinstance(statement, Evolving):
         return []
-    prepared = _prepare_change(context, session, statement)
-    change = prepared.change
+    prepared_change = _prepare_change(context, session, statement)
+    change = prepared_change.change
     # The execution sets the time.
-    preview = {name: value for name, value in prepared.grain.fields.items() if name != "created_at"}
+    preview = {
+        name: value for name, value in prepared_change.grain.fields.items() if name != "created_at"
+    }
     target = {} if change.target is None else {"target_hash": _hash(change.target)}
     return [
         {
@@ -265,19 +267,21 @@ def _prepare_change(context: Context, session: CalSession, statement: Evolving) 
         change = replace(change, fields=dict(fields), reason=reason)
         grain = _encode_unique(snapshot, change.fields, now)
         _check_change(snapshot, change, grain, now)
-    new = _admit(context, session, change, grain)
-    return _PreparedChange(change=change, grain=grain, new=new)
+    new_version = _admit(context, session, change, grain)
+    return _PreparedChange(change=change, grain=grain, new=new_version)
 
 
 def _admit(
     context: Context, session: CalSession, change: _Change, grain: Grain
 ) -> NewVersion | Successor:
     """Return the grain as a new version, or as the successor of the version that it replaces."""
-    opened = OpenedGrain(grain=grain, delivery=grain.blob, signer=None)
+    opened_grain = OpenedGrain(grain=grain, delivery=grain.blob, signer=None)
     if change.prior is None:
-        return admit(context, session.access, opened, session.tenant)
+        return admit(context, session.access, opened_grain, session.tenant)
     # Tags that are only repeated, or that REVERT restores, show the memory to nobody new.
-    return Successor(context, session.access, opened, session.tenant, may_widen=change.sets_tags)
+    return Successor(
+        context, session.access, opened_grain, session.tenant, may_widen=change.sets_tags
+    )
 
 
 def _build_change(
@@ -366,21 +370,21 @@ def _assigned_fields(
     """Return the fields that the assignments of a SUPERSEDE set."""
     fields = {assignment.field: _oms_value(assignment) for assignment in assignments}
     if "tags" in fields:
-        earlier = grain.fields.get("structural_tags", ())
+        earlier_tags = grain.fields.get("structural_tags", ())
         tags = cast("list[str]", fields.pop("tags"))
         if context.presets_in(snapshot):
             # Section 19: no query weakens the policy in force, so tags of sensitivity stay.
-            tags = [*tags, *(tag for tag in earlier if tag.startswith(tuple(TAG_SENSITIVITY)))]
+            tags = [*tags, *(tag for tag in earlier_tags if tag.startswith(tuple(TAG_SENSITIVITY)))]
         if oms.is_text(grain.type_name, grain.fields):
-            tags = [*tags, *_find_view_tags(earlier, tags)]
+            tags = [*tags, *_find_view_tags(earlier_tags, tags)]
         fields["structural_tags"] = list(dict.fromkeys(tags))
     return fields
 
 
-def _find_view_tags(earlier: Sequence[str], tags: Sequence[str]) -> Iterator[str]:
+def _find_view_tags(earlier_tags: Sequence[str], tags: Sequence[str]) -> Iterator[str]:
     """Yield the earlier tags that hold the kind and the visibility of a view. New tags replace only the visibility."""
     sets_visibility = any(tag.startswith(oms.VISIBILITY_TAG) for tag in tags)
-    for tag in earlier:
+    for tag in earlier_tags:
         is_visibility = tag.startswith(oms.VISIBILITY_TAG)
         if tag == oms.IDENTITY_TAG or (is_visibility and not sets_visibility):
             yield tag
@@ -468,14 +472,14 @@ def _build_revert(
             cal_code="CAL-E041",
             suggestion="List the versions with HISTORY.",
         )
-    earlier, current = _require_belief(context, before), _require_belief(context, head)
-    if {earlier.namespace, current.namespace} != {session.namespace}:
+    earlier_belief, current = _require_belief(context, before), _require_belief(context, head)
+    if {earlier_belief.namespace, current.namespace} != {session.namespace}:
         raise _namespace_error()
-    sources = [current.address, earlier.address]
+    sources = [current.address, earlier_belief.address]
     return _Change(
         operation="revert",
         reason=statement.reason,
-        fields=_successor_fields(before, earlier, sources, statement.reason, session.now),
+        fields=_successor_fields(before, earlier_belief, sources, statement.reason, session.now),
         prior=head,
         prior_address=current.address,
         target=address,
@@ -571,18 +575,25 @@ def _require_belief(context: Context, version: Version) -> Grain:
 # --- writing ---------------------------------------------------------------------------------------------
 
 
-def _write(context: Context, session: CalSession, unit: Unit, prepared: _PreparedChange) -> str:
+def _write(
+    context: Context, session: CalSession, unit: Unit, prepared_change: _PreparedChange
+) -> str:
     """Append the grain and return its address."""
-    change, grain, new, now = prepared.change, prepared.grain, prepared.new, session.now
+    change, grain, new_version, now = (
+        prepared_change.change,
+        prepared_change.grain,
+        prepared_change.new,
+        session.now,
+    )
     if unit.find_by_name(oms.STANDARD, grain.address) is not None:
         # Another writer added an equal grain in the same millisecond, after the change was prepared.
         grain = _encode_unique(unit, change.fields, now)
-        new = _admit(context, session, change, grain)
+        new_version = _admit(context, session, change, grain)
     _check_change(unit, change, grain, now)
-    if isinstance(new, Successor):
+    if isinstance(new_version, Successor):
         assert change.prior is not None
-        return new.replace(unit, change.prior, now)[0].address
-    unit.announce("created", append_grain(context, unit, new, now), now=now)
+        return new_version.replace(unit, change.prior, now)[0].address
+    unit.announce("created", append_grain(context, unit, new_version, now), now=now)
     return grain.address
 
 

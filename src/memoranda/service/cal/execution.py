@@ -171,14 +171,14 @@ class Execution:
         self, query: QueryInput, params: Mapping[str, object] | None, *, strict: bool
     ) -> ParsedQuery:
         """Parse a query and bind its parameters. Raises QueryError."""
-        parsed = parse_query(query, strict=strict)
-        self._statement_type = STATEMENT_TYPES[type(parsed.statement)]
-        self._tier = tier_of(parsed.statement)
-        self.query_hash = query_hash(parsed)
+        parsed_query = parse_query(query, strict=strict)
+        self._statement_type = STATEMENT_TYPES[type(parsed_query.statement)]
+        self._tier = tier_of(parsed_query.statement)
+        self.query_hash = query_hash(parsed_query)
         text = query_text(query)
-        bound = parsed
+        bound = parsed_query
         if params or not isinstance(query, str) or "$" in text or _MY.search(text):
-            bound = bind(parsed, params or {}, text=text, current_user=self.session.user_id)
+            bound = bind(parsed_query, params or {}, text=text, current_user=self.session.user_id)
         check_complexity(bound)
         return bound
 

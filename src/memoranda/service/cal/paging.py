@@ -167,17 +167,17 @@ def page_through(
     index = _cursor_index(stages)
     if index is None:
         return RecallResult(pipeline.run_stages(stages, GrainList(items)), len(items))
-    cut = stages[index]
-    assert isinstance(cut, Slice)
-    assert cut.limit is not None
+    cut_stage = stages[index]
+    assert isinstance(cut_stage, Slice)
+    assert cut_stage.limit is not None
     # One more than the limit, to see whether there is a next page.
     head = pipeline.run_stages(
-        (*stages[:index], Slice(cut.offset + offset, cut.limit + 1)), GrainList(items)
+        (*stages[:index], Slice(cut_stage.offset + offset, cut_stage.limit + 1)), GrainList(items)
     )
     assert not isinstance(head, Total)
-    has_next = len(head.items) > cut.limit
-    outcome = pipeline.run_stages((Slice(limit=cut.limit), *stages[index + 1 :]), head)
-    return RecallResult(outcome, len(items), offset + cut.limit if has_next else None)
+    has_next = len(head.items) > cut_stage.limit
+    outcome = pipeline.run_stages((Slice(limit=cut_stage.limit), *stages[index + 1 :]), head)
+    return RecallResult(outcome, len(items), offset + cut_stage.limit if has_next else None)
 
 
 # --- groups ----------------------------------------------------------------------------------------------
@@ -274,11 +274,11 @@ def diversify(
         weight = (
             pipeline.DEFAULT_LAMBDA if option.value is None else float(cast("float", option.value))
         )
-        selected = pipeline.diversify(compared, similarity, weight=weight, limit=limit)
+        selected_items = pipeline.diversify(compared, similarity, weight=weight, limit=limit)
     else:
         threshold = float(cast("float", option.value or 0.0))
-        selected = pipeline.drop_similar(compared, similarity, threshold, limit=limit)
-    return selected if len(selected) == limit else [*selected, *uncompared]
+        selected_items = pipeline.drop_similar(compared, similarity, threshold, limit=limit)
+    return selected_items if len(selected_items) == limit else [*selected_items, *uncompared]
 
 
 def _compared_text(item: ResultItem) -> str:

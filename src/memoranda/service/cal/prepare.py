@@ -85,7 +85,7 @@ def prepare(
         evolve.require_allowed(session, query.statement, is_approved=True)
     effects = evolve.preview_effects(context, session, query)
     tokens = frozenset(lexer.split_tokens(text))
-    used = [name for name in params if f"${name}" in tokens]
+    used_names = [name for name in params if f"${name}" in tokens]
     content: _Content = {
         "id": str(uuid.uuid4()),
         "issued_at": session.now,
@@ -102,7 +102,7 @@ def prepare(
         "max_uses": session.max_uses,
         "query_hash": query_hash,
         "query": text,
-        "params": {name: _encode_value(name, params[name]) for name in used},
+        "params": {name: _encode_value(name, params[name]) for name in used_names},
     }
     return {"token": _seal(context, session, content), "tier": tier, "side_effects": effects}
 
@@ -119,7 +119,7 @@ def open_prepared(context: Context, session: CalSession, token: str) -> Prepared
     # A credential may reach several tenants; it must still reach the one that the query was prepared for.
     session.access.require_reach(content["tenant"])
     ops = content["allowed_ops"]
-    opened = replace(
+    session_of_query = replace(
         session,
         tenant=content["tenant"],
         namespace=content["namespace"],
@@ -133,9 +133,9 @@ def open_prepared(context: Context, session: CalSession, token: str) -> Prepared
         prepared_id=content["id"],
     )
     if content["tier"] == 0:
-        spend_token(context, opened)
+        spend_token(context, session_of_query)
     params = {name: _decode_value(value) for name, value in content["params"].items()}
-    return Prepared(content["query"], params, content["query_hash"], opened)
+    return Prepared(content["query"], params, content["query_hash"], session_of_query)
 
 
 def spend_token(context: Context, session: CalSession) -> None:
@@ -194,10 +194,10 @@ def _open(context: Context, session: CalSession, token: str) -> _Content:
         capability.refuse(capability.BAD_SIGNATURE)
     try:
         data = base64url_decode(token[len(PREFIX) :])
-        opened = _cipher(context).decrypt(
+        plaintext = _cipher(context).decrypt(
             data[:_NONCE_BYTES], data[_NONCE_BYTES:], _bound_to(session)
         )
-        content = json_text.parse(opened, max_bytes=MAX_TOKEN_CHARS)
+        content = json_text.parse(plaintext, max_bytes=MAX_TOKEN_CHARS)
     except (ValueError, InvalidTag, MemorandaError):
         capability.refuse(capability.BAD_SIGNATURE)
     return cast("_Content", content)

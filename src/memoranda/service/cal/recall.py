@@ -409,7 +409,7 @@ class GrainReader(msgspec.Struct):
                 continue
             visited.add(address)
             # A missing parent, or one in another namespace, still connects its children, but is not returned itself.
-            own = tuple(
+            own_hits = tuple(
                 version_id
                 for name, version_id in self.resolve(Hash(text=address))
                 if name == address
@@ -418,9 +418,9 @@ class GrainReader(msgspec.Struct):
             children = self._find_visible(
                 self.select(None, (is_child,), status_filter="unforgotten")
             )
-            version_ids.update(own, (child.version_id for child in children))
+            version_ids.update(own_hits, (child.version_id for child in children))
             unvisited += [child.address for child in children]
-            parents = (value_of(item, "parent_message_id") for item in self.load_items(own))
+            parents = (value_of(item, "parent_message_id") for item in self.load_items(own_hits))
             unvisited += [
                 parent.removeprefix("sha256:") for parent in parents if isinstance(parent, str)
             ]
@@ -555,10 +555,10 @@ class GrainReader(msgspec.Struct):
         retrievers = self.context.semantic_search.create_retriever_queries(
             with_phrase_reader(self.context, KeywordQuery(text=text))
         )
-        started = time.monotonic()
+        started_at = time.monotonic()
         self.snapshot.warm_index()
         # The first search after a start loads the index, which does not count as time of the query.
-        self.deadline += time.monotonic() - started
+        self.deadline += time.monotonic() - started_at
         return self.snapshot.match(
             selection, retrievers, limit=limit, count_all=count_all, now=self.session.now
         )

@@ -216,7 +216,7 @@ class Runner(msgspec.Struct):
     def _run_source(self, statement: Assemble, index: int) -> SourceResult:
         """Run one source of an ASSEMBLE. Its error is part of the result, except when the time is up."""
         source, label = statement.sources[index], label_of(statement.sources[index], index)
-        started = time.monotonic()
+        started_at = time.monotonic()
         try:
             formatted = None
             if isinstance(source.query, Param):
@@ -232,7 +232,7 @@ class Runner(msgspec.Struct):
             if error.cal_code == self.reader.timeout_code:
                 raise
             return SourceResult(
-                label=label, items=(), total=0, error=error, duration_ms=_duration_ms(started)
+                label=label, items=(), total=0, error=error, duration_ms=_duration_ms(started_at)
             )
         return SourceResult(
             label=label,
@@ -240,7 +240,7 @@ class Runner(msgspec.Struct):
             total=result.total,
             shape=result.shape,
             formatted=formatted,
-            duration_ms=_duration_ms(started),
+            duration_ms=_duration_ms(started_at),
         )
 
     def stream(self, statement: Assemble, assembly_id: str) -> Iterator[stream.Event]:
@@ -267,8 +267,8 @@ class Runner(msgspec.Struct):
 
     def _load_templates(self) -> dict[str, DefineTemplate]:
         """Return the templates of this namespace by name."""
-        stored = self.reader.snapshot.load_items(template_kind(self.reader.session.namespace))
-        statements = (parse(text).statement for text in stored.values())
+        items = self.reader.snapshot.load_items(template_kind(self.reader.session.namespace))
+        statements = (parse(text).statement for text in items.values())
         return {
             statement.name: statement
             for statement in statements
@@ -473,16 +473,18 @@ def _assembly_body(assembly: Assembly) -> Body:
     """Return the members of the answer to an ASSEMBLE."""
     results = [{**result_document(entry.item), "source": entry.source} for entry in assembly.items]
     totals = [source.result.total for source in assembly.sources]
-    counted = [total for total in totals if total is not None]
-    total = sum(counted) if len(counted) == len(totals) else None
+    known_totals = [total for total in totals if total is not None]
+    total = sum(known_totals) if len(known_totals) == len(totals) else None
     return {"results": results, "total": total, "next_cursor": None, **assembly.document()}
 
 
 def _add_source_options(recall: Recall, options: tuple[Option, ...]) -> Recall:
     """Add options of the ASSEMBLE that a source does not set itself."""
-    own = {option.name for option in recall.options}
+    own_options = {option.name for option in recall.options}
     added = tuple(
-        option for option in options if option.name in _SOURCE_OPTIONS and option.name not in own
+        option
+        for option in options
+        if option.name in _SOURCE_OPTIONS and option.name not in own_options
     )
     return replace(recall, options=(*recall.options, *added)) if added else recall
 
@@ -517,9 +519,9 @@ def _created_at(row: Body) -> int:
 
 def _was_current(row: Body, instant: int) -> bool:
     """Return True if a version existed at an instant and was not superseded yet."""
-    ended = cast("int | None", row["system_valid_to"])
-    return _created_at(row) <= instant and (ended is None or ended > instant)
+    ended_at = cast("int | None", row["system_valid_to"])
+    return _created_at(row) <= instant and (ended_at is None or ended_at > instant)
 
 
-def _duration_ms(started: float) -> int:
-    return round((time.monotonic() - started) * 1000)
+def _duration_ms(started_at: float) -> int:
+    return round((time.monotonic() - started_at) * 1000)

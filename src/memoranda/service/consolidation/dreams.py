@@ -358,9 +358,9 @@ def _read_namespace(context: Context, request: _Request, now: Instant) -> _Conte
             inputs[document["key"]] = item
             chars += len(document["value"])
             if len(inputs) > INPUTS_LIMIT or chars > INPUTS_CHARS_LIMIT:
-                most = f"{INPUTS_LIMIT} memories or {INPUTS_CHARS_LIMIT} characters"
+                limits = f"{INPUTS_LIMIT} memories or {INPUTS_CHARS_LIMIT} characters"
                 raise InvalidInput(
-                    f"{location.namespace} is too large for one run, which reads at most {most}"
+                    f"{location.namespace} is too large for one run, which reads at most {limits}"
                 )
         return _Contents(
             inputs=inputs, results=results, stayed=stayed, change_seq=snapshot.find_last_change()
@@ -478,10 +478,10 @@ def _build_result(
 ) -> Memory:
     """Return a result as a memory, reworded if there is a writer."""
     key = builder.make_key(dream, user)
-    plain = builder.build_memory(dream, key, user)
+    plain_memory = builder.build_memory(dream, key, user)
     if writer is None:
-        return plain
-    plain_digest, current = details_of(plain)["digest"], contents.results.get(key)
+        return plain_memory
+    plain_digest, current = details_of(plain_memory)["digest"], contents.results.get(key)
     if current is not None and details_of(current).get("found") == plain_digest:
         # Reworded by an earlier run. A second call could give another wording, and so a needless change.
         return current
@@ -490,7 +490,7 @@ def _build_result(
     notes = [contents.inputs[name].note for name in dream.inputs]
     reworded = reword(builder.strategy, dream, notes, writer)
     if reworded is dream:
-        return plain
+        return plain_memory
     return builder.build_memory(reworded, key, user, plain_digest=plain_digest)
 
 
@@ -610,10 +610,10 @@ def _prepare(
         return replace(change, tombstones=tombstones)
     # After an erasure the memory starts again, with no earlier version.
     dated = date_after(change.accepted.memory, current if tombstones is None else None)
-    new = build_owned_version(context, change.accepted.location, dated)
-    stored = memories.build_result(dated, new, change.result)
-    accepted = structs.replace(change.accepted, memory=dated, new=new, stored=stored)
-    return replace(change, accepted=accepted, memory=stored.memory, tombstones=tombstones)
+    new_version = build_owned_version(context, change.accepted.location, dated)
+    store_result = memories.build_result(dated, new_version, change.result)
+    accepted = structs.replace(change.accepted, memory=dated, new=new_version, stored=store_result)
+    return replace(change, accepted=accepted, memory=store_result.memory, tombstones=tombstones)
 
 
 # --- writing -------------------------------------------------------------------------------------------------

@@ -132,12 +132,12 @@ def runs(context: Context, access: Access) -> list[dict[str, Any]]:
             (run, _load_changes(snapshot, number)) for number, run in _load_runs(snapshot).items()
         ]
     descriptions = []
-    seen: set[tuple[str, str]] = set()
+    seen_runs: set[tuple[str, str]] = set()
     for run, changes in reversed(recorded):
         kind = (run["namespace"], run["strategy"])
         if _may_enter(access, run["namespace"]):
-            descriptions.append(_describe_run(run, changes, is_last=kind not in seen))
-        seen.add(kind)
+            descriptions.append(_describe_run(run, changes, is_last=kind not in seen_runs))
+        seen_runs.add(kind)
     return descriptions
 
 
@@ -259,14 +259,14 @@ def _find_last(access: Access, recorded: Mapping[int, RecordedRun], run_id: str)
     number = max(numbers, default=None)
     if number is None or not _may_enter(access, recorded[number]["namespace"]):
         raise NotFound(f"no run {run_id} that could be undone")
-    later = [
+    later_runs = [
         run
         for other, run in recorded.items()
         if other > number and _is_same_kind(run, recorded[number])
     ]
-    if later:
+    if later_runs:
         raise Conflict(
-            f"a later run of {later[-1]['strategy']} builds on it; undo {later[-1]['run_id']} first"
+            f"a later run of {later_runs[-1]['strategy']} builds on it; undo {later_runs[-1]['run_id']} first"
         )
     return number
 
@@ -416,11 +416,11 @@ def build_owned_version(context: Context, location: Location, result: Memory) ->
 
     A result of a user's memories is encrypted under the key of that user, and erased together with the memories.
     """
-    new, user = memories.build_version(context, location, result), location.user
-    if user and user != new.projection.scope.user:
-        new = with_bounds(context, new, Bounds(user=user))
-    projection = structs.replace(new.projection, relations=_source_relations(result))
-    return structs.replace(new, projection=projection)
+    new_version, user = memories.build_version(context, location, result), location.user
+    if user and user != new_version.projection.scope.user:
+        new_version = with_bounds(context, new_version, Bounds(user=user))
+    projection = structs.replace(new_version.projection, relations=_source_relations(result))
+    return structs.replace(new_version, projection=projection)
 
 
 def _source_relations(result: Memory) -> tuple[Relation, ...]:

@@ -59,8 +59,8 @@ def create_sealer(version: str) -> Seal:
         if entry.meta:
             event["meta"] = entry.meta
         event["prev"] = prev
-        sealed = seal_event(event)
-        return dump(sealed), sealed["hash"]
+        sealed_event = seal_event(event)
+        return dump(sealed_event), sealed_event["hash"]
 
     return seal
 
@@ -217,8 +217,8 @@ def _prune_segment(context: Context, access: Access, tenant: str, before: Instan
 
 def _load_signed_head(snapshot: Snapshot) -> dict[str, Any]:
     """Return the head of a pruned chain; empty if nothing was pruned yet."""
-    stored = snapshot.load_item(_HEAD, "")
-    return {} if stored is None else _parse_event(stored)
+    item = snapshot.load_item(_HEAD, "")
+    return {} if item is None else _parse_event(item)
 
 
 def _is_signed_by_operator(head: Mapping[str, Any], context: Context, tenant: str) -> bool:

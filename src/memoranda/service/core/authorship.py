@@ -58,16 +58,16 @@ def attribute_draft(access: Access, draft: Draft, *, is_from_file: bool) -> Draf
 def with_writer(
     context: Context,
     access: Access,
-    new: NewVersion,
+    new_version: NewVersion,
     *,
     signer: str | None = None,
     is_from_file: bool = False,
 ) -> NewVersion:
     """Return a document with its writer beside it, if it names another author who did not sign it."""
-    author = new.projection.actor
+    author = new_version.projection.actor
     if author == signer or _is_own_statement(access, author, is_from_file=is_from_file):
-        return new
-    return with_bounds(context, new, Bounds(writer=access.actor))
+        return new_version
+    return with_bounds(context, new_version, Bounds(writer=access.actor))
 
 
 def metadata_with_writer(version: Version, metadata: Mapping[str, Any], key: str) -> dict[str, Any]:

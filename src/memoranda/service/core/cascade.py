@@ -146,7 +146,7 @@ def _erase_dependents(context: Context, tenant: str, consent: str) -> CascadeRes
     """Erase what rests on one consent, generation by generation: each batch adds the memories derived from it."""
     now = context.clock()
     waiting = list(_find_dependent_memories(context, tenant, consent, now))
-    seen = set(waiting)
+    seen_ids = set(waiting)
     erased = on_hold = 0
     while waiting:
         batch, waiting = waiting[:BATCH_LIMIT], waiting[BATCH_LIMIT:]
@@ -164,8 +164,8 @@ def _erase_dependents(context: Context, tenant: str, consent: str) -> CascadeRes
             tenant, partial(_erase_batch, memory_ids=batch, tombstones=tombstones)
         )
         erased, on_hold = erased + gone, on_hold + len(batch) - gone
-        waiting += sorted(derived - seen)
-        seen |= derived
+        waiting += sorted(derived - seen_ids)
+        seen_ids |= derived
 
     def work(unit: Unit) -> None:
         if not on_hold:

@@ -95,7 +95,7 @@ def _iterate_consents(snapshot: Snapshot, selection: Selection, now: Instant) ->
     after: PageCursor | None = None
     while page := snapshot.load_page(selection, limit=PAGE_LIMIT, now=now, after=after):
         after = page[-1].cursor
-        versions = snapshot.load_versions([selected.version_id for selected in page])
+        versions = snapshot.load_versions([hit.version_id for hit in page])
         # Only a grain can be a consent (OMS §8.10).
         yield from (
             version for version in versions if port_of(version.document.standard).has_own_fields

@@ -115,14 +115,14 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     def presets_of(self, tenant: str) -> frozenset[str]:
         """Return the presets in force for a tenant, without a snapshot: up to a second old."""
-        stored, read_at = self._rules_cache.get(tenant, (b"", -RULES_SECONDS))
+        stored_rules, read_at = self._rules_cache.get(tenant, (b"", -RULES_SECONDS))
         if time.monotonic() - read_at >= RULES_SECONDS:
             with self.engine.open_snapshot(tenant) as snapshot:
-                stored = snapshot.rules
+                stored_rules = snapshot.rules
             if len(self._rules_cache) >= RULES_LIMIT:
                 self._rules_cache.clear()
-            self._rules_cache[tenant] = stored, time.monotonic()
-        return self.presets.union(parse_rules(stored).presets)
+            self._rules_cache[tenant] = stored_rules, time.monotonic()
+        return self.presets.union(parse_rules(stored_rules).presets)
 
     def drop_cached_rules(self, tenant: str) -> None:
         """Drop the cached rules of a tenant, which this process has changed."""

@@ -141,9 +141,9 @@ class ChangeNotifier:
             self._listeners.add(callback)
             if self._thread is None:
                 # Read before the thread starts, so that what is written meanwhile is noticed.
-                seen = self._engine.read_change_token()
+                token = self._engine.read_change_token()
                 self._thread = threading.Thread(
-                    target=self._run, args=(seen,), name="memoranda-changes", daemon=True
+                    target=self._run, args=(token,), name="memoranda-changes", daemon=True
                 )
                 self._thread.start()
             self._changed.notify_all()
@@ -167,15 +167,15 @@ class ChangeNotifier:
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)
 
-    def _run(self, seen: int) -> None:
+    def _run(self, last_token: int) -> None:
         is_away = False
         while self._wait_for_listener():
             try:
                 with closing(self._engine.watch_changes()) as tokens:
                     for token in tokens:
                         is_away = False
-                        if token != seen:
-                            seen = token
+                        if token != last_token:
+                            last_token = token
                             self._notify()
                         if self._stopped or not self._listeners:
                             break

@@ -136,11 +136,13 @@ def derive_facts(context: Context, version: Version) -> DocumentReading:
     if grain is not None:
         # Restrictions are stored beside a grain: its fields and names are its own.
         read_alone = project_document(context, document, version.tenant, version.state.space)
-        new = prepare(context, document, read_alone, grain=grain, indexed=NO_TEXT)
+        new_version = prepare(context, document, read_alone, grain=grain, indexed=NO_TEXT)
     else:
-        new = prepare(context, document, projection, indexed=NO_TEXT)
+        new_version = prepare(context, document, projection, indexed=NO_TEXT)
     return DocumentReading(
-        projection, new.field_index, ((document.standard, document.name), *new.view_names)
+        projection,
+        new_version.field_index,
+        ((document.standard, document.name), *new_version.view_names),
     )
 
 
@@ -153,28 +155,29 @@ def _refuse_foreign_namespace(scope: Scope) -> None:
             raise ForbiddenScope("namespace: under the owner hash of another tenant")
 
 
-def with_bounds(context: Context, new: NewVersion, bounds: Bounds) -> NewVersion:
+def with_bounds(context: Context, new_version: NewVersion, bounds: Bounds) -> NewVersion:
     """Return a new version with restrictions applied: to its reading, and to the grain that shows it."""
-    followed = replace(apply_bounds(new.projection, bounds), bounds=bounds)
-    if port_of(new.document.standard).has_own_fields:
-        return replace(new, projection=followed)
+    followed = replace(apply_bounds(new_version.projection, bounds), bounds=bounds)
+    if port_of(new_version.document.standard).has_own_fields:
+        return replace(new_version, projection=followed)
     scope = followed.scope
     projection = apply_bounds(
-        project_document(context, new.document, scope.tenant, scope.space), bounds
+        project_document(context, new_version.document, scope.tenant, scope.space), bounds
     )
     return replace(
-        prepare(context, new.document, projection, indexed=new.indexed), projection=followed
+        prepare(context, new_version.document, projection, indexed=new_version.indexed),
+        projection=followed,
     )
 
 
 def as_grain(context: Context, version: Version) -> tuple[Grain, bytes]:
     """Return a version as a grain, and the bytes in which it travels. Both are cached with an opened document."""
-    opened = version.opened
-    if opened is None:
+    opened_document = version.opened
+    if opened_document is None:
         return _build_grain(context, version)
-    if opened.grain is None:
-        opened.grain = _build_grain(context, version)
-    pair: tuple[Grain, bytes] = opened.grain
+    if opened_document.grain is None:
+        opened_document.grain = _build_grain(context, version)
+    pair: tuple[Grain, bytes] = opened_document.grain
     return pair
 
 

@@ -49,13 +49,13 @@ def append_next(
     context: Context,
     unit: Unit,
     prior: Version,
-    new: NewVersion,
+    new_version: NewVersion,
     *,
     now: Instant,
     by_owner: bool = True,
 ) -> Version:
     """Write the next version of a memory, with the restrictions of the prior one. Raises GrainError, QuotaExceeded."""
-    return follow(context, prior, new, by_owner=by_owner).append(unit, now=now)
+    return follow(context, prior, new_version, by_owner=by_owner).append(unit, now=now)
 
 
 def follow(
@@ -69,30 +69,35 @@ def follow(
 
 
 def inherit_bounds(
-    context: Context, prior: Version, new: NewVersion, *, by_owner: bool = True
+    context: Context, prior: Version, new_version: NewVersion, *, by_owner: bool = True
 ) -> NewVersion:
     """Return a new version with the restrictions of the one before it; valid while that one is unchanged."""
-    return replace(_apply_inherited_bounds(context, prior, new, by_owner=by_owner), follows=prior)
+    return replace(
+        _apply_inherited_bounds(context, prior, new_version, by_owner=by_owner), follows=prior
+    )
 
 
 def _apply_inherited_bounds(
-    context: Context, prior: Version, new: NewVersion, *, by_owner: bool
+    context: Context, prior: Version, new_version: NewVersion, *, by_owner: bool
 ) -> NewVersion:
     """Return a new version with those restrictions of the prior one that it does not state itself."""
     if prior.state.erased:
-        return new
-    earlier = bounds_of_version(context, prior)
+        return new_version
+    earlier_bounds = bounds_of_version(context, prior)
     if by_owner:
         # An owner decides who may see his own memory.
-        earlier = replace(earlier, visibility=UNBOUND.visibility)
+        earlier_bounds = replace(earlier_bounds, visibility=UNBOUND.visibility)
     inherited = remaining_bounds(
-        earlier, _stated_bounds(context, new.document, new.projection, prior.tenant)
+        earlier_bounds,
+        _stated_bounds(context, new_version.document, new_version.projection, prior.tenant),
     )
     if inherited == UNBOUND:
-        return new
-    stated = new.projection.bounds
+        return new_version
+    stated_bounds = new_version.projection.bounds
     followed = with_bounds(
-        context, new, inherited if stated is None else combine(stated, inherited)
+        context,
+        new_version,
+        inherited if stated_bounds is None else combine(stated_bounds, inherited),
     )
     if followed.projection.scope.visibility == "public" and not followed.projection.exportable:
         raise ConsentViolation("consent: what may not leave cannot be made public")
@@ -102,14 +107,14 @@ def _apply_inherited_bounds(
 def bounds_of_version(context: Context, version: Version) -> Bounds:
     """Return all restrictions of a version: those its document states, and those it inherited."""
     projection = project(context, version)
-    own = _stated_bounds(context, version.document, projection, version.tenant)
+    own_bounds = _stated_bounds(context, version.document, projection, version.tenant)
     inherited = version.bounds or UNBOUND
     return replace(
-        own,
+        own_bounds,
         expires=version.state.expires,
-        redact=tuple(dict.fromkeys((*own.redact, *inherited.redact))),
-        tags=tuple(dict.fromkeys((*own.tags, *inherited.tags))),
-        policy_fields={**inherited.policy_fields, **own.policy_fields},
+        redact=tuple(dict.fromkeys((*own_bounds.redact, *inherited.redact))),
+        tags=tuple(dict.fromkeys((*own_bounds.tags, *inherited.tags))),
+        policy_fields={**inherited.policy_fields, **own_bounds.policy_fields},
     )
 
 
@@ -123,7 +128,7 @@ def _stated_bounds(
         for tag in fields.get("structural_tags", ())
         if isinstance(tag, str) and tag.startswith(FLAG_PREFIXES)
     )
-    stated = {
+    restrictions = {
         name: value
         for name in _INHERITED_FIELDS
         if isinstance(value := fields.get(name), str | bool) and value
@@ -138,7 +143,7 @@ def _stated_bounds(
         redact=_redacted_paths(context, document, projection, tenant),
         expires=projection.expires,
         tags=tuple(dict.fromkeys(tags)),
-        policy_fields=stated,
+        policy_fields=restrictions,
     )
 
 
@@ -164,14 +169,14 @@ def note_remote_successor(unit: Unit, version: Version, names: Mapping[str, str]
 def with_remote_successor(snapshot: Snapshot, version: Version) -> Version:
     """Return a version with the names of a successor that is not in this store."""
     state = version.state
-    stored = (
+    stored_version = (
         snapshot.load_item(_REMOTE_SUCCESSOR, str(version.version_id))
         if has_remote_successor(version)
         else None
     )
-    if stored is None:
+    if stored_version is None:
         return version
-    names = parse(stored)
+    names = parse(stored_version)
     return replace(
         version,
         state=state._replace(superseded_by=next(iter(names.values())), successor_names=names),
@@ -205,8 +210,8 @@ class Tombstones:
 
     def get(self, version: Version) -> bytes:
         """Return the tombstone of a version; if the version is new or changed since, it is made now."""
-        seen, tombstone = self._prepared.get(version.version_id, (None, b""))
-        return tombstone if seen == version.state else self._create(version)
+        version_state, tombstone = self._prepared.get(version.version_id, (None, b""))
+        return tombstone if version_state == version.state else self._create(version)
 
     def _create(self, version: Version) -> bytes:
         try:

@@ -61,23 +61,23 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
         """Raise QuotaExceeded if a document of `size` bytes does not fit; a new memory also counts as one."""
         if not self.memories and not self.bytes:
             return
-        live, used = unit.measure_usage()
+        live, used_bytes = unit.measure_usage()
         if is_new and self.memories and live >= self.memories:
             raise QuotaExceeded(
                 f"there are {live} memories, and {self.memories} is the most",
                 retry_after_seconds=_FULL_RETRY_SECONDS,
             )
-        if self.bytes and used + size > self.bytes:
+        if self.bytes and used_bytes + size > self.bytes:
             raise QuotaExceeded(
-                f"{self.bytes} bytes is the most, and {used} are used",
+                f"{self.bytes} bytes is the most, and {used_bytes} are used",
                 retry_after_seconds=_FULL_RETRY_SECONDS,
             )
 
     def check_bytes(self, unit: Unit) -> None:
         """Raise QuotaExceeded if a unit of work stored too many bytes outside memories: files, logs, items."""
-        if self.bytes and (used := unit.measure_usage()[1]) > self.bytes:
+        if self.bytes and (used_bytes := unit.measure_usage()[1]) > self.bytes:
             raise QuotaExceeded(
-                f"{self.bytes} bytes is the most, and {used} would be used",
+                f"{self.bytes} bytes is the most, and {used_bytes} would be used",
                 retry_after_seconds=_FULL_RETRY_SECONDS,
             )
 
@@ -176,9 +176,9 @@ def _encode_rules(rules: OwnRules, grant: QuotaGrant) -> bytes:
 
 
 @lru_cache(maxsize=1_024)
-def parse_rules(stored: bytes) -> OwnRules:
+def parse_rules(document: bytes) -> OwnRules:
     """Return the rules as stored; empty bytes mean no rules."""
-    return msgspec.json.decode(stored, type=OwnRules) if stored else NO_RULES
+    return msgspec.json.decode(document, type=OwnRules) if document else NO_RULES
 
 
 @lru_cache(maxsize=1_024)

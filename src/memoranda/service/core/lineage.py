@@ -61,8 +61,8 @@ def note_restored(unit: Unit, entry_id: str, version_ids: Collection[int]) -> No
 
 def _load_replaced(snapshot: Snapshot, entry_id: str) -> list[int]:
     """Return the numbers of the versions that an entry replaced."""
-    stored = snapshot.load_item(_REPLACED_VERSIONS, entry_id)
-    return [] if stored is None else parse(stored)
+    item = snapshot.load_item(_REPLACED_VERSIONS, entry_id)
+    return [] if item is None else parse(item)
 
 
 def find_hidden_memories(snapshot: Snapshot, memory_id: int) -> list[int]:
@@ -309,9 +309,9 @@ def plan_erasure(context: Context, version: Version, reason: str, now: Instant) 
     """Prepare the erasure of a memory up to a version, before the writer's turn."""
     memory_id = version.memory_id
     with context.engine.open_snapshot(version.tenant) as snapshot:
-        own = Tombstones(context, reason, now, snapshot.iterate_history(memory_id))
+        tombstones = Tombstones(context, reason, now, snapshot.iterate_history(memory_id))
         return ErasurePlan(
-            own,
+            tombstones,
             create_tombstones(
                 context, snapshot, find_memories_going_with(snapshot, memory_id), now
             ),

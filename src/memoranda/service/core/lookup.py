@@ -72,7 +72,7 @@ def resolve_name(
             return prefix + start
         if not sees_everything(access, snapshot.tenant):
             versions = snapshot.load_versions(list(candidates.values()))
-            seen = {
+            seen_ids = {
                 candidate.version_id
                 for candidate in versions
                 if can_see(context, access, snapshot, candidate)
@@ -80,7 +80,7 @@ def resolve_name(
             candidates = {
                 candidate: version_id
                 for candidate, version_id in candidates.items()
-                if version_id in seen
+                if version_id in seen_ids
             }
     if len(candidates) > 1:
         many = f"{len(candidates)}{' or more' if len(candidates) == _SHARED_PREFIX_LIMIT else ''}"
@@ -280,8 +280,10 @@ def list_records(
         if reachable.space is None and reachable.agent is None and selection == Selection(at=now):
             # No filter can reveal a redacted value, so partly hidden records are listed, too.
             reachable = replace(reachable, redacted=None)
-        selected = snapshot.load_page(reachable, UPDATED, limit=limit + 1, offset=after, now=now)
-        version_ids = [hit.version_id for hit in selected[:limit]]
+        selected_page = snapshot.load_page(
+            reachable, UPDATED, limit=limit + 1, offset=after, now=now
+        )
+        version_ids = [hit.version_id for hit in selected_page[:limit]]
         fitting = snapshot.fit_into_bytes(version_ids, PAGE_BYTES)
         versions = [
             bind_to_line(context, snapshot, version) for version in snapshot.load_versions(fitting)
@@ -297,7 +299,7 @@ def list_records(
         access, "list", now=now, targets=targets, scope=scope, result=f"{len(records)} records"
     )
     context.audit_read(tenant, entry)
-    return records, (after + len(fitting) if len(selected) > len(fitting) else None)
+    return records, (after + len(fitting) if len(selected_page) > len(fitting) else None)
 
 
 def is_erased(context: Context, access: Access, name: str) -> bool:

@@ -45,14 +45,14 @@ def read_policy_fields(version: Version) -> PolicyFields:
 def check_supersession(
     snapshot: Snapshot,
     prior: Version,
-    new: PolicyFields,
+    new_fields: PolicyFields,
     *,
     signer: str | None = None,
     valid_signers: Collection[str] = (),
     now: Instant,
 ) -> Decision:
     """Return the decision that lets `new` supersede `prior`. Raises GrainError if a policy or a hold forbids it."""
-    old = read_policy_fields(prior)
+    prior_fields = read_policy_fields(prior)
     lineage = []
     for guard in snapshot.iterate_protecting(prior.memory_id):
         # A record keeps its name, and its hold, when it is written again.
@@ -62,10 +62,10 @@ def check_supersession(
         if fields and policy.protects_lineage(fields):
             lineage.append(fields)
     decision = policy.check_all(
-        old,
-        new,
+        prior_fields,
+        new_fields,
         lineage=lineage,
-        ancestors=list(_iterate_ancestors(snapshot, new)),
+        ancestors=list(_iterate_ancestors(snapshot, new_fields)),
         signer=signer,
         valid_signers=valid_signers,
         now_ms=now,
@@ -95,16 +95,18 @@ def refuse_rewriting_archive(version: Version) -> None:
     )
 
 
-def _iterate_ancestors(snapshot: Snapshot, new: PolicyFields) -> Iterator[tuple[int, PolicyFields]]:
+def _iterate_ancestors(
+    snapshot: Snapshot, fields_of_new: PolicyFields
+) -> Iterator[tuple[int, PolicyFields]]:
     """Yield the grains from which a grain derives, nearest first, with the number of hops, at most 16 (OMS §23.7)."""
-    seen: set[str] = set()
-    level = _derived_addresses(new)
+    seen_addresses: set[str] = set()
+    level = _derived_addresses(fields_of_new)
     for hops in range(1, policy.MAX_HOPS + 1):
         next_level: list[str] = []
         for address in level:
-            if address in seen:
+            if address in seen_addresses:
                 continue
-            seen.add(address)
+            seen_addresses.add(address)
             version = snapshot.find_by_name(OMS, address)
             if version is not None and (fields := read_policy_fields(version)):
                 yield hops, fields

@@ -150,13 +150,13 @@ def purge(context: Context) -> int:
     count = 0
     if context.engine.is_read_only:
         return 0  # No read shows it either way.
-    while due := context.engine.system.list_expired(context.retention_now(), BATCH_LIMIT):
+    while expired := context.engine.system.list_expired(context.retention_now(), BATCH_LIMIT):
         by_tenant: dict[str, list[int]] = defaultdict(list)
-        for tenant, version_id in due:
+        for tenant, version_id in expired:
             by_tenant[tenant].append(version_id)
         for tenant, version_ids in by_tenant.items():
             _expire_memories(context, tenant, version_ids)
-        count += len(due)
+        count += len(expired)
     if count:
         context.engine.scrub()
     return count
@@ -166,10 +166,10 @@ def _expire_memories(context: Context, tenant: str, version_ids: Sequence[int]) 
     """Erase memories up to the versions that are due, and what was derived from them."""
     now = context.clock()
     with context.engine.open_snapshot(tenant) as snapshot:
-        due = snapshot.load_versions(version_ids)
+        expired_versions = snapshot.load_versions(version_ids)
         # By memory, the newest version that is due.
         last: dict[int, int] = {}
-        for version in due:
+        for version in expired_versions:
             last[version.memory_id] = max(version.version_id, last.get(version.memory_id, 0))
         tombstones = Tombstones(context, EXPIRY_REASON, now, _iterate_expiring(snapshot, last))
         derived = lineage.find_derived_memories(snapshot, last)

@@ -62,23 +62,25 @@ class NamespaceMapping(msgspec.Struct, kw_only=True):
         A namespace under no owner hash belongs to a user. It stays, unless the memory is from another system: there the
         user is the person who adopts.
         """
-        old = read_namespace(memory["namespace"])
-        new = self.map_namespace(old, is_foreign=is_foreign)
+        namespace = read_namespace(memory["namespace"])
+        target = self.map_namespace(namespace, is_foreign=is_foreign)
         # Two hashes for each memory: of its new name, and of the namespace it came from.
-        origin = self._origins.setdefault(hash((new, memory["key"])), hash(old))
-        if origin != hash(old):
+        origin = self._origins.setdefault(hash((target, memory["key"])), hash(namespace))
+        if origin != hash(namespace):
             raise Conflict(
-                f"its key came from another namespace already; {new} can have it only once"
+                f"its key came from another namespace already; {target} can have it only once"
             )
-        return memory if new == old else dict(with_namespace(cast("Memory", memory), new))
+        if target == namespace:
+            return memory
+        return dict(with_namespace(cast("Memory", memory), target))
 
-    def map_namespace(self, old: Namespace, *, is_foreign: bool) -> Namespace:
+    def map_namespace(self, namespace: Namespace, *, is_foreign: bool) -> Namespace:
         """Return the target of a namespace."""
         if self.into is not None:
             return self.into
-        if self.tenant is None or not (is_foreign or is_foreign_namespace(old, self.tenant)):
-            return old
-        return Namespace(owner_hash(self.tenant), old.scope)
+        if self.tenant is None or not (is_foreign or is_foreign_namespace(namespace, self.tenant)):
+            return namespace
+        return Namespace(owner_hash(self.tenant), namespace.scope)
 
 
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):

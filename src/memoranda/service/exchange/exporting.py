@@ -158,17 +158,17 @@ def _create_exported_record(export: Export, version: Version, *, carry: bool) ->
     if not carry:
         return record
     port = port_of(document.standard)
-    is_itself, stored = port.record(document) == record, port.exported(document)
+    is_itself, exported_document = port.record(document) == record, port.exported(document)
     extra = _collect_extra_state(version, export.earlier_names(version, ump.STANDARD))
     if "supersedes" in extra:
         extra["supersedes"] = export.earlier_names(version, ump.STANDARD, oms.STANDARD)
     begins = find_unstated_start(context, version)
     if begins is not None:
         extra["valid_from"] = format_instant(begins)
-    if not extra and (is_itself or ump.unwrap(record) == stored):
+    if not extra and (is_itself or ump.unwrap(record) == exported_document):
         return record
     # The record was closed or judged since, or is the view of a carried document: the stored document is added.
-    members: dict[str, object] = {NATIVE_KEY: wrap_document(stored)}
+    members: dict[str, object] = {NATIVE_KEY: wrap_document(exported_document)}
     if extra:
         members[STATE_KEY] = extra
     return _with_structured(context, record, members)
@@ -184,7 +184,7 @@ def _with_structured(context: Context, record: Record, members: Mapping[str, obj
     )
 
 
-def _collect_extra_state(version: Version, earlier: Sequence[str] = ()) -> dict[str, object]:
+def _collect_extra_state(version: Version, earlier_names: Sequence[str] = ()) -> dict[str, object]:
     """Return the state of a version that a record cannot state.
 
     It consists of a verdict, the time and the grain of its successor, inherited restrictions, and the ids of all
@@ -196,8 +196,10 @@ def _collect_extra_state(version: Version, earlier: Sequence[str] = ()) -> dict[
         extra["verification"] = state.verification
     own_record = port_of(version.document.standard).record(version.document)
     # The view of another document names the version before it, but its import reads the document alone.
-    if not set(earlier) <= set(() if own_record is None else own_record.get("supersedes", ())):
-        extra["supersedes"] = list(earlier)
+    if not set(earlier_names) <= set(
+        () if own_record is None else own_record.get("supersedes", ())
+    ):
+        extra["supersedes"] = list(earlier_names)
     if version.bounds is not None:
         extra["bounds"] = load(encode(version.bounds))
     if (address := state.successor_names.get(oms.STANDARD)) is not None:

@@ -45,8 +45,8 @@ class ImportRecord:
         if not self.id:
             # By time; the random part separates two imports that begin at once.
             self.id = f"{now:015d}-{secrets.token_hex(3)}"
-        stored = unit.load_item(_IMPORTS, self.id)
-        ranges: list[list[int]] = [] if stored is None else json_text.parse(stored)["ranges"]
+        item = unit.load_item(_IMPORTS, self.id)
+        ranges: list[list[int]] = [] if item is None else json_text.parse(item)["ranges"]
         if ranges and ranges[-1][1] == first:
             ranges[-1][1] = last
         else:
@@ -54,10 +54,10 @@ class ImportRecord:
         document: dict[str, Any] = {"what": self.label, "at": now, "ranges": ranges}
         # All batches are one action, which is found by its last change.
         document["change"] = unit.find_last_change()
-        if stored is not None and (previous := json_text.parse(stored).get("change")):
+        if item is not None and (previous := json_text.parse(item).get("change")):
             unit.continue_action(previous)
         unit.put_item(_IMPORTS, self.id, json_text.dump(document))
-        if stored is None:
+        if item is None:
             for name in sorted(unit.load_items(_IMPORTS))[:-IMPORTS_LIMIT]:
                 unit.delete_item(_IMPORTS, name)
 
@@ -65,10 +65,10 @@ class ImportRecord:
 def resume_import(context: Context, access: Access, name: str) -> ImportRecord:
     """Return an import that continues. Raises NotFound if it was undone meanwhile, or is no longer recorded."""
     with context.engine.open_snapshot(access.default_tenant) as snapshot:
-        stored = snapshot.load_item(_IMPORTS, name)
-    if stored is None:
+        item = snapshot.load_item(_IMPORTS, name)
+    if item is None:
         raise NotFound(f"there is no import {name}")
-    return ImportRecord(json_text.parse(stored)["what"], name)
+    return ImportRecord(json_text.parse(item)["what"], name)
 
 
 class UndoneImport(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,10 +97,10 @@ def find_import(snapshot: Snapshot, last_change: int) -> str | None:
 def list_imports(context: Context, access: Access) -> list[dict[str, Any]]:
     """Return the imports that can be undone, latest first."""
     with context.engine.open_snapshot(access.default_tenant) as snapshot:
-        stored = snapshot.load_items(_IMPORTS)
+        items = snapshot.load_items(_IMPORTS)
     imports = []
-    for name in sorted(stored, reverse=True):
-        record = json_text.parse(stored[name])
+    for name in sorted(items, reverse=True):
+        record = json_text.parse(items[name])
         count = sum(last - first for first, last in record["ranges"])
         imports.append(
             {
@@ -127,21 +127,21 @@ def undo_import(
     tenant = access.default_tenant
     with context.engine.open_snapshot(tenant) as snapshot:
         records = {
-            name: json_text.parse(stored) for name, stored in snapshot.load_items(_IMPORTS).items()
+            name: json_text.parse(item) for name, item in snapshot.load_items(_IMPORTS).items()
         }
-    chosen = name or max(records, default=None)
-    if chosen is None or chosen not in records:
+    chosen_name = name or max(records, default=None)
+    if chosen_name is None or chosen_name not in records:
         raise NotFound(
             "there is no import to undo" if name is None else f"there is no import {name}"
         )
     with context.engine.open_snapshot(tenant) as snapshot:
-        parts = actions.load_action(snapshot, records[chosen].get("change", 0))
+        parts = actions.load_action(snapshot, records[chosen_name].get("change", 0))
     # The undo of the last action passes over an import that is undone.
     action = actions.begin_undo(parts) if parts else actions.Action()
-    undoing = _ImportUndo(context, access, records[chosen]["ranges"], action)
+    undoing = _ImportUndo(context, access, records[chosen_name]["ranges"], action)
     undoing.run(progress)
-    context.engine.write(tenant, lambda unit: _delete_record(unit, chosen, undoing.restored))
-    return UndoneImport(id=chosen, what=records[chosen]["what"], **undoing.counts)
+    context.engine.write(tenant, lambda unit: _delete_record(unit, chosen_name, undoing.restored))
+    return UndoneImport(id=chosen_name, what=records[chosen_name]["what"], **undoing.counts)
 
 
 class _ImportUndo:
@@ -176,11 +176,11 @@ class _ImportUndo:
                 for version in snapshot.load_versions(list(numbers))
                 if not version.state.is_forgotten
             ]
-            changed = [version for version in versions if not version.state.is_head]
+            changed_versions = [version for version in versions if not version.state.is_head]
             # A version that the import changed again is among those it wrote.
             self.counts["left"] += sum(
                 not self._is_own(snapshot.list_history_ids(version.memory_id)[-1])
-                for version in changed
+                for version in changed_versions
             )
         for version in versions:
             if version.state.erased or not version.state.is_head:
@@ -213,8 +213,8 @@ def _delete_record(unit: Unit, name: str, restored: list[tuple[str, int]]) -> No
         for restored_name, before in restored
         if (version := unit.find_by_name(UMP, restored_name))
     ]
-    for other, stored in unit.load_items(_IMPORTS).items() if restored_versions else ():
-        record = json_text.parse(stored)
+    for other, item in unit.load_items(_IMPORTS).items() if restored_versions else ():
+        record = json_text.parse(item)
         ranges = record["ranges"]
         moved_changes = [
             new

@@ -87,30 +87,36 @@ def prepare_record(
     return _with_index(_create_record_item(context, accepted), index)
 
 
-def _with_index(ready: PreparedItem, index: IndexState) -> PreparedItem:
+def _with_index(ready_item: PreparedItem, index: IndexState) -> PreparedItem:
     """Return an item with its index entry, and the memories that it supersedes according to that."""
     index_predecessors = (
-        name for name in ancestry.with_standards(index.supersedes) if name not in ready.predecessors
+        name
+        for name in ancestry.with_standards(index.supersedes)
+        if name not in ready_item.predecessors
     )
-    return replace(ready, index=index, predecessors=(*ready.predecessors, *index_predecessors))
+    return replace(
+        ready_item, index=index, predecessors=(*ready_item.predecessors, *index_predecessors)
+    )
 
 
 def _create_record_item(
-    context: Context, accepted: remember.Accepted, merged: remember.PreparedMerge | None = None
+    context: Context,
+    accepted: remember.Accepted,
+    merge: remember.PreparedMerge | None = None,
 ) -> PreparedItem:
     """Return an accepted record as an item. `merged` is the result of merging it, if that was computed already."""
 
     def write(unit: Unit, prior: Version | None, now: Instant, new: NewParts) -> Outcome:
-        done = remember.put(
+        outcome = remember.put(
             context,
             unit,
             accepted,
             now,
             prior=prior,
-            merge=merged,
+            merge=merge,
             new_parts=new,
         )
-        return done.result
+        return outcome.result
 
     return PreparedItem(
         tenant=accepted.projection.scope.tenant,
@@ -144,23 +150,23 @@ def _prepare_original_of_record(
         adoption=adoption,
         begins=read_index_state(record).begins,
     )
-    ready = _prepare_document(context, access, carried, now)
-    if ready.tenant != tenant:
+    ready_item = _prepare_document(context, access, carried, now)
+    if ready_item.tenant != tenant:
         return None
     elsewhere = None if adoption is None else (ump.STANDARD, record["id"])
-    return replace(_with_view_state(ready, record), name_in_file=elsewhere)
+    return replace(_with_view_state(ready_item, record), name_in_file=elsewhere)
 
 
 def read_index_state(record: Record) -> IndexState:
     """Return the state that another store attached to a record, as an index entry. Raises InvalidInput."""
     state, location = read_carried_state(record), f"body.structured.{STATE_KEY}"
-    verdict, closed = state.get("verification", UNVERIFIED), state.get("closed")
+    verdict, closed_at = state.get("verification", UNVERIFIED), state.get("closed")
     begins = state.get("valid_from")
     if verdict not in grains.VERIFICATIONS:
         raise InvalidInput(
             f"{location}.verification must be one of {', '.join(grains.VERIFICATIONS)}"
         )
-    if closed is not None and (type(closed) is not int or not 0 <= closed <= LATEST):
+    if closed_at is not None and (type(closed_at) is not int or not 0 <= closed_at <= LATEST):
         raise InvalidInput(f"{location}.closed must be an instant in milliseconds")
     try:
         valid_from = None if begins is None else parse_instant(begins)
@@ -175,7 +181,7 @@ def read_index_state(record: Record) -> IndexState:
     try:
         index = IndexState(
             verification_status=verdict,
-            system_valid_to=closed,
+            system_valid_to=closed_at,
             superseded_by=state.get("successor"),
             supersedes=tuple(state.get("supersedes", ())),
             valid_from=valid_from,
@@ -186,12 +192,12 @@ def read_index_state(record: Record) -> IndexState:
     return DEFAULT if index == DEFAULT else index
 
 
-def _with_view_state(ready: PreparedItem, record: Record) -> PreparedItem:
+def _with_view_state(ready_item: PreparedItem, record: Record) -> PreparedItem:
     """Return an item with the state that its view states: its successor, and the end of its validity."""
     successors = record.get("superseded_by") or ()
     valid_to = record["time"].get("valid_to")
     return replace(
-        _with_index(ready, read_index_state(record)),
+        _with_index(ready_item, read_index_state(record)),
         name_in_form=record["id"],
         successor=successors[-1] if successors else None,
         valid_to=None if valid_to is None or not successors else parse_instant(valid_to),
@@ -211,26 +217,30 @@ def prepare_grain(
     adoption: Adoption | None = None,
 ) -> PreparedItem:
     """Return a grain, or the document that it is the view of, ready to be written."""
-    opened = open_grain_input(context, delivery)
-    inner = oms.unwrap(opened.grain)
+    opened_grain = open_grain_input(context, delivery)
+    inner = oms.unwrap(opened_grain.grain)
     if inner is not None:
-        ready = _try_or_none(
+        ready_item = _try_or_none(
             lambda: _prepare_original_of_grain(
                 context,
                 access,
-                opened,
+                opened_grain,
                 _CarriedDocument(
                     document=inner, tenant=tenant, adoption=adoption, begins=index.begins
                 ),
                 now,
             )
         )
-        if ready is not None and index == DEFAULT:
-            return replace(ready, name_in_form=opened.grain.address)
-        if ready is not None:
-            ready = _with_index(ready, index)
-            return replace(ready, name_in_form=opened.grain.address, successor=index.superseded_by)
-    return _create_grain_item(context, access, opened, tenant, index)
+        if ready_item is not None and index == DEFAULT:
+            return replace(ready_item, name_in_form=opened_grain.grain.address)
+        if ready_item is not None:
+            ready_item = _with_index(ready_item, index)
+            return replace(
+                ready_item,
+                name_in_form=opened_grain.grain.address,
+                successor=index.superseded_by,
+            )
+    return _create_grain_item(context, access, opened_grain, tenant, index)
 
 
 def put_grain(
@@ -243,12 +253,12 @@ def put_grain(
     """
     if _may_carry_document(content):
         tenant, now = grains.resolve_tenant(access, owner), context.clock()
-        ready = prepare_grain(
+        ready_item = prepare_grain(
             context, access, open_grain_input(context, content).delivery, DEFAULT, tenant, now
         )
-        if not port_of(ready.standard).has_own_fields:
+        if not port_of(ready_item.standard).has_own_fields:
             return context.engine.write(
-                tenant, lambda unit: _put_original(access, unit, ready, now)
+                tenant, lambda unit: _put_original(access, unit, ready_item, now)
             )
     return grains.put(context, access, content, owner=owner)
 
@@ -261,13 +271,13 @@ def _may_carry_document(value: object) -> bool:
 
 
 def _put_original(
-    access: Access, unit: Unit, ready: PreparedItem, now: Instant
+    access: Access, unit: Unit, ready_item: PreparedItem, now: Instant
 ) -> grains.GrainResult:
     """Write the document that a grain is the view of, and give it the grain's address as a name."""
-    address = ready.name_in_form
-    known_names = unit.filter_known_names([(ready.standard, ready.name)])
-    outcome = ready.write(unit, None, now, NewParts(is_new_name=not known_names))
-    version = find_written_version(unit, ready)
+    address = ready_item.name_in_form
+    known_names = unit.filter_known_names([(ready_item.standard, ready_item.name)])
+    outcome = ready_item.write(unit, None, now, NewParts(is_new_name=not known_names))
+    version = find_written_version(unit, ready_item)
     if version is not None:
         unit.add_view_name(version, oms.STANDARD, address)
     result: Final = (
@@ -281,16 +291,16 @@ def _put_original(
     return grains.GrainResult(address=address, result=result)
 
 
-def find_written_version(unit: Snapshot, ready: PreparedItem) -> Version | None:
+def find_written_version(unit: Snapshot, ready_item: PreparedItem) -> Version | None:
     """Return the version as which an item was written, or was stored before."""
-    version = unit.find_by_name(ready.standard, ready.name)
-    if version is None or ready.native is None or version.document.native == ready.native:
+    version = unit.find_by_name(ready_item.standard, ready_item.name)
+    if version is None or ready_item.native is None or version.document.native == ready_item.native:
         return version
     return next(
         (
-            earlier
-            for earlier in unit.iterate_history(version.memory_id)
-            if earlier.document.native == ready.native
+            candidate
+            for candidate in unit.iterate_history(version.memory_id)
+            if candidate.document.native == ready_item.native
         ),
         None,
     )
@@ -299,18 +309,20 @@ def find_written_version(unit: Snapshot, ready: PreparedItem) -> Version | None:
 def _create_grain_item(
     context: Context,
     access: Access,
-    opened: OpenedGrain,
+    opened_grain: OpenedGrain,
     tenant: str,
     index: IndexState = DEFAULT,
     bounds: Bounds | None = None,
 ) -> PreparedItem:
     """Return a grain as an item, with restrictions of a document around it."""
-    grain, new = opened.grain, admit(context, access, opened, tenant, is_from_file=True)
+    grain, new = opened_grain.grain, admit(context, access, opened_grain, tenant, is_from_file=True)
     new = _begin_at(_tighten(context, new, bounds), index.begins)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: NewParts) -> Outcome:
-        stored = None if new_here.is_new_name else unit.find_by_name(oms.STANDARD, grain.address)
-        if stored is not None and not stored.state.is_forgotten:
+        stored_version = (
+            None if new_here.is_new_name else unit.find_by_name(oms.STANDARD, grain.address)
+        )
+        if stored_version is not None and not stored_version.state.is_forgotten:
             return "known"
         version = grains.append_grain(context, unit, new, now, prior=prior)
         unit.announce("created", version, now=now)
@@ -332,7 +344,7 @@ def _create_grain_item(
         name_in_form=grain.address,
         write=write,
         fields=grain.fields,
-        signer=opened.signer,
+        signer=opened_grain.signer,
         index=index,
         successor=index.superseded_by,
     )
@@ -341,32 +353,37 @@ def _create_grain_item(
 def _prepare_original_of_grain(
     context: Context,
     access: Access,
-    opened: OpenedGrain,
+    opened_grain: OpenedGrain,
     inside: _CarriedDocument,
     now: Instant,
 ) -> PreparedItem | None:
     """Return the document that a grain is the view of, ready to be written; None if it is no view."""
-    grain, inner, tenant, adoption = opened.grain, inside.document, inside.tenant, inside.adoption
+    inner, tenant, adoption = inside.document, inside.tenant, inside.adoption
     # A record names its owner itself, and is compared in its original form.
     adopted = inner if adoption is None or ump.owns(inner) else adoption.adopt_document(inner)
     moved = None if adoption is None else adopted
     original = original_in(
-        grain, opened.delivery, inner, tenant, moved=moved, ump_version=context.ump_version
+        opened_grain.grain,
+        opened_grain.delivery,
+        inner,
+        tenant,
+        moved=moved,
+        ump_version=context.ump_version,
     )
     if original is None:
         return None
-    space = grains.space_of(grain.namespace)
-    ready = _prepare_document(
+    space = grains.space_of(opened_grain.grain.namespace)
+    ready_item = _prepare_document(
         context, access, replace(inside, space=space, bounds=original.bounds), now
     )
-    if ready.tenant != tenant:
+    if ready_item.tenant != tenant:
         return None
-    ready = replace(ready, alias=find_embedding_address(context, adopted, tenant))
+    ready_item = replace(ready_item, alias=find_embedding_address(context, adopted, tenant))
     if adoption is None:
-        return ready
+        return ready_item
     # The grain itself may be stored, if somebody imported it without adopting it.
-    name = (oms.STANDARD, grain.address)
-    return replace(ready, name_in_file=name, predecessors=(*ready.predecessors, name))
+    name = (oms.STANDARD, opened_grain.grain.address)
+    return replace(ready_item, name_in_file=name, predecessors=(*ready_item.predecessors, name))
 
 
 # --- OAMS ------------------------------------------------------------------------------------------------------------
@@ -460,35 +477,35 @@ def precompute(
     except MemorandaError:
         # The write repeats this check and reports the error.
         return ready
-    prepared_item = _create_memory_item(context, accepted)
+    ready_item = _create_memory_item(context, accepted)
     is_settled = (
         accepted.prepared is not None and accepted.prepared[1] is None and accepted.bearer is None
     )
-    return (
-        replace(prepared_item, settled=(prior.memory_id, "known")) if is_settled else prepared_item
-    )
+    return replace(ready_item, settled=(prior.memory_id, "known")) if is_settled else ready_item
 
 
 def _precompute_record(
     context: Context,
     snapshot: Snapshot,
-    ready: PreparedItem,
+    ready_item: PreparedItem,
     accepted: remember.Accepted,
     now: Instant,
 ) -> PreparedItem:
     """Return a record with the result of merging it into the stored one."""
     try:
         if accepted.is_own:
-            stored = remember.find_repeated(context, snapshot, accepted, now)
-            return ready if stored is None else replace(ready, settled=(stored.memory_id, "merged"))
-        merged = remember.prepare_merge(context, snapshot, accepted, now)
+            stored_version = remember.find_repeated(context, snapshot, accepted, now)
+            if stored_version is None:
+                return ready_item
+            return replace(ready_item, settled=(stored_version.memory_id, "merged"))
+        merge = remember.prepare_merge(context, snapshot, accepted, now)
     except MemorandaError:
         # The write repeats this check and reports the error.
-        return ready
+        return ready_item
     return (
-        ready
-        if merged is None
-        else replace(ready, write=_create_record_item(context, accepted, merged).write)
+        ready_item
+        if merge is None
+        else replace(ready_item, write=_create_record_item(context, accepted, merge).write)
     )
 
 
@@ -507,17 +524,18 @@ def _prepare_original_of_memory(
 ) -> PreparedItem | None:
     """Return the document that an OAMS memory is the view of, ready to be written; None if it is no view."""
     location, memory = accepted.location, accepted.memory
-    own = project_document(context, inner, location.tenant, location.space)
+    inner_projection = project_document(context, inner, location.tenant, location.space)
     # A memory with a key, a creation time or a source of its own keeps them, with the document inside.
     for bounds in (
         None,
         bounds_of_view(
-            oams.project(memory, location.tenant, location.space, user=location.user), own
+            oams.project(memory, location.tenant, location.space, user=location.user),
+            inner_projection,
         ),
     ):
         if (
             oams.from_projection(
-                own if bounds is None else apply_bounds(own, bounds),
+                inner_projection if bounds is None else apply_bounds(inner_projection, bounds),
                 inner,
                 namespace=location.namespace,
             )
@@ -530,9 +548,12 @@ def _prepare_original_of_memory(
                 bounds=bounds,
                 adoption=adoption,
             )
-            ready = _prepare_document(context, access, carried, now)
-            is_here = (ready.tenant, own.scope.space) == (location.tenant, location.space)
-            return replace(ready, name_in_form=memory["key"]) if is_here else None
+            ready_item = _prepare_document(context, access, carried, now)
+            is_here = (ready_item.tenant, inner_projection.scope.space) == (
+                location.tenant,
+                location.space,
+            )
+            return replace(ready_item, name_in_form=memory["key"]) if is_here else None
     return None
 
 
@@ -624,11 +645,11 @@ def _prepare_carried_grain(
 ) -> PreparedItem:
     """Return a carried grain as an item."""
     inner = inside.document
-    opened = open_grain_input(context, inner.native)
-    if (opened.grain.address, opened.delivery) != (inner.name, inner.native):
+    opened_grain = open_grain_input(context, inner.native)
+    if (opened_grain.grain.address, opened_grain.delivery) != (inner.name, inner.native):
         raise InvalidInput("the carried grain does not match its name")
     index = IndexState(valid_from=inside.begins)
-    item = _create_grain_item(context, access, opened, inside.tenant, index, inside.bounds)
+    item = _create_grain_item(context, access, opened_grain, inside.tenant, index, inside.bounds)
     return replace(item, index=DEFAULT)
 
 
@@ -649,25 +670,25 @@ def _prepare_carried_memory(
     name = memories.stored_name(context, location, key)
 
     def write(unit: Unit, prior: Version | None, now: Instant, _: NewParts) -> Outcome:
-        stored = unit.find_by_name(oams.STANDARD, name) or memories.find_head(
+        stored_version = unit.find_by_name(oams.STANDARD, name) or memories.find_head(
             context, unit, location, key, or_retracted=True
         )
-        if stored is not None and stored.state.is_forgotten:
-            stored = None
-        if stored is not None:
+        if stored_version is not None and stored_version.state.is_forgotten:
+            stored_version = None
+        if stored_version is not None:
             if any(
                 version.document.native == inner.native
-                for version in unit.iterate_history(stored.memory_id)
+                for version in unit.iterate_history(stored_version.memory_id)
             ):
                 return "known"
             if same_content(
-                oams_views.render(context, unit, stored, location).memory, accepted.memory
+                oams_views.render(context, unit, stored_version, location).memory, accepted.memory
             ):
                 # It is the head, as it is exported without its history.
                 return "known"
-            if prior is None and is_stale(stored, accepted):
+            if prior is None and is_stale(stored_version, accepted):
                 return "known"
-        head = stored or prior
+        head = stored_version or prior
         if head is not None and prior is None:
             check_supersession(unit, head, {}, now=now)
         memories.refuse_earlier_expiry(accepted, head)
@@ -699,8 +720,10 @@ def _prepare_by_port(
     new = inside.restrict(context, prepare(context, inner, projection))
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: NewParts) -> Outcome:
-        stored = None if new_here.is_new_name else unit.find_by_name(inner.standard, inner.name)
-        if stored is not None and not stored.state.is_forgotten:
+        stored_version = (
+            None if new_here.is_new_name else unit.find_by_name(inner.standard, inner.name)
+        )
+        if stored_version is not None and not stored_version.state.is_forgotten:
             return "known"
         version = (
             new.append(unit, now=now)

@@ -119,12 +119,12 @@ def locate_namespace(
 
 def resolve_namespace(_: Context, access: Access, name: str | None = None) -> Namespace:
     """Return the namespace of a full name, or of a scope of the caller's own; without a name, the default one."""
-    own = access.default_tenant
+    tenant = access.default_tenant
     if name is not None:
-        namespace = read_namespace(name if ":" in name else f"{owner_hash(own)}:{name}")
-        return adapt_namespace(namespace, own)
+        namespace = read_namespace(name if ":" in name else f"{owner_hash(tenant)}:{name}")
+        return adapt_namespace(namespace, tenant)
     return parse_namespace(
-        namespace_of(access.limits.get("project") or access.default_project or "", own)
+        namespace_of(access.limits.get("project") or access.default_project or "", tenant)
     )
 
 
@@ -182,11 +182,11 @@ def store(
         # The next version is compared and built before the writer is needed.
         with context.engine.open_snapshot(location.tenant) as snapshot:
             prior = find_head(context, snapshot, location, key, or_retracted=True)
-            prepared = prepare_next(context, snapshot, accepted, prior, now)
+            prepared_next = prepare_next(context, snapshot, accepted, prior, now)
         result = context.engine.write(
             location.tenant,
             lambda unit: write(
-                unit, prepared, find_head(context, unit, location, key, or_retracted=True)
+                unit, prepared_next, find_head(context, unit, location, key, or_retracted=True)
             ),
         )
     finish_withdrawals(context, [accepted])
@@ -287,17 +287,17 @@ def accept(
     applied already. Raises InvalidInput, CrossNamespace, and errors of the compliance rules.
     """
     valid, warnings = (value, ()) if is_checked else memory.check(value, complete=complete)
-    checked: Memory = memory.adapt_memory(valid, access.default_tenant)
-    screened = {name: value for name, value in checked.items() if name in _SCREENED_FIELDS}
+    checked_memory: Memory = memory.adapt_memory(valid, access.default_tenant)
+    screened = {name: value for name, value in checked_memory.items() if name in _SCREENED_FIELDS}
     replaced = screen_fields(context, screened)
     if replaced is not screened:
-        checked = cast("Memory", {**checked, **replaced})
-    namespace = parse_namespace(checked["namespace"])
+        checked_memory = cast("Memory", {**checked_memory, **replaced})
+    namespace = parse_namespace(checked_memory["namespace"])
     location = locate_namespace(access, namespace)
     if is_foreign_namespace(namespace, location.tenant):
         # Section 4: a namespace is an access envelope; a memory written into a foreign one would be unreadable.
         raise CrossNamespace("namespace: under the owner hash of another tenant")
-    metadata = memory.metadata_of(checked)
+    metadata = memory.metadata_of(checked_memory)
     # An owner's import keeps its bytes, which are compared with those in the store; its author is a claim.
     is_written = access.is_peer or not complete
     if (
@@ -305,37 +305,37 @@ def accept(
         and (rules := authorship.attribute_metadata(access, metadata, mapping.ACTOR_KEY))
         is not metadata
     ):
-        checked = {**checked, "metadata": dict(rules)}
+        checked_memory = {**checked_memory, "metadata": dict(rules)}
     is_limited = not sees_everything(access, location.tenant)
     if is_limited:
-        _require_scope(access, location, checked)
+        _require_scope(access, location, checked_memory)
     if presets := context.presets_of(location.tenant):
-        rules = rules_of_memory(checked, user=location.user)
+        rules = rules_of_memory(checked_memory, user=location.user)
         is_encrypted = context.encrypts_users and (context.encrypts_all or bool(rules["user_id"]))
         compliance.check_write(presets, rules, is_encrypted=is_encrypted)
-    fresh = memory.assign_times(checked, context.clock() if now is None else now, None)
+    fresh = memory.assign_times(checked_memory, context.clock() if now is None else now, None)
     # The original bytes are kept only if the fields are complete and unchanged.
-    new = build_version(context, location, fresh, raw if fresh is value else None)
+    new_version = build_version(context, location, fresh, raw if fresh is value else None)
     if not is_written and not is_signed(fresh, location.tenant, ump_version=context.ump_version):
-        new = authorship.with_writer(context, access, new, is_from_file=True)
+        new_version = authorship.with_writer(context, access, new_version, is_from_file=True)
     return AcceptedMemory(
         location=location,
-        memory=checked,
+        memory=checked_memory,
         warnings=tuple(warnings),
-        new=new,
-        stored=build_result(fresh, new, "created", tuple(warnings)),
+        new=new_version,
+        stored=build_result(fresh, new_version, "created", tuple(warnings)),
         bearer=access if is_limited else None,
         may_erase=access.may_erase(location.tenant),
     )
 
 
 def build_result(
-    fresh: Memory, new: NewVersion, result: str, warnings: tuple[str, ...] = ()
+    fresh: Memory, new_version: NewVersion, result: str, warnings: tuple[str, ...] = ()
 ) -> StoreResult:
     """Return the result of writing a version."""
     return StoreResult(
         memory=memory.to_response(fresh),
-        etag=compute_etag(new.document),
+        etag=compute_etag(new_version.document),
         result=result,
         warnings=warnings,
     )
@@ -370,20 +370,20 @@ def build_version(
 def _build_next(
     context: Context,
     accepted: AcceptedMemory,
-    wanted: Memory,
+    accepted_memory: Memory,
     prior: Version | None,
     current: Memory | None,
     now: Instant,
 ) -> tuple[NewVersion, StoreResult]:
     """Return the version that follows the prior one, and its result. Raises InvalidInput."""
     if prior is not None and current is not None and not mapping.owns(prior.document):
-        mapping.require_complete(project(context, prior), current, wanted)
-    fresh = memory.assign_times(wanted, now, current)
-    new = build_version(context, accepted.location, fresh, like=accepted.new)
+        mapping.require_complete(project(context, prior), current, accepted_memory)
+    fresh = memory.assign_times(accepted_memory, now, current)
+    new_version = build_version(context, accepted.location, fresh, like=accepted.new)
     if (bounds := accepted.new.projection.bounds) is not None:
-        new = with_bounds(context, new, bounds)
-    return new, build_result(
-        fresh, new, "created" if current is None else "updated", accepted.warnings
+        new_version = with_bounds(context, new_version, bounds)
+    return new_version, build_result(
+        fresh, new_version, "created" if current is None else "updated", accepted.warnings
     )
 
 
@@ -414,11 +414,14 @@ def prepare_next(
     successor = _with_kind_of(context, prior, mapping.drop_original(accepted.memory))
     if not _is_retracted(prior) and _has_content(current, accepted.memory, successor):
         return replace(accepted, prepared=(prior, None, _unchanged_result(current, accepted)))
-    new, stored = _build_next(context, accepted, successor, prior, current.memory, now)
-    new = inherit_bounds(
-        context, prior, _adjust_times(new, prior, now), by_owner=_is_written_by_owner(accepted)
+    new_version, result = _build_next(context, accepted, successor, prior, current.memory, now)
+    new_version = inherit_bounds(
+        context,
+        prior,
+        _adjust_times(new_version, prior, now),
+        by_owner=_is_written_by_owner(accepted),
     )
-    return replace(accepted, prepared=(prior, new, stored))
+    return replace(accepted, prepared=(prior, new_version, result))
 
 
 def _with_kind_of(context: Context, prior: Version, successor: Memory) -> Memory:
@@ -440,9 +443,11 @@ def _unchanged_result(current: TaggedMemory, accepted: AcceptedMemory) -> StoreR
     )
 
 
-def _adjust_times(new: NewVersion, prior: Version | None, now: Instant) -> NewVersion:
-    timed = _adjust_projection_times(new.projection, prior, now)
-    return new if timed is new.projection else replace(new, projection=timed)
+def _adjust_times(new_version: NewVersion, prior: Version | None, now: Instant) -> NewVersion:
+    timed = _adjust_projection_times(new_version.projection, prior, now)
+    return (
+        new_version if timed is new_version.projection else replace(new_version, projection=timed)
+    )
 
 
 def _is_written_by_owner(accepted: AcceptedMemory) -> bool:
@@ -569,11 +574,11 @@ def write_next(
         and accepted.prepared[0] == prior
     ):
         # The prepared version is still valid.
-        _, prepared, result = accepted.prepared
-        if prepared is not None:
+        _, prepared_version, result = accepted.prepared
+        if prepared_version is not None:
             if not is_allowed:
                 check_supersession(unit, prior, {}, now=now)
-            _append_accepted(context, unit, accepted, prepared, prior, now)
+            _append_accepted(context, unit, accepted, prepared_version, prior, now)
         return result
     current = None if prior is None else render(context, unit, prior, location)
     has_current = prior is not None and not _is_retracted(prior)
@@ -585,12 +590,12 @@ def write_next(
         check_supersession(unit, prior, {}, now=now)
     elif _is_original_known(context, unit, accepted):
         successor = mapping.drop_original(successor)
-    new, result = accepted.new, accepted.stored
+    new_version, result = accepted.new, accepted.stored
     if current is not None or successor is not accepted.memory:
-        new, result = _build_next(
+        new_version, result = _build_next(
             context, accepted, successor, prior, None if current is None else current.memory, now
         )
-    _append_accepted(context, unit, accepted, new, prior, now)
+    _append_accepted(context, unit, accepted, new_version, prior, now)
     return result
 
 
@@ -598,12 +603,12 @@ def _append_accepted(
     context: Context,
     unit: Unit,
     accepted: AcceptedMemory,
-    new: NewVersion,
+    new_version: NewVersion,
     prior: Version | None,
     now: Instant,
 ) -> None:
     refuse_earlier_expiry(accepted, prior)
-    append_memory(context, unit, new, prior, now, by_owner=_is_written_by_owner(accepted))
+    append_memory(context, unit, new_version, prior, now, by_owner=_is_written_by_owner(accepted))
 
 
 def refuse_earlier_expiry(accepted: AcceptedMemory, prior: Version | None) -> None:
@@ -670,15 +675,16 @@ def _is_original_known(context: Context, unit: Unit, accepted: AcceptedMemory) -
     original = original_of(
         accepted.memory, accepted.location.tenant, ump_version=context.ump_version
     )
-    stored = (
+    stored_version = (
         None
         if original is None
         else unit.find_by_name(original.document.standard, original.document.name)
     )
-    if stored is None or stored.state.erased:
+    if stored_version is None or stored_version.state.erased:
         return False
     return not (
-        stored.state.is_forgotten and stored.document.native == accepted.new.document.native
+        stored_version.state.is_forgotten
+        and stored_version.document.native == accepted.new.document.native
     )
 
 

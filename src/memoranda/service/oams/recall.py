@@ -123,8 +123,10 @@ def recall(
         for lexical, version, content in hits
     ]
     ranked.sort(key=lambda hit: (-hit[0], hit[1]["key"], hit[1]["namespace"]))
-    ordered = place_below_sources(ranked, lambda hit: hit[2].document)
-    return [memory.to_response(content, score=score) for score, content, _ in ordered[: request.k]]
+    ordered_hits = place_below_sources(ranked, lambda hit: hit[2].document)
+    return [
+        memory.to_response(content, score=score) for score, content, _ in ordered_hits[: request.k]
+    ]
 
 
 def _reachable_namespaces(
@@ -209,23 +211,23 @@ def score_of(lexical: float, updated: Instant, now: Instant) -> float:
 
 def _seal_cursor(context: Context, location: Location, at: tuple[Instant, int]) -> str:
     """Return the position of a list as an opaque cursor, encrypted and authenticated for this namespace."""
-    plain = at[0].to_bytes(8, "big", signed=True) + at[1].to_bytes(8, "big")
-    tag = _keyed_fingerprint(context, location, f"tag {plain.hex()}")
-    return base64url_encode(tag + _apply_mask(context, location, tag, plain))
+    plaintext = at[0].to_bytes(8, "big", signed=True) + at[1].to_bytes(8, "big")
+    tag = _keyed_fingerprint(context, location, f"tag {plaintext.hex()}")
+    return base64url_encode(tag + _apply_mask(context, location, tag, plaintext))
 
 
 def _open_cursor(context: Context, location: Location, cursor: str) -> tuple[Instant, int]:
     """Return the position inside a cursor. Raises InvalidInput unless this namespace issued it."""
     try:
-        sealed = base64url_decode(cursor)
+        sealed_cursor = base64url_decode(cursor)
     except ValueError:
-        sealed = b""
-    tag, masked = sealed[:_CURSOR_BYTES], sealed[_CURSOR_BYTES:]
+        sealed_cursor = b""
+    tag, masked = sealed_cursor[:_CURSOR_BYTES], sealed_cursor[_CURSOR_BYTES:]
     if len(masked) == _CURSOR_BYTES:
-        plain = _apply_mask(context, location, tag, masked)
-        if tag == _keyed_fingerprint(context, location, f"tag {plain.hex()}"):
-            return Instant(int.from_bytes(plain[:8], "big", signed=True)), int.from_bytes(
-                plain[8:], "big"
+        plaintext = _apply_mask(context, location, tag, masked)
+        if tag == _keyed_fingerprint(context, location, f"tag {plaintext.hex()}"):
+            return Instant(int.from_bytes(plaintext[:8], "big", signed=True)), int.from_bytes(
+                plaintext[8:], "big"
             )
     raise InvalidInput("cursor: this namespace did not issue it; list again from the start")
 

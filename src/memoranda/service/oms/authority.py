@@ -148,10 +148,12 @@ def find_unmet_goals(snapshot: Snapshot, fields: Fields, now: Instant) -> Iterat
             yield str(goal)
 
 
-def check_activation(snapshot: Snapshot, old: Fields, new: Fields, now: Instant) -> None:
+def check_activation(
+    snapshot: Snapshot, old_fields: Fields, new_fields: Fields, now: Instant
+) -> None:
     """Raise GrainError if a goal becomes active while it depends on unsatisfied ones."""
-    if old.get("goal_state") != "active" and (
-        waiting := next(find_unmet_goals(snapshot, new, now), None)
+    if old_fields.get("goal_state") != "active" and (
+        waiting := next(find_unmet_goals(snapshot, new_fields, now), None)
     ):
         raise GrainError(
             f"goal_state: the goal depends on {waiting}, which is not satisfied", oms_code=DENIED

@@ -98,43 +98,50 @@ def put(
     now, tenant = context.clock(), resolve_tenant(access, owner)
     if not isinstance(grain_input, bytes):
         grain_input = authorship.attribute_grain(access, grain_input)
-    opened = open_grain_input(context, grain_input)
-    _refuse_index_fields(opened.grain)
-    implied = [name for name in SUPERSESSION_FIELDS if name in opened.grain.fields]
+    opened_grain = open_grain_input(context, grain_input)
+    _refuse_index_fields(opened_grain.grain)
+    implied = [name for name in SUPERSESSION_FIELDS if name in opened_grain.grain.fields]
     if implied:
         raise GrainError(
             f"{implied[0]}: a grain that replaces another one is written by supersede",
             oms_code="ERR_SCHEMA",
         )
-    new = admit(context, access, opened, tenant)
+    new_version = admit(context, access, opened_grain, tenant)
 
     def work(unit: Unit) -> GrainResult:
-        authority.check(unit, opened.grain.fields, opened.signer, now=now)
-        return write_grain(context, access, unit, opened.grain, new, now)
+        authority.check(unit, opened_grain.grain.fields, opened_grain.signer, now=now)
+        return write_grain(context, access, unit, opened_grain.grain, new_version, now)
 
-    return _finish_withdrawal(context, tenant, new.projection, context.engine.write(tenant, work))
+    return _finish_withdrawal(
+        context, tenant, new_version.projection, context.engine.write(tenant, work)
+    )
 
 
 def _finish_withdrawal(
-    context: Context, tenant: str, projection: Projection, stored: GrainResult
+    context: Context, tenant: str, projection: Projection, result: GrainResult
 ) -> GrainResult:
     """Erase what rests on a consent that the written grain withdraws, and return the result with the warnings."""
     if not projection.withdraws:
-        return stored
+        return result
     return replace(
-        stored, warnings=(*stored.warnings, *cascade.erase_withdrawn(context, tenant).warnings)
+        result, warnings=(*result.warnings, *cascade.erase_withdrawn(context, tenant).warnings)
     )
 
 
 def write_grain(
-    context: Context, access: Access, unit: Unit, grain: Grain, new: NewVersion, now: Instant
+    context: Context,
+    access: Access,
+    unit: Unit,
+    grain: Grain,
+    new_version: NewVersion,
+    now: Instant,
 ) -> GrainResult:
     """Write an admitted grain in a unit of work."""
     existing = unit.find_by_name(oms.STANDARD, grain.address)
     if existing is not None and not existing.state.is_forgotten:
         result = GrainResult(address=grain.address, result="exists")
     else:
-        version = append_grain(context, unit, new, now)
+        version = append_grain(context, unit, new_version, now)
         unit.announce("created", version, now=now)
         unmet_warnings = (
             f"the goal is active, but {goal} is not satisfied"
@@ -223,9 +230,9 @@ def supersede(
         grain_input = {**grain_input, "supersession_justification": justification}
     if not isinstance(grain_input, bytes):
         grain_input = authorship.attribute_grain(access, grain_input)
-    opened = open_grain_input(context, grain_input)
-    _refuse_index_fields(opened.grain)
-    successor = Successor(context, access, opened, tenant)
+    opened_grain = open_grain_input(context, grain_input)
+    _refuse_index_fields(opened_grain.grain)
+    successor = Successor(context, access, opened_grain, tenant)
 
     def work(unit: Unit) -> GrainResult:
         prior = unit.find_by_name(oms.STANDARD, old_address)
@@ -267,35 +274,45 @@ class Successor:
         self,
         context: Context,
         access: Access,
-        opened: OpenedGrain,
+        opened_grain: OpenedGrain,
         tenant: str,
         *,
         may_widen: bool = True,
     ) -> None:
         """Check and encode the grain. `may_widen`: an owner may show it to more people than the grain it replaces."""
-        self._context, self._access, self._opened = context, access, opened
+        self._context, self._access, self._opened = context, access, opened_grain
         self._may_widen = may_widen and not access.is_peer
-        self.new = admit(context, access, opened, tenant)
+        self.new = admit(context, access, opened_grain, tenant)
 
     def replace(self, unit: Unit, prior: Version, now: Instant) -> tuple[Grain, policy.Decision]:
         """Append the grain to a head, if the head's policy allows it; the caller records it in the audit log."""
-        context, opened, new = self._context, self._opened, self.new
-        signers = _valid_signers(context, prior, opened.grain)
+        context, opened_grain, new_version = self._context, self._opened, self.new
+        signers = _valid_signers(context, prior, opened_grain.grain)
         decision = check_supersession(
-            unit, prior, opened.grain.fields, signer=opened.signer, valid_signers=signers, now=now
+            unit,
+            prior,
+            opened_grain.grain.fields,
+            signer=opened_grain.signer,
+            valid_signers=signers,
+            now=now,
         )
-        authority.check(unit, opened.grain.fields, opened.signer, now=now, prior=prior)
-        authority.check_activation(unit, read_policy_fields(prior), opened.grain.fields, now)
-        fresh = _with_inherited_policy(opened, prior, decision)
+        authority.check(unit, opened_grain.grain.fields, opened_grain.signer, now=now, prior=prior)
+        authority.check_activation(unit, read_policy_fields(prior), opened_grain.grain.fields, now)
+        fresh = _with_inherited_policy(opened_grain, prior, decision)
         if unit.find_by_name(oms.STANDARD, fresh.grain.address) is not None:
             raise Conflict(
                 f"{fresh.grain.address} is already in the store; it cannot become the successor"
             )
-        if fresh is not opened:
-            new = admit(context, self._access, fresh, unit.tenant)
-        version = append_grain(context, unit, new, now, prior=prior, by_owner=self._may_widen)
+        if fresh is not opened_grain:
+            new_version = admit(context, self._access, fresh, unit.tenant)
+        version = append_grain(
+            context, unit, new_version, now, prior=prior, by_owner=self._may_widen
+        )
         unit.close_version(
-            prior, successor=version, valid_to=handover(prior, new.projection.valid_from), now=now
+            prior,
+            successor=version,
+            valid_to=handover(prior, new_version.projection.valid_from),
+            now=now,
         )
         if decision.needs_review:
             unit.flag_for_review(version, needs_review=True)
@@ -550,7 +567,7 @@ def _refuse_index_fields(grain: Grain) -> None:
 def admit(
     context: Context,
     access: Access,
-    opened: OpenedGrain,
+    opened_grain: OpenedGrain,
     tenant: str,
     *,
     is_from_file: bool = False,
@@ -559,10 +576,10 @@ def admit(
 
     Raises ForbiddenScope, TooLarge, GrainError and the errors of the presets.
     """
-    grain, delivery = opened.grain, opened.delivery
+    grain, delivery = opened_grain.grain, opened_grain.delivery
     if context.grain_profile != EXTENDED.name:
         _check_profile(SIZE_PROFILES[context.grain_profile], grain)
-    authorship.refuse_forged_author(access, grain.fields.get("author_did"), opened.signer)
+    authorship.refuse_forged_author(access, grain.fields.get("author_did"), opened_grain.signer)
     projected = project_grain(grain, delivery, tenant, ump_version=context.ump_version)
     projection = replace(
         projected, redacted=projected.redacted or _hides_part_of_record(grain, tenant)
@@ -579,9 +596,9 @@ def admit(
     document = Document(
         standard=oms.STANDARD, media_type=media_type, name=grain.address, native=delivery
     )
-    new = prepare(context, document, projection, grain=grain)
+    new_version = prepare(context, document, projection, grain=grain)
     return authorship.with_writer(
-        context, access, new, signer=opened.signer, is_from_file=is_from_file
+        context, access, new_version, signer=opened_grain.signer, is_from_file=is_from_file
     )
 
 
@@ -607,22 +624,22 @@ def _hides_part_of_record(grain: Grain, tenant: str) -> bool:
 def append_grain(
     context: Context,
     unit: Unit,
-    new: NewVersion,
+    new_version: NewVersion,
     now: Instant,
     *,
     prior: Version | None = None,
     by_owner: bool = True,
 ) -> Version:
     """Append an admitted grain; the caller announces it and records it in the audit log."""
-    cascade.check_basis(context, unit, new.document, new.projection, now)
-    cascade.note_withdrawal(unit, new.projection)
-    projection = new.projection
+    cascade.check_basis(context, unit, new_version.document, new_version.projection, now)
+    cascade.note_withdrawal(unit, new_version.projection)
+    projection = new_version.projection
     if projection.valid_from > now and projection.valid_from == projection.created:
         # Its start is its creation time, and the client's clock is ahead: it is valid from now.
-        new = replace(new, projection=replace(projection, valid_from=now))
+        new_version = replace(new_version, projection=replace(projection, valid_from=now))
     if prior is None:
-        return new.append(unit, now=now)
-    return append_next(context, unit, prior, new, now=now, by_owner=by_owner)
+        return new_version.append(unit, now=now)
+    return append_next(context, unit, prior, new_version, now=now, by_owner=by_owner)
 
 
 def _valid_signers(context: Context, prior: Version, grain: Grain) -> frozenset[str]:
@@ -641,22 +658,22 @@ def _valid_signers(context: Context, prior: Version, grain: Grain) -> frozenset[
 
 
 def _with_inherited_policy(
-    opened: OpenedGrain, prior: Version, decision: policy.Decision
+    opened_grain: OpenedGrain, prior: Version, decision: policy.Decision
 ) -> OpenedGrain:
     """Return the grain with the policy of the protected goal that it follows (OMS §23.5). Raises GrainError."""
     inherited = read_policy_fields(prior).get("invalidation_policy")
     if not decision.inherits_policy or inherited is None:
-        return opened
-    if opened.grain.fields.get("invalidation_policy") == inherited:
-        return opened
-    if opened.delivery != opened.grain.blob:
+        return opened_grain
+    if opened_grain.grain.fields.get("invalidation_policy") == inherited:
+        return opened_grain
+    if opened_grain.delivery != opened_grain.grain.blob:
         raise GrainError(
             "invalidation_policy: the new grain must carry the policy it inherits",
             oms_code="ERR_SCHEMA",
         )
-    fields = {**opened.grain.fields, "invalidation_policy": inherited}
-    grain = codec.encode(fields, cbor=opened.grain.header.is_cbor, default_namespace=None)
-    return replace(opened, grain=grain, delivery=grain.blob)
+    fields = {**opened_grain.grain.fields, "invalidation_policy": inherited}
+    grain = codec.encode(fields, cbor=opened_grain.grain.header.is_cbor, default_namespace=None)
+    return replace(opened_grain, grain=grain, delivery=grain.blob)
 
 
 def space_of(namespace: str) -> str:

@@ -78,7 +78,7 @@ def find(
     context: Context, access: Access, request: FindRequest, *, owner: str | None = None
 ) -> GrainPage:
     """Return the matching grains, best first for a query with words, else in the order written."""
-    matched = tuple(request.exact_fields())
+    matched_names = tuple(request.exact_fields())
     if request.text is not None:
         matches = _search(
             context,
@@ -95,8 +95,8 @@ def find(
                 stored=hit.view,
                 score=round(hit.lexical, _SCORE_DIGITS),
                 matched_fields=(
-                    *matched,
-                    *grain_views.matching_fields(hit.view.grain.fields, terms, matched),
+                    *matched_names,
+                    *grain_views.matching_fields(hit.view.grain.fields, terms, matched_names),
                 ),
             )
             for hit in matches.hits
@@ -104,7 +104,7 @@ def find(
         return GrainPage(results=results, total=matches.total, next_cursor=None)
     tenant = access.tenant_for(owner)
     after = 0 if request.cursor is None else _open_cursor(context, tenant, request.cursor)
-    stored, next_position = listing(
+    grains, next_position = listing(
         context,
         access,
         request.selection,
@@ -116,10 +116,10 @@ def find(
     is_whole = request.cursor is None and next_position is None
     return GrainPage(
         results=tuple(
-            ScoredGrain(stored=stored_grain, score=1.0, matched_fields=matched)
-            for stored_grain in stored
+            ScoredGrain(stored=stored_grain, score=1.0, matched_fields=matched_names)
+            for stored_grain in grains
         ),
-        total=len(stored) if is_whole else None,
+        total=len(grains) if is_whole else None,
         next_cursor=None if next_position is None else _seal_cursor(context, tenant, next_position),
     )
 
@@ -266,10 +266,10 @@ def _seal_cursor(context: Context, tenant: str, number: int) -> str:
 def _open_cursor(context: Context, tenant: str, cursor: str) -> int:
     """Return the version number inside a cursor. Raises InvalidInput unless this store issued it for the tenant."""
     try:
-        sealed = base64url_decode(cursor)
+        sealed_cursor = base64url_decode(cursor)
     except ValueError:
-        sealed = b""
-    tag, masked = sealed[:_HALF_BYTES], sealed[_HALF_BYTES:]
+        sealed_cursor = b""
+    tag, masked = sealed_cursor[:_HALF_BYTES], sealed_cursor[_HALF_BYTES:]
     if len(masked) == _HALF_BYTES:
         number = int.from_bytes(_apply_mask(context, tenant, tag, masked), "big")
         if tag == _keyed_fingerprint(context, tenant, f"tag {number}"):

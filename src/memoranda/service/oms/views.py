@@ -55,13 +55,15 @@ def open_grain_input(
     Raises GrainError, InvalidInput, and the error of the policy on secrets.
     """
     if isinstance(grain_input, bytes):
-        opened = signature.open_delivery(grain_input, context.did_documents)
-        grain = opened.grain if isinstance(opened, SignedGrain) else opened
+        delivery = signature.open_delivery(grain_input, context.did_documents)
+        grain = delivery.grain if isinstance(delivery, SignedGrain) else delivery
         if is_new:
             refuse_secrets(context, grain.fields)
-        if isinstance(opened, SignedGrain):
-            return OpenedGrain(grain=opened.grain, delivery=opened.envelope, signer=opened.signer)
-        return OpenedGrain(grain=opened, delivery=opened.blob, signer=None)
+        if isinstance(delivery, SignedGrain):
+            return OpenedGrain(
+                grain=delivery.grain, delivery=delivery.envelope, signer=delivery.signer
+            )
+        return OpenedGrain(grain=delivery, delivery=delivery.blob, signer=None)
     if not isinstance(grain_input, Mapping):
         raise InvalidInput("a grain must be an object of its fields, or its bytes")
     grain = codec.encode(screen_fields(context, grain_input))

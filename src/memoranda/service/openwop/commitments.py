@@ -127,8 +127,8 @@ def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
     space = require_space(access, ref)
     with context.engine.open_snapshot(tenant) as snapshot:
         versions = _visible_versions(snapshot, access, space, now)
-        new = _find_new(context, snapshot, ref, space, versions)
-    arm(context, tenant, new, now)
+        new_commitments = _find_new(context, snapshot, ref, space, versions)
+    arm(context, tenant, new_commitments, now)
     commitments = listing(context, access, ref)
     result = f"{len(commitments)} commitments"
     context.engine.write(tenant, lambda unit: _audit(unit, access, "infer", space, now, result))
@@ -145,10 +145,10 @@ def infer_changed(context: Context, access: Access, ref: str, after: int) -> Non
             for version in _changed_versions(snapshot, space, after)
             if memory.is_current(version, None, now)
         ]
-        new = _find_new(context, snapshot, ref, space, current)
-    if new:
-        arm(context, tenant, new, now)
-        result = f"{len(new)} new commitments"
+        new_commitments = _find_new(context, snapshot, ref, space, current)
+    if new_commitments:
+        arm(context, tenant, new_commitments, now)
+        result = f"{len(new_commitments)} new commitments"
         context.engine.write(tenant, lambda unit: _audit(unit, access, "infer", space, now, result))
 
 
@@ -170,15 +170,15 @@ def _find_new(
     context: Context, snapshot: Snapshot, ref: str, space: str, versions: Iterable[Version]
 ) -> list[Commitment]:
     """Return the commitments that versions state and that are not stored yet."""
-    new: dict[str, Commitment] = {}
+    new_commitments: dict[str, Commitment] = {}
     for version in versions:
         for statement in _find_statements(context, version):
             commitment = _build_commitment(ref, space, snapshot, version, statement)
             if commitment is None:
                 continue
             if snapshot.load_commitment(commitment.commitment_id) is None:
-                new[commitment.commitment_id] = commitment
-    return list(new.values())
+                new_commitments[commitment.commitment_id] = commitment
+    return list(new_commitments.values())
 
 
 def _build_commitment(
@@ -268,13 +268,15 @@ def fire_due(context: Context, tenant: str, *, workflow_id: str | None = None) -
     while True:
         with context.engine.open_snapshot(tenant) as snapshot:
             now, seq = context.clock(), snapshot.find_last_change()
-            due = snapshot.list_due_commitments(now, _UNIT_LIMIT)
-            if not due or due == previous:
+            due_commitments = snapshot.list_due_commitments(now, _UNIT_LIMIT)
+            if not due_commitments or due_commitments == previous:
                 # Nothing left, or only commitments that changed while they were judged; these wait for the next call.
                 return fired
-            judged = [_judge(context, snapshot, _decode(data), now, seq) for data in due]
+            judged = [
+                _judge(context, snapshot, _decode(data), now, seq) for data in due_commitments
+            ]
         fired += _fire_all(context, tenant, judged, workflow_id)
-        previous = due
+        previous = due_commitments
 
 
 def prune(context: Context, tenant: str) -> None:
@@ -296,8 +298,8 @@ def _judge(
         statement = _find_statement(context, snapshot, commitment, version, now)
     if statement is not None and statement.unless is not None:
         since = Instant(max(commitment.seen_ms, statement.unless.since))
-        later = _versions_since(snapshot, commitment.space, since, now)
-        if _any_meets(context, later, statement.unless, since):
+        later_versions = _versions_since(snapshot, commitment.space, since, now)
+        if _any_meets(context, later_versions, statement.unless, since):
             statement = None
     return Judged(
         commitment=commitment,
@@ -324,17 +326,21 @@ def fire(unit: Unit, judged: Sequence[Judged], workflow_id: str | None) -> list[
 
     A commitment is skipped if its state or its memory has changed, or if its space has and it can lapse.
     """
-    changed: Collection[int] = frozenset()
+    changed_versions: Collection[int] = frozenset()
     if judged:
-        changed = unit.list_changed_memories(min(item.change_seq for item in judged))
+        changed_versions = unit.list_changed_memories(min(item.change_seq for item in judged))
     fired = []
     for item in judged:
         commitment, statement = item.commitment, item.statement
         current = unit.load_commitment(commitment.commitment_id)
-        if current != _encode(commitment) or item.memory_id in changed:
+        if current != _encode(commitment) or item.memory_id in changed_versions:
             continue
         can_lapse = statement is not None and statement.unless is not None
-        if can_lapse and changed and unit.list_changed_in_space(commitment.space, item.change_seq):
+        if (
+            can_lapse
+            and changed_versions
+            and unit.list_changed_in_space(commitment.space, item.change_seq)
+        ):
             continue
         if statement is None:
             _store(unit, replace(commitment, state=LAPSED, over_ms=item.now))
@@ -377,9 +383,9 @@ def _next_state(commitment: Commitment, statement: StatedCommitment, now: Instan
     """Return a commitment as it is after firing: due again, waiting again, or over."""
     fired = commitment.fired + 1
     if statement.recurrence is not None:
-        due = statement.recurrence.next_after(now)
-        if due is not None:
-            return replace(commitment, fired=fired, due=due)
+        due_at = statement.recurrence.next_after(now)
+        if due_at is not None:
+            return replace(commitment, fired=fired, due=due_at)
     if commitment.condition == "predicate" and commitment.repeats:
         # Only memories that are written from now on can meet it again.
         return replace(commitment, fired=fired, seen_ms=now)
@@ -409,8 +415,8 @@ def _judge_predicates(context: Context, tenant: str) -> list[Judged]:
             changes = None
             if not item.is_fresh:
                 if item.space not in changes_by_space:
-                    changed = _changed_versions(snapshot, item.space, position)
-                    changes_by_space[item.space] = list(changed)
+                    changed_versions = _changed_versions(snapshot, item.space, position)
+                    changes_by_space[item.space] = list(changed_versions)
                 changes = changes_by_space[item.space]
                 if not changes:
                     continue
@@ -581,10 +587,10 @@ def _change(
         if commitment.state not in (OPEN, FIRED):
             raise InvalidInput(f"the commitment is {commitment.state}")
         over_ms = None if changes["state"] == OPEN else now
-        changed = replace(commitment, **changes, over_ms=over_ms)
-        _store(unit, changed, is_fresh=True)
-        _audit(unit, access, op, commitment.space, now, changed.state)
-        return changed
+        changed_commitment = replace(commitment, **changes, over_ms=over_ms)
+        _store(unit, changed_commitment, is_fresh=True)
+        _audit(unit, access, op, commitment.space, now, changed_commitment.state)
+        return changed_commitment
 
     return context.engine.write(access.default_tenant, work)
 

@@ -149,14 +149,14 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
     draft = context.secrets.redact_draft(Draft(content=text, tags=tags), None)
     # The new entry is as old as its newest source.
     created = max(parse_instant(entry["createdAt"]) for _, entry in sources)
-    new = memory.prepare(context, tenant, space, draft, created)
-    record = {"space": space, "made": new.entry["id"], "taken": []}
+    new_entry = memory.prepare(context, tenant, space, draft, created)
+    record = {"space": space, "made": new_entry.entry["id"], "taken": []}
     payload: dict[str, object] = {
         "memoryRef": ref,
-        "outputId": new.entry["id"],
+        "outputId": new_entry.entry["id"],
         "sourceCount": len(ids),
         "trigger": "host-managed",
-        "byteSize": len(new.entry["content"].encode()),
+        "byteSize": len(new_entry.entry["content"].encode()),
     }
     if len(ids) <= events.MAX_LISTED_SOURCES:
         payload["sourceIds"] = ids
@@ -164,15 +164,15 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
 
     def work(unit: Unit) -> Compacted:
         require_unchanged(unit, replaced)
-        version = memory.append(unit, new, now)
+        version = memory.append(unit, new_entry, now)
         unit.supersede([(version_id, version.version_id) for version_id in replaced], now=now)
-        note_replaced(unit, new.entry["id"], replaced)
+        note_replaced(unit, new_entry.entry["id"], replaced)
         run, logged = runs.host_run(
             unit, "compaction", now, (events.MEMORY_COMPACTED, payload), run_id=run_id
         )
         unit.put_item(UNDO_RECORDS, run.run_id, json_text.dump(record))
         audit_run(unit, access, "compact", space, now, f"{len(ids)} entries into one")
-        return Compacted(run=run, event=logged[0], entry=new.entry)
+        return Compacted(run=run, event=logged[0], entry=new_entry.entry)
 
     return context.engine.write(tenant, work)
 
@@ -293,22 +293,24 @@ def prepare(context: Context, access: Access, request: DistillRequest) -> Distil
     candidates = list(entries_by_id.values())
     notes, expires = _select_sources(candidates, request, now)
     key = None if run is None else run.key
-    chosen, content, tokens_used = _distill_notes(context, notes, request, key)
+    chosen_notes, content, tokens_used = _distill_notes(context, notes, request, key)
     checksum = hashlib.sha256(content.encode()).hexdigest()
     with context.engine.open_snapshot(tenant) as snapshot:
         sources = []
         if request.texts is None:
-            sources = [get_source_name(snapshot, entries_by_id[note.name][0]) for note in chosen]
+            sources = [
+                get_source_name(snapshot, entries_by_id[note.name][0]) for note in chosen_notes
+            ]
     run_id = runs.new_run_id()
     tag = f"{ARCHIVE_TAG}sha256:{checksum}"
     tags = (tag, *build_provenance_tags(run_id, sources))
     draft = Draft(content=content, tags=tags, expires=expires)
     archives = [entry for _, entry in candidates if is_archive(entry["tags"])]
     existing = next((entry for entry in archives if tag in entry["tags"]), None)
-    new = None
+    new_entry = None
     if existing is None:
-        new = memory.prepare(context, tenant, request.space, draft, now, sources=sources)
-    chosen_ids = {note.name for note in chosen}
+        new_entry = memory.prepare(context, tenant, request.space, draft, now, sources=sources)
+    chosen_ids = {note.name for note in chosen_notes}
     return Distillation(
         access=access,
         request=request,
@@ -322,9 +324,9 @@ def prepare(context: Context, access: Access, request: DistillRequest) -> Distil
         ),
         archives=tuple(archives),
         existing=existing,
-        new=new,
+        new=new_entry,
         checksum=checksum,
-        source_count=len(chosen),
+        source_count=len(chosen_notes),
         tokens_used=tokens_used,
     )
 
@@ -464,34 +466,34 @@ def _distill_notes(
     reading_budget = available - int(available * _OUTPUT_SHARE)
     if available < int(bool(notes)):
         raise TokenBudgetExceededError(budget, head_tokens + 2 * _smallest(notes, count))
-    chosen: list[MemoryNote] = []
+    chosen_notes: list[MemoryNote] = []
     source_tokens = 0
     for note in sorted(notes, key=lambda note: (-note.at, note.name)):
         tokens = count(note.text)
         if source_tokens + tokens <= reading_budget:
             # Redacted before it is summarized, so that the tokens that are counted are those that are written.
             text = context.secrets.redact_text(note.text, key, "source")
-            chosen.append(replace(note, text=text))
+            chosen_notes.append(replace(note, text=text))
             source_tokens += tokens
-    if notes and not chosen:
+    if notes and not chosen_notes:
         raise TokenBudgetExceededError(budget, head_tokens + 2 * _smallest(notes, count))
     summary_text, smallest_tokens = "", 0
-    if chosen:
+    if chosen_notes:
         result = summary.summarize(
-            corpora.Corpus(chosen),
+            corpora.Corpus(chosen_notes),
             budget_tokens=available - source_tokens,
-            now=max(note.at for note in chosen),
+            now=max(note.at for note in chosen_notes),
             count=count,
         )
         summary_text, smallest_tokens = result.text, result.smallest_tokens
-    ordered = sorted(chosen, key=lambda note: (note.at, note.name))
-    archive = _render_archive(request.ref, budget, ordered, summary_text)
+    ordered_notes = sorted(chosen_notes, key=lambda note: (note.at, note.name))
+    archive = _render_archive(request.ref, budget, ordered_notes, summary_text)
     content = context.secrets.redact_text(archive, key, "archive")
     tokens_used = source_tokens + count(content)
-    if tokens_used > budget or (chosen and not summary_text):
+    if tokens_used > budget or (chosen_notes and not summary_text):
         minimum = max(tokens_used, source_tokens + head_tokens + smallest_tokens)
         raise TokenBudgetExceededError(budget, minimum)
-    return ordered, content, tokens_used
+    return ordered_notes, content, tokens_used
 
 
 def _smallest(notes: Sequence[MemoryNote], count: TokenCounter) -> int:
@@ -499,16 +501,16 @@ def _smallest(notes: Sequence[MemoryNote], count: TokenCounter) -> int:
     return min((count(note.text) for note in notes), default=0)
 
 
-def _render_archive(ref: str, budget: int, chosen: Sequence[MemoryNote], text: str) -> str:
+def _render_archive(ref: str, budget: int, notes: Sequence[MemoryNote], text: str) -> str:
     """Return the content of an archive; without a time, so that it depends on sources and budget alone."""
     digest = hashlib.sha256()
-    for note in chosen:
+    for note in notes:
         digest.update(
             f"{note.name}\x00{note.at}\x00".encode()
             + note.text.encode("utf-8", "surrogatepass")
             + b"\x00"
         )
-    head = f"# Distilled from {ref}\n\n{len(chosen)} sources, sha256:{digest.hexdigest()}, budget {budget} tokens\n"
+    head = f"# Distilled from {ref}\n\n{len(notes)} sources, sha256:{digest.hexdigest()}, budget {budget} tokens\n"
     return f"{head}\n{text}\n" if text else head
 
 

@@ -75,21 +75,21 @@ def claim(
     def work(unit: Unit) -> IdempotencyRecord:
         hours = _load_hours(unit)
         _delete_expired(unit, hours, hour)
-        earlier = _find_record(unit, hours, name, hour)
-        if earlier is not None and earlier.digest != request_digest:
+        earlier_record = _find_record(unit, hours, name, hour)
+        if earlier_record is not None and earlier_record.digest != request_digest:
             raise WorkflowError(
                 "this Idempotency-Key was used for another request",
                 openwop_code=IDEMPOTENCY_KEY_MISMATCH,
             )
-        if earlier is not None and earlier.status:
-            return earlier
-        if earlier is not None and earlier.lease_ms > now:
+        if earlier_record is not None and earlier_record.status:
+            return earlier_record
+        if earlier_record is not None and earlier_record.lease_ms > now:
             raise WorkflowError(
                 "the first request with this Idempotency-Key is not done yet",
                 openwop_code=IDEMPOTENCY_IN_FLIGHT,
                 details={"retryAfter": 1},
             )
-        record = fresh if earlier is None else replace(fresh, hour=earlier.hour)
+        record = fresh if earlier_record is None else replace(fresh, hour=earlier_record.hour)
         if record.hour not in hours:
             unit.put_item(_HOURS, "", json_text.dump([*hours, record.hour]))
         unit.put_item(f"{_RECORDS}{record.hour}", name, json_text.dump(asdict(record)))

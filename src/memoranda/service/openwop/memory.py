@@ -198,8 +198,8 @@ def _prepare_write(
     """Return a function that writes an entry in a unit of work; all work that needs no writer is done before."""
     if entry_id is not None:
         return _prepare_replacement(context, access, space, draft, entry_id, now)
-    new = prepare(context, access.default_tenant, space, draft, now)
-    return lambda unit: (new.entry, append(unit, new, now))
+    new_entry = prepare(context, access.default_tenant, space, draft, now)
+    return lambda unit: (new_entry.entry, append(unit, new_entry, now))
 
 
 def _prepare_replacement(
@@ -269,16 +269,18 @@ def put_entries(context: Context, access: Access, ref: str, drafts: Sequence[Dra
     """Write many new entries in one unit of work, so that all or none are written."""
     tenant, now = access.default_tenant, context.clock()
     space = _check_writable(access, ref, drafts, now)
-    prepared = [
+    new_entries = [
         prepare(context, tenant, space, context.secrets.redact_draft(draft, None), now)
         for draft in drafts
     ]
 
     def work(unit: Unit) -> list[Entry]:
-        for new in prepared:
-            append(unit, new, now)
-        unit.record_audit(_audit_entry(access, "put", space, now, (), f"{len(prepared)} written"))
-        return [new.entry for new in prepared]
+        for new_entry in new_entries:
+            append(unit, new_entry, now)
+        unit.record_audit(
+            _audit_entry(access, "put", space, now, (), f"{len(new_entries)} written")
+        )
+        return [new_entry.entry for new_entry in new_entries]
 
     return context.engine.write(tenant, work)
 
@@ -321,9 +323,9 @@ def prepare(
     return NewEntry(entry=entry, version=indexing.prepare(context, document, projection))
 
 
-def append(unit: Unit, new: NewEntry, now: Instant) -> Version:
+def append(unit: Unit, new_entry: NewEntry, now: Instant) -> Version:
     """Write a prepared entry and announce it in the change feed."""
-    version = new.version.append(unit, now=now)
+    version = new_entry.version.append(unit, now=now)
     unit.announce("created", version, now=now)
     return version
 
@@ -422,9 +424,9 @@ def _collect(
     # A heap of the newest creation times so far; its first is the oldest that would be returned.
     newest: list[Instant] = []
     total_bytes = 0
-    ended = () if run is None else _ended_since(snapshot, space, run)
+    ended_entries = () if run is None else _ended_since(snapshot, space, run)
     current = _current_versions(context, snapshot, access, space, options, run, now)
-    for version, updated in heapq.merge(current, ended, key=itemgetter(1), reverse=True):
+    for version, updated in heapq.merge(current, ended_entries, key=itemgetter(1), reverse=True):
         entry = entry_of(version)
         if entry is not None:
             created = created_of(entry)
@@ -525,24 +527,24 @@ def _merge_ended(
         projection = run_unless_damaged(version, lambda: project(context, version))
         return 0 if projection is None else len(query_words.intersection(keywords(projection.text)))
 
-    counted = (
+    counted_entries = (
         (count_shared(version), version) for version, _ in _ended_since(snapshot, space, run)
     )
-    ended = [(count, version) for count, version in counted if count]
-    if not ended:
+    counted_ended = [(count, version) for count, version in counted_entries if count]
+    if not counted_ended:
         return ranked
-    merged = [(count_shared(version), version) for version in ranked]
-    for count, version in ended:
-        smaller = (index for index, (other, _) in enumerate(merged) if other < count)
-        merged.insert(next(smaller, len(merged)), (count, version))
-    return [version for _, version in merged]
+    counted_all = [(count_shared(version), version) for version in ranked]
+    for count, version in counted_ended:
+        smaller = (index for index, (other, _) in enumerate(counted_all) if other < count)
+        counted_all.insert(next(smaller, len(counted_all)), (count, version))
+    return [version for _, version in counted_all]
 
 
 def _ended_since(snapshot: Snapshot, space: str, run: Run) -> Iterator[tuple[Version, Instant]]:
     """Yield the versions that were replaced or forgotten after the run began, with their last update, latest first."""
-    ended = snapshot.list_ended_since(run.view, space)
-    for first in range(0, len(ended), _SCAN_LIMIT):
-        updates = dict(ended[first : first + _SCAN_LIMIT])
+    ended_versions = snapshot.list_ended_since(run.view, space)
+    for first in range(0, len(ended_versions), _SCAN_LIMIT):
+        updates = dict(ended_versions[first : first + _SCAN_LIMIT])
         for version in snapshot.iterate_versions(list(updates)):
             yield version, updates[version.version_id]
 

@@ -163,17 +163,17 @@ def finish_run(
 
     def work(unit: Unit) -> Run:
         run = run_log.load_writing(context, unit, run_id)
-        ended = run_log.finish(
+        ended_run = run_log.finish(
             unit, run, now=now, status=status, variables=clean_variables, error=clean_error
         )
         if clean_variables or clean_error:
             # A run that stores nothing more can end even when the quota is used up.
             context.quotas_of(unit).check_bytes(unit)
-        return ended
+        return ended_run
 
-    ended = context.engine.write(access.default_tenant, work)
+    ended_run = context.engine.write(access.default_tenant, work)
     secrets.end(key)
-    return ended
+    return ended_run
 
 
 def snapshot(context: Context, access: Access, run_id: str) -> dict[str, Any]:
@@ -206,7 +206,7 @@ def runs(
     position = (before, "") if isinstance(before, int) else before
     with context.engine.open_snapshot(access.default_tenant) as reading:
         stored_runs = reading.list_runs(before=position, limit=min(limit, MAX_RUNS))
-        return [run_log.decode_run(stored) for stored in stored_runs]
+        return [run_log.decode_run(data) for data in stored_runs]
 
 
 def register_secret(

@@ -194,11 +194,11 @@ def revise(context: Context, access: Access, proposal_id: str, revision: Revisio
     now = context.clock()
 
     def work(unit: Unit) -> Proposal:
-        changed = proposals.revise(_load(unit, proposal_id), revision, now)
-        proposals.check_safe(changed)
-        _store_changed(unit, access, "revise", changed, now)
+        revised_proposal = proposals.revise(_load(unit, proposal_id), revision, now)
+        proposals.check_safe(revised_proposal)
+        _store_changed(unit, access, "revise", revised_proposal, now)
         context.quotas_of(unit).check_bytes(unit)
-        return changed
+        return revised_proposal
 
     return context.engine.write(access.default_tenant, work)
 
@@ -208,9 +208,9 @@ def reject(context: Context, access: Access, proposal_id: str, *, reason: str = 
     now, reason = context.clock(), proposals.redact_text(reason)
 
     def work(unit: Unit) -> Proposal:
-        changed = proposals.mark_rejected(_load(unit, proposal_id), now)
-        _store_changed(unit, access, "reject", changed, now, reason)
-        return changed
+        rejected_proposal = proposals.mark_rejected(_load(unit, proposal_id), now)
+        _store_changed(unit, access, "reject", rejected_proposal, now, reason)
+        return rejected_proposal
 
     return context.engine.write(access.default_tenant, work)
 
@@ -220,9 +220,9 @@ def archive(context: Context, access: Access, proposal_id: str) -> Proposal:
     now = context.clock()
 
     def work(unit: Unit) -> Proposal:
-        changed = proposals.mark_archived(_load(unit, proposal_id), now)
-        _store_changed(unit, access, "archive", changed, now)
-        return changed
+        archived_proposal = proposals.mark_archived(_load(unit, proposal_id), now)
+        _store_changed(unit, access, "archive", archived_proposal, now)
+        return archived_proposal
 
     return context.engine.write(access.default_tenant, work)
 
@@ -280,17 +280,17 @@ def apply(
             )
         proposals.check_applicable(current)
         installed_ref = f"{current['kind']}:{_digest(current)[:32]}"
-        applied = proposals.mark_applied(
+        applied_proposal = proposals.mark_applied(
             current, now, installed_ref=installed_ref, approval_id=approval_id
         )
         unit.put_item(INSTALLED, installed_ref, proposals.encode_artifact(current))
         if approval_id is not None:
             unit.delete_item(APPROVALS, approval_id)
-        fact = (proposals.ACTIVATED, proposals.build_activated_payload(applied))
+        fact = (proposals.ACTIVATED, proposals.build_activated_payload(applied_proposal))
         run_log.host_run(unit, "activation", now, fact)
-        _store_changed(unit, access, "apply", applied, now)
+        _store_changed(unit, access, "apply", applied_proposal, now)
         context.quotas_of(unit).check_bytes(unit)
-        return applied
+        return applied_proposal
 
     return context.engine.write(access.default_tenant, work)
 

@@ -161,8 +161,8 @@ def undo(context: Context, access: Access, run_id: str) -> int:
     """
     now, tenant = context.clock(), access.default_tenant
     with context.engine.open_snapshot(tenant) as snapshot:
-        stored = snapshot.load_item(UNDO_RECORDS, run_id)
-        record = {"taken": []} if stored is None else json_text.parse(stored)
+        item = snapshot.load_item(UNDO_RECORDS, run_id)
+        record = {"taken": []} if item is None else json_text.parse(item)
         names = {step[key] for step in record["taken"] for key in ("id", "by")}
         version_ids = snapshot.find_version_ids(mapping.STANDARD, sorted(names))
         compacted = (
@@ -176,7 +176,7 @@ def undo(context: Context, access: Access, run_id: str) -> int:
     ]
 
     def work(unit: Unit) -> int:
-        if stored is None or unit.load_item(UNDO_RECORDS, run_id) != stored:
+        if item is None or unit.load_item(UNDO_RECORDS, run_id) != item:
             raise NotFound("no consolidation of this run that could be undone")
         if compacted is None:
             count = unit.reopen_superseded(replaced, now=now)

@@ -201,7 +201,7 @@ def finish(
     error: Mapping[str, object] | None = None,
 ) -> Run:
     """End a run in a unit of work: log its status, store its variables and error, and forget its digests."""
-    ended = replace(
+    ended_run = replace(
         run,
         status=status,
         secrets=(),
@@ -215,8 +215,8 @@ def finish(
         {} if error is None else {"code": str(error.get("code", ""))},
         now=now,
     )
-    unit.put_run(run.run_id, ended.encode(), started=run.started)
-    return ended
+    unit.put_run(run.run_id, ended_run.encode(), started=run.started)
+    return ended_run
 
 
 def host_run(
@@ -291,8 +291,8 @@ def add_secret(unit: Unit, run_id: str, digest: str) -> None:
     """Add the keyed digest of a secret to the run that resolved it; the secret itself is never stored."""
     run = load_open(unit, run_id)
     if digest not in run.secrets:
-        changed = replace(run, secrets=(*run.secrets, digest))
-        unit.put_run(run_id, changed.encode(), started=run.started)
+        changed_run = replace(run, secrets=(*run.secrets, digest))
+        unit.put_run(run_id, changed_run.encode(), started=run.started)
 
 
 def get(context: Context, access: Access, run_id: str) -> Run:
@@ -416,9 +416,9 @@ def _read_log(snapshot: Snapshot, run_id: str, mode: str, from_seq: int) -> list
     log: list[Event] = []
     after = from_seq - 1 if mode == "replay" else -1
     while page := snapshot.list_run_events(run_id, after=after, limit=EVENTS_LIMIT):
-        parsed = [json_text.parse(event) for event in page]
-        log += parsed
-        after = parsed[-1]["sequence"]
+        parsed_events = [json_text.parse(event) for event in page]
+        log += parsed_events
+        after = parsed_events[-1]["sequence"]
     if mode == "replay":
         return log
     return [event for event in log if event["sequence"] < from_seq]

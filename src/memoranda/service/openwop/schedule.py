@@ -108,12 +108,12 @@ def schedules(context: Context, access: Access) -> list[ScheduleDocument]:
 
 def _describe(item: ScheduleItem) -> ScheduleDocument:
     """Return a stored schedule as JSON for its owner."""
-    due = next_after(item["cron"], item["since"], item["timezone"])
+    due_at = next_after(item["cron"], item["since"], item["timezone"])
     document: ScheduleDocument = {
         "memoryRef": item["memoryRef"],
         "cron": item["cron"],
         "timezone": item["timezone"],
-        "nextAt": format_instant(due),
+        "nextAt": format_instant(due_at),
     }
     if item["tokenBudget"] is not None:
         document["tokenBudget"] = item["tokenBudget"]
@@ -190,13 +190,13 @@ def _distil_due(context: Context, tenant: str) -> int:
             json_text.parse(data) for data in snapshot.load_items(KIND).values()
         ]
     for item in items:
-        due = next_after(item["cron"], item["since"], item["timezone"])
-        if due <= now:
-            count += int(_distil(context, tenant, item, due, now))
+        due_at = next_after(item["cron"], item["since"], item["timezone"])
+        if due_at <= now:
+            count += int(_distil(context, tenant, item, due_at, now))
     return count
 
 
-def _distil(context: Context, tenant: str, item: ScheduleItem, due: int, now: Instant) -> bool:
+def _distil(context: Context, tenant: str, item: ScheduleItem, due_at: int, now: Instant) -> bool:
     """Run the distillation of a due instant. Return False if another process claimed it, or the distillation fails.
 
     The claim and the distillation commit together.
@@ -207,7 +207,7 @@ def _distil(context: Context, tenant: str, item: ScheduleItem, due: int, now: In
         distillation = distill.prepare_scheduled(context, access, ref, item["tokenBudget"])
 
         def work(unit: Unit) -> bool:
-            is_claimed = _claim(unit, item, due, now)
+            is_claimed = _claim(unit, item, due_at, now)
             if is_claimed:
                 distillation.write(unit)
             return is_claimed
@@ -219,18 +219,18 @@ def _distil(context: Context, tenant: str, item: ScheduleItem, due: int, now: In
     except (WorkflowError, InvalidInput) as error:
         # The instant counts as done: every tick would fail in the same way until the next one.
         _log.warning("openwop distillation on schedule: %s", error)
-        context.engine.write(tenant, lambda unit: _claim(unit, item, due, now))
+        context.engine.write(tenant, lambda unit: _claim(unit, item, due_at, now))
         return False
 
 
-def _claim(unit: Unit, item: ScheduleItem, due: int, now: Instant) -> bool:
+def _claim(unit: Unit, item: ScheduleItem, due_at: int, now: Instant) -> bool:
     """Claim a due instant for this process, with all instants missed before it. Return False if it may not act."""
     ref = item["memoryRef"]
     data = unit.load_item(KIND, ref)
     if data is None or json_text.parse(data) != item:
         # Another process was faster, or the schedule was removed or changed.
         return False
-    if not unit.claim_once(f"distil {ref} {due}", now=now):
+    if not unit.claim_once(f"distil {ref} {due_at}", now=now):
         return False
     unit.put_item(KIND, ref, json_text.dump({**item, "since": now}))
     return True

@@ -83,9 +83,9 @@ def list_heads(
         if run is None or changed_at <= run.workspace_seq:
             heads.append(_without_content(head))
         else:
-            earlier = read_version(snapshot, path, run=run)
-            if earlier is not None:
-                heads.append(_without_content(earlier))
+            earlier_version = read_version(snapshot, path, run=run)
+            if earlier_version is not None:
+                heads.append(_without_content(earlier_version))
     return heads
 
 

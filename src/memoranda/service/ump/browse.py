@@ -73,12 +73,12 @@ def stats(context: Context, access: Access) -> Stats:
     with context.engine.open_snapshot(tenant) as snapshot:
         kinds, projects = dict.fromkeys(_KINDS, 0), dict[str, int]()
         if sees_everything(access, tenant):
-            used = snapshot.measure_usage()[1]
+            used_bytes = snapshot.measure_usage()[1]
             for (space, kind), count in snapshot.count_by_space_and_kind(now=now).items():
                 kinds[kind] += count
                 projects[space] = projects.get(space, 0) + count
         else:
-            used = None
+            used_bytes = None
             reachable = restrict_selection(context, access, snapshot, Selection(at=now))
             spaces = snapshot.list_spaces() if reachable.space is None else [reachable.space]
             kinds = {
@@ -92,7 +92,7 @@ def stats(context: Context, access: Access) -> Stats:
         memories=sum(kinds.values()),
         kinds={kind: count for kind, count in kinds.items() if count},
         projects={space: projects[space] for space in largest if projects[space]},
-        bytes=used,
+        bytes=used_bytes,
     )
 
 
@@ -215,11 +215,11 @@ def _find_sources(
         if relation.type == DERIVED_FROM
     )
     evidence = (item["ref"] for item in record.get("provenance", {}).get("evidence", ()))
-    seen = {version.memory_id}
+    seen_ids = {version.memory_id}
     for reference in dict.fromkeys((*relations, *evidence)):
         source = _find_source(context, snapshot, version, reference)
-        if source is not None and source.memory_id not in seen:
-            seen.add(source.memory_id)
+        if source is not None and source.memory_id not in seen_ids:
+            seen_ids.add(source.memory_id)
             yield source
 
 

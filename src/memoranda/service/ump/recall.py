@@ -133,8 +133,8 @@ def recall_bare(context: Context, access: Access, request: RecallRequest) -> lis
 
 def _without_original(context: Context, record: Record) -> Record:
     """Return a record without the document that it carries, signed again if it had one."""
-    plain = rules.drop_original(record)
-    return record if plain is record else signature.sign(plain, context.operator)
+    plain_record = rules.drop_original(record)
+    return record if plain_record is record else signature.sign(plain_record, context.operator)
 
 
 def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> RehydratedBlock:

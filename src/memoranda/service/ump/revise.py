@@ -147,25 +147,29 @@ def _supersede(
         successor = authorship.with_claim(build(source, now, actor), claimed)
         _check_times(successor)
         _refuse_earlier_end(access, current.tenant, record, successor)
-        sealed = signature.seal(successor, context.operator)
-        return sealed, new_record(context, sealed)
+        sealed_record = signature.seal(successor, context.operator)
+        return sealed_record, new_record(context, sealed_record)
 
     # Prepared outside of the writer's turn, and built again there if the record has changed in between.
-    prepared = None
+    prepared_successor = None
     if current.state.is_head and current.state.tombstoned is None:
-        sealed, new = seal_successor(view_record(context, current, now))
-        prepared = sealed, inherit_bounds(context, current, new)
+        sealed_record, new_version = seal_successor(view_record(context, current, now))
+        prepared_successor = sealed_record, inherit_bounds(context, current, new_version)
 
     def work(unit: Unit) -> Revised:
         prior, record = _load_current(context, access, unit, request.id, now)
         _check_revisable(unit, prior, record, now)
-        is_prepared = prepared is not None and prior == current
-        sealed, new = prepared if prepared is not None and is_prepared else seal_successor(record)
-        version = append_next(context, unit, prior, new, now=now)
+        is_prepared = prepared_successor is not None and prior == current
+        sealed_record, new_version = (
+            prepared_successor
+            if prepared_successor is not None and is_prepared
+            else seal_successor(record)
+        )
+        version = append_next(context, unit, prior, new_version, now=now)
         unit.close_version(
             prior,
             successor=version,
-            valid_to=handover(prior, parse_instant(sealed["time"]["valid_from"])),
+            valid_to=handover(prior, parse_instant(sealed_record["time"]["valid_from"])),
             now=now,
         )
         unit.announce("revised", version, now=now)
@@ -173,13 +177,13 @@ def _supersede(
             access,
             "revise",
             now=now,
-            targets=(sealed["id"], request.id),
-            scope=scope_of(sealed),
+            targets=(sealed_record["id"], request.id),
+            scope=scope_of(sealed_record),
             result="revised",
             meta={"supersedes": [request.id], **describe_claim(access, request.actor)},
         )
         unit.record_audit(entry)
-        return Revised(id=sealed["id"], supersedes=tuple(sealed["supersedes"]))
+        return Revised(id=sealed_record["id"], supersedes=tuple(sealed_record["supersedes"]))
 
     return (action or Action()).write(context, current.tenant, work)
 
@@ -314,9 +318,9 @@ def without_evidence(record: Record) -> Record:
     provenance = record.get("provenance")
     if provenance is None or "evidence" not in provenance:
         return record
-    bare = provenance.copy()
-    del bare["evidence"]
-    return {**record, "provenance": bare}
+    remaining = provenance.copy()
+    del remaining["evidence"]
+    return {**record, "provenance": remaining}
 
 
 def handover(prior: Version, starts: Instant) -> Instant:
@@ -364,14 +368,15 @@ def revert(
             for candidate in snapshot.iterate_history(version.memory_id, newest_first=True)
             if candidate.version_id <= start and not is_over(candidate.state, now)
         )
-        earlier = next(candidates, None)
+        earlier_version = next(candidates, None)
     if version.memory_id > start:
         request = ForgetRequest.parse({"id": name, "reason": "undone"})
         forget(context, access, request, action=action)
         return name, 0
-    if earlier is None:
+    if earlier_version is None:
         raise Conflict("the earlier versions were erased; there is nothing to restore")
-    return restore(context, access, name, earlier, action=action).id, earlier.version_id
+    restored = restore(context, access, name, earlier_version, action=action)
+    return restored.id, earlier_version.version_id
 
 
 def find_record_id(snapshot: Snapshot, version: Version) -> str:

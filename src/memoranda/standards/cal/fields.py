@@ -196,10 +196,10 @@ _LENIENT_FIELDS: Final = frozenset((("action", "session_id"), ("workflow", "goal
 
 def _build_table(grain_type: str | None, *, strict: bool) -> Mapping[str, Field]:
     """Return the fields of a grain type, or the common ones for None, by name."""
-    own = _TYPE_FIELDS[grain_type] if grain_type else ()
+    own_fields = _TYPE_FIELDS[grain_type] if grain_type else ()
     extra = {
         field.name: field
-        for field in own
+        for field in own_fields
         if not (strict and (grain_type, field.name) in _LENIENT_FIELDS)
     }
     return MappingProxyType({**COMMON_FIELDS, **extra})

@@ -23,9 +23,9 @@ def find_differences(before: Mapping[str, object], after: Mapping[str, object]) 
     names = sorted((before.keys() | after.keys()) - BOOKKEEPING)
     changes: list[Change] = []
     for name in names:
-        old, new = _json_value(before.get(name)), _json_value(after.get(name))
-        if _json_text(old) != _json_text(new):
-            changes.append({"field": name, "from": old, "to": new})
+        old_value, new_value = _json_value(before.get(name)), _json_value(after.get(name))
+        if _json_text(old_value) != _json_text(new_value):
+            changes.append({"field": name, "from": old_value, "to": new_value})
     return changes
 
 

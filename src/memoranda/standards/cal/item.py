@@ -58,9 +58,9 @@ def value_of(item: ResultItem, name: str) -> object:
     """Return the value of a grain under a field name of CAL, or None."""
     if ":" in name:
         return _domain_value(item.fields, name)
-    own = _ITEM_READERS.get(name)
-    if own is not None:
-        return own(item)
+    own_reader = _ITEM_READERS.get(name)
+    if own_reader is not None:
+        return own_reader(item)
     return field_of(item.grain_type, item.fields, name)
 
 

@@ -294,16 +294,18 @@ def drop_original(memory: Memory) -> Memory:
     if NATIVE_KEY not in metadata:
         return memory
     own_metadata = {name: member for name, member in metadata.items() if name != NATIVE_KEY}
-    bare = cast("Memory", {name: member for name, member in memory.items() if name != "metadata"})
-    return {**bare, "metadata": own_metadata} if own_metadata else bare
+    remaining = cast(
+        "Memory", {name: member for name, member in memory.items() if name != "metadata"}
+    )
+    return {**remaining, "metadata": own_metadata} if own_metadata else remaining
 
 
-def require_complete(projection: Projection, view: Memory, wanted: Memory) -> None:
+def require_complete(projection: Projection, view: Memory, edited_view: Memory) -> None:
     """Raise InvalidInput if a memory takes over a part that the view of another document shows cut."""
     size = len(projection.text.encode("utf-8"))
-    if size > MAX_VALUE_BYTES and wanted["value"] == view["value"]:
+    if size > MAX_VALUE_BYTES and edited_view["value"] == view["value"]:
         raise _too_large("value", f"at most {MAX_VALUE_BYTES} bytes, and the original has {size}")
-    if tags_of(wanted) == tags_of(view):
+    if tags_of(edited_view) == tags_of(view):
         if len(projection.tags) > MAX_TAGS:
             raise _too_large(
                 "tags", f"at most {MAX_TAGS} tags, and the original has {len(projection.tags)}"

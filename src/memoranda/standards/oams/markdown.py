@@ -128,11 +128,11 @@ def _restore_line(section: list[str], memory: Mapping[str, object]) -> bytes:
         try:
             if match[1] == "line":
                 raw = base64_decode(match[2])
-                stored = json_text.parse(raw, max_bytes=MAX_SECTION_BYTES)
+                restored = json_text.parse(raw, max_bytes=MAX_SECTION_BYTES)
             else:
-                stored = {name: memory[name] for name in json_text.parse(match[2])}
-                raw = json_text.dump(stored)
-            if json_text.canonical(stored) == json_text.canonical(memory):
+                restored = {name: memory[name] for name in json_text.parse(match[2])}
+                raw = json_text.dump(restored)
+            if json_text.canonical(restored) == json_text.canonical(memory):
                 return raw
         except (MemorandaError, ValueError, LookupError, TypeError):
             continue

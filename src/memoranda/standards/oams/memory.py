@@ -195,15 +195,15 @@ def _strip_response_members(value: Memory) -> Memory:
     if not isinstance(metadata, dict) or not (SCORE_KEY in metadata or TAGS_KEY in metadata):
         return value
     own_metadata = {name: member for name, member in metadata.items() if name != SCORE_KEY}
-    changed: dict[str, Any] = {**value, "metadata": own_metadata}
+    stripped: dict[str, Any] = {**value, "metadata": own_metadata}
     spelling, tags = _as_strings(own_metadata.get(TAGS_KEY)), _as_strings(value.get("tags"))
     if spelling is not None and tags is not None and lower_tags(spelling) == lower_tags(tags):
         del own_metadata[TAGS_KEY]
-        changed["tags"] = spelling
+        stripped["tags"] = spelling
     if not own_metadata:
         # The response added metadata to a memory without any, so remove it.
-        del changed["metadata"]
-    return cast("Memory", changed)
+        del stripped["metadata"]
+    return cast("Memory", stripped)
 
 
 def _as_strings(value: object) -> list[str] | None:

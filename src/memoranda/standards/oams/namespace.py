@@ -151,9 +151,9 @@ def is_foreign_space(space: str, tenant: str) -> bool:
 
 def space_of(namespace: Namespace, tenant: str) -> str:
     """Return the space of a namespace. The caller checks access to a foreign owner."""
-    own = owner_hash(tenant)
-    if namespace.owner == own:
-        space = _decode_scope(namespace.scope, own)
+    own_hash = owner_hash(tenant)
+    if namespace.owner == own_hash:
+        space = _decode_scope(namespace.scope, own_hash)
         if space is not None:
             return space
     return str(namespace)
@@ -164,24 +164,24 @@ def namespace_of(space: str, tenant: str) -> str:
 
     If the name of a space is too long for a scope, the scope is a digest of it, which cannot be mapped back.
     """
-    own = owner_hash(tenant)
-    if _is_full_namespace(space, own):
+    own_hash = owner_hash(tenant)
+    if _is_full_namespace(space, own_hash):
         return space
     scope = _encode_scope(space)
     if len(scope) > MAX_SCOPE_CHARS:
         # No encoding begins like this, so it cannot collide with another space.
         scope = "%~" + base32_encode(hashlib.sha256(space.encode("utf-8")).digest())
-    return f"{own}:{scope}"
+    return f"{own_hash}:{scope}"
 
 
-def _is_full_namespace(space: str, own: str) -> bool:
+def _is_full_namespace(space: str, own_hash: str) -> bool:
     """Return True if the space has the name of a complete namespace that no other space maps to."""
     if ":" not in space:
         return False
     owner, colon, scope = space.partition(":")
     if _find_problem(owner, colon, scope):
         return False
-    return owner != own or _decode_scope(scope, own) is None
+    return owner != own_hash or _decode_scope(scope, own_hash) is None
 
 
 def _encode_scope(space: str) -> str:
@@ -195,7 +195,7 @@ def _encode_scope(space: str) -> str:
     )
 
 
-def _decode_scope(scope: str, own: str) -> str | None:
+def _decode_scope(scope: str, own_hash: str) -> str | None:
     """Return the space of a scope under the tenant's own hash; None if `namespace_of` never returns this scope."""
     if scope == DEFAULT_SCOPE:
         return ""
@@ -207,5 +207,5 @@ def _decode_scope(scope: str, own: str) -> str | None:
         space = unquote_to_bytes(scope).decode("utf-8")
     except UnicodeDecodeError:
         return None
-    is_canonical = _encode_scope(space) == scope and not _is_full_namespace(space, own)
+    is_canonical = _encode_scope(space) == scope and not _is_full_namespace(space, own_hash)
     return space if is_canonical else None

@@ -91,8 +91,8 @@ class OamsPort(Port):
         namespace = read_namespace(memory["namespace"])
         if not is_foreign_namespace(namespace, tenant):
             return document
-        own = str(Namespace(owner_hash(tenant), namespace.scope))
-        return replace(document, native=dump({**memory, "namespace": own}))
+        own_namespace = str(Namespace(owner_hash(tenant), namespace.scope))
+        return replace(document, native=dump({**memory, "namespace": own_namespace}))
 
     def exported(self, document: Document) -> Document:
         return mapping.with_portable_name(document, load_memory(document.native))
@@ -144,14 +144,14 @@ def project_memory(memory: Memory, tenant: str, *, ump_version: str) -> Projecti
     The complete view of another document is read as that document, so that a person it names can be found.
     """
     space, user = _locate(memory["namespace"], tenant)
-    own = mapping.project(memory, tenant, space, user=user)
+    own_projection = mapping.project(memory, tenant, space, user=user)
     original = original_of(memory, tenant, ump_version=ump_version)
     if original is None:
-        return own
+        return own_projection
     return replace(
         original.projection,
-        created=own.created,
-        observed=own.observed,
+        created=own_projection.created,
+        observed=own_projection.observed,
         sameness="",
         may_protect=True,
     )
@@ -210,8 +210,10 @@ def user_of(namespace: str, tenant: str) -> str:
 def rules_of_memory(memory: Memory, *, user: str = "") -> Fields:
     """Return a memory's tags, its mark as personal and the basis it names, as rule fields."""
     metadata = metadata_of(memory)
-    declared = ["pii:declared"] if metadata.get("pii") is True else []
-    return combined_rules(metadata, user, [*tags_of(memory), *declared], mapping.unwrap(memory))
+    declared_tags = ["pii:declared"] if metadata.get("pii") is True else []
+    return combined_rules(
+        metadata, user, [*tags_of(memory), *declared_tags], mapping.unwrap(memory)
+    )
 
 
 PORT: Final = OamsPort()

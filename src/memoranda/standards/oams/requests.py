@@ -356,21 +356,21 @@ class BatchRequest(Shape):
     @classmethod
     def parse(cls, value: object) -> Self:
         """Parse the request; an error names the memory by its index. Raises InvalidInput."""
-        checked: list[Memory] = []
-        seen: dict[tuple[str, str], int] = {}
+        checked_memories: list[Memory] = []
+        position_by_key: dict[tuple[str, str], int] = {}
         for index, item in enumerate(parse_value(value, cls).memories):
             try:
                 memory, _ = memories.check(item, complete=False)
             except MemorandaError as error:
                 raise type(error)(f"memories[{index}]: {error.message}") from None
             # Section 2: the pair is unique, and choosing one of two would be a guess.
-            first = seen.setdefault((memory["namespace"], memory["key"]), index)
+            first = position_by_key.setdefault((memory["namespace"], memory["key"]), index)
             if first != index:
                 raise InvalidInput(
                     f"memories[{index}] has the namespace and key of memories[{first}]"
                 )
-            checked.append(memory)
-        return cls(memories=checked)
+            checked_memories.append(memory)
+        return cls(memories=checked_memories)
 
 
 class GetRequest(Shape):

@@ -328,8 +328,8 @@ def read_at(file: Readable, offset: int, size: int) -> bytes:
     """Read `size` bytes at an offset; return fewer only at the end of the file."""
     file.seek(offset)
     data = file.read(size)
-    while len(data) < size and (more := file.read(size - len(data))):
-        data += more
+    while len(data) < size and (chunk := file.read(size - len(data))):
+        data += chunk
     return data
 
 

@@ -132,9 +132,9 @@ class ContainerReader:
         """
         addresses = []
         newest = -1
-        for done, item in enumerate(self):
-            if progress and done % _PROGRESS_EVERY == 0:
-                progress(done)
+        for count, item in enumerate(self):
+            if progress and count % _PROGRESS_EVERY == 0:
+                progress(count)
             grain = item.grain if isinstance(item, SignedGrain) else item
             addresses.append(bytes.fromhex(grain.address))
             if self.header.is_sorted and grain.fields["created_at"] < newest:

@@ -125,19 +125,21 @@ def verify(public_key: PublicKey, message: bytes, signature: bytes) -> bool:
 
 def _read_assertion_keys(did: str, document: Mapping[object, object]) -> Iterator[PublicKey]:
     """Yield the keys of the methods that may assert; without `assertionMethod`, of all methods."""
-    declared = document.get("verificationMethod", [])
-    if not isinstance(declared, list):
-        declared = []
-    methods = [method for method in declared[:MAX_METHODS] if isinstance(method, Mapping)]
-    chosen = methods
+    methods_declared = document.get("verificationMethod", [])
+    if not isinstance(methods_declared, list):
+        methods_declared = []
+    methods = [method for method in methods_declared[:MAX_METHODS] if isinstance(method, Mapping)]
+    assertion_methods = methods
     if "assertionMethod" in document:
         allowed = document["assertionMethod"]
         # A malformed relation allows no method.
         allowed = allowed[:MAX_METHODS] if isinstance(allowed, list) else []
         ids = {_absolute_id(did, reference) for reference in allowed if isinstance(reference, str)}
-        chosen = [method for method in methods if _absolute_id(did, method.get("id")) in ids]
-        chosen += [method for method in allowed if isinstance(method, Mapping)]
-    for method in chosen:
+        assertion_methods = [
+            method for method in methods if _absolute_id(did, method.get("id")) in ids
+        ]
+        assertion_methods += [method for method in allowed if isinstance(method, Mapping)]
+    for method in assertion_methods:
         key = _read_method_key(method)
         if key is not None:
             yield key

@@ -115,22 +115,26 @@ def encode(
     `default_namespace` is added to a grain that names none; with None the fields are written exactly as they are, so
     that a decoded grain encodes to the same bytes (section 4.5).
     """
-    prepared = _prepare_fields(fields, profile.max_depth)
-    if default_namespace is not None and "namespace" not in prepared and "_elided" not in prepared:
-        prepared["namespace"] = default_namespace
-    name, byte = _type_to_write(prepared, type_byte)
-    _check_writable(prepared, byte, profile)
+    prepared_fields = _prepare_fields(fields, profile.max_depth)
+    if (
+        default_namespace is not None
+        and "namespace" not in prepared_fields
+        and "_elided" not in prepared_fields
+    ):
+        prepared_fields["namespace"] = default_namespace
+    name, byte = _type_to_write(prepared_fields, type_byte)
+    _check_writable(prepared_fields, byte, profile)
     head = Header(
         VERSION,
-        _build_flags(prepared, cbor=cbor, signed=signed, sensitivity=sensitivity),
+        _build_flags(prepared_fields, cbor=cbor, is_signed=signed, sensitivity=sensitivity),
         byte,
-        _namespace_hash(prepared),
-        prepared["created_at"] // 1000,
+        _namespace_hash(prepared_fields),
+        prepared_fields["created_at"] // 1000,
     )
-    payload = compact(prepared, byte)
+    payload = compact(prepared_fields, byte)
     blob = head.pack() + (_pack_cbor(payload) if cbor else canonical.pack(payload))
     _check_size(blob, profile)
-    return Grain(prepared, name, byte, address_of(blob), blob, head)
+    return Grain(prepared_fields, name, byte, address_of(blob), blob, head)
 
 
 def _check_size(blob: bytes, profile: SizeProfile) -> None:
@@ -227,15 +231,15 @@ def _decode_payload(
 def _prepare_fields(fields: Fields, max_depth: int) -> dict[str, Any]:
     """Return a copy of the fields in normal form, with instants as milliseconds and float fields as floats."""
     if type(fields) is dict and is_normal(fields, max_depth):
-        prepared = dict(fields)
+        prepared_fields = dict(fields)
     else:
-        prepared = normalise(fields, max_depth=max_depth)
-        if not isinstance(prepared, dict):
+        prepared_fields = normalise(fields, max_depth=max_depth)
+        if not isinstance(prepared_fields, dict):
             raise GrainError("a grain is a map of fields", oms_code="ERR_NOT_MAP")
-        refuse_bytes(prepared, BINARY_FIELDS)
-    for name in _COERCED & prepared.keys():
-        prepared[name] = _coerce_field(name, prepared[name])
-    return prepared
+        refuse_bytes(prepared_fields, BINARY_FIELDS)
+    for name in _COERCED & prepared_fields.keys():
+        prepared_fields[name] = _coerce_field(name, prepared_fields[name])
+    return prepared_fields
 
 
 def _coerce_field(name: str, value: object) -> object:
@@ -363,14 +367,14 @@ def _as_error(violations: list[SchemaViolation]) -> GrainError:
     )
 
 
-def _build_flags(fields: Fields, *, cbor: bool, signed: bool, sensitivity: int | None) -> int:
+def _build_flags(fields: Fields, *, cbor: bool, is_signed: bool, sensitivity: int | None) -> int:
     """Return the flag bits of the header."""
     if sensitivity is not None and not 0 <= sensitivity < len(header.SENSITIVITIES):
         raise GrainError(
             "sensitivity is 0 public, 1 internal, 2 pii or 3 phi", oms_code="ERR_RANGE"
         )
     flags = max(sensitivity or 0, required_sensitivity(fields)) << header.SENSITIVITY_SHIFT
-    if signed:
+    if is_signed:
         flags |= header.SIGNED
     if cbor:
         flags |= header.CBOR

@@ -104,8 +104,12 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
             "valid_from",
         )
         values = {name: getattr(self, name) for name in portable}
-        stated = {name: value for name, value in values.items() if value is not None}
-        return {**stated, "supersedes": list(self.supersedes)} if self.supersedes else stated
+        stated_values = {name: value for name, value in values.items() if value is not None}
+        return (
+            {**stated_values, "supersedes": list(self.supersedes)}
+            if self.supersedes
+            else stated_values
+        )
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
@@ -138,32 +142,34 @@ _KEYS: Final = {
 }
 
 
-def merge(ours: IndexState, theirs: IndexState) -> IndexState:
+def merge(our_state: IndexState, their_state: IndexState) -> IndexState:
     """Merge the portable fields of an import (section 11.7), symmetrically; the local fields stay ours.
 
     The earlier supersession wins, because a closed grain cannot be superseded again; one with a time wins over one
     without. The more careful of two verification statuses wins.
     """
     superseded_by, system_valid_to = min(
-        _supersession_of(ours), _supersession_of(theirs), key=_supersession_order
+        _supersession_of(our_state), _supersession_of(their_state), key=_supersession_order
     )
     successor_name = None
-    if ours.superseded_by == superseded_by:
-        successor_name = ours.successor_name
-    elif theirs.superseded_by == superseded_by:
-        successor_name = theirs.successor_name
+    if our_state.superseded_by == superseded_by:
+        successor_name = our_state.successor_name
+    elif their_state.superseded_by == superseded_by:
+        successor_name = their_state.successor_name
     return IndexState(
         superseded_by=superseded_by,
         system_valid_to=system_valid_to,
         verification_status=max(
-            ours.verification_status, theirs.verification_status, key=STATUSES.index
+            our_state.verification_status, their_state.verification_status, key=STATUSES.index
         ),
-        access_count=ours.access_count,
-        last_accessed_at=ours.last_accessed_at,
+        access_count=our_state.access_count,
+        last_accessed_at=our_state.last_accessed_at,
         successor_name=successor_name,
-        record=ours.record or theirs.record,
-        supersedes=ours.supersedes or theirs.supersedes,
-        valid_from=ours.valid_from if ours.valid_from is not None else theirs.valid_from,
+        record=our_state.record or their_state.record,
+        supersedes=our_state.supersedes or their_state.supersedes,
+        valid_from=our_state.valid_from
+        if our_state.valid_from is not None
+        else their_state.valid_from,
     )
 
 

@@ -311,9 +311,11 @@ def from_projection(projection: Projection, original: Document) -> Grain:
     try:
         return encode(fields, profile=VIEWS)
     except GrainError:
-        bare = _strip_byte_order_marks(fields)
+        clean_fields = _strip_byte_order_marks(fields)
         # A name may consist of byte order marks only, so it needs a default again.
-        return encode({**bare, "subject": bare["subject"] or scope.tenant}, profile=VIEWS)
+        return encode(
+            {**clean_fields, "subject": clean_fields["subject"] or scope.tenant}, profile=VIEWS
+        )
 
 
 def _is_plain(projection: Projection, original: Document, fields: Fields, tags: list[str]) -> bool:

@@ -66,8 +66,8 @@ _MESSAGES: Final = {
 
 
 def check(
-    old: Fields,
-    new: Fields,
+    old_fields: Fields,
+    new_fields: Fields,
     *,
     signer: str | None,
     valid_signers: Collection[str] = (),
@@ -78,33 +78,33 @@ def check(
     `signer` is the DID whose COSE signature on `new` was verified. `valid_signers` are the DIDs whose signatures in its
     `supersession_auth` were verified.
     """
-    mode, reason = effective_mode(old, now_ms=now_ms)
-    if mode not in ("open", "hold") and _is_allowed_transition(old, new):
-        return _decide_transition(old, new)
+    mode, reason = effective_mode(old_fields, now_ms=now_ms)
+    if mode not in ("open", "hold") and _is_allowed_transition(old_fields, new_fields):
+        return _decide_transition(old_fields, new_fields)
     if mode == "open":
         return Decision(allowed=True, reason="open")
     if mode in ("locked", "hold"):
         # The field `authorized` (section 12.5) has no effect in mode `locked`; the mode `delegated` is for that.
         return _deny(reason)
-    policy = _policy_of(old)
+    policy = _policy_of(old_fields)
     if mode == "delegated":
         return (
             _allow("delegated") if signer in _authorized_dids(policy) else _deny("not_authorized")
         )
     if mode == "quorum":
-        return _decide_quorum(old, policy, signer, valid_signers)
+        return _decide_quorum(old_fields, policy, signer, valid_signers)
     # Section 23.5: the successor of a protected goal inherits its policy unless explicitly authorized under it.
-    inherits = _is_goal(old)
+    inherits = _is_goal(old_fields)
     if mode == "consent_cascade":
         return Decision(allowed=True, reason=mode, inherits_policy=inherits)
-    if not _is_filled(new.get("supersession_justification")):
+    if not _is_filled(new_fields.get("supersession_justification")):
         return _deny("no_justification")
     return Decision(allowed=True, reason="soft_locked", needs_review=True, inherits_policy=inherits)
 
 
 def check_all(
-    old: Fields,
-    new: Fields,
+    old_fields: Fields,
+    new_fields: Fields,
     *,
     lineage: Iterable[Fields] = (),
     ancestors: Iterable[tuple[int, Fields]] = (),
@@ -120,9 +120,11 @@ def check_all(
 
     def decide(protected: Fields) -> Decision:
         """Decide by the policy of one grain."""
-        return check(protected, new, signer=signer, valid_signers=valid_signers, now_ms=now_ms)
+        return check(
+            protected, new_fields, signer=signer, valid_signers=valid_signers, now_ms=now_ms
+        )
 
-    decision = decide(old)
+    decision = decide(old_fields)
     protecting = [grain for grain in lineage if protects_lineage(grain)]
     protecting += [grain for hops, grain in ancestors if protects_descendants(grain, hops=hops)]
     for grain in protecting:
@@ -188,23 +190,23 @@ def protects_descendants(fields: Fields, *, hops: int) -> bool:
     return 1 <= hops <= MAX_HOPS and _policy_of(fields) is not None
 
 
-def _is_allowed_transition(old: Fields, new: Fields) -> bool:
+def _is_allowed_transition(old_fields: Fields, new_fields: Fields) -> bool:
     """Return True if the goal moves to one of its allowed transitions."""
     # Section 23.4: listed transitions are regular changes of state, not attacks on the goal.
-    if not (_is_goal(old) and _is_goal(new)):
+    if not (_is_goal(old_fields) and _is_goal(new_fields)):
         return False
-    state, allowed = new.get("goal_state"), old.get("allowed_transitions")
-    return isinstance(allowed, list) and state in allowed and state != old.get("goal_state")
+    state, allowed = new_fields.get("goal_state"), old_fields.get("allowed_transitions")
+    return isinstance(allowed, list) and state in allowed and state != old_fields.get("goal_state")
 
 
-def _decide_transition(old: Fields, new: Fields) -> Decision:
+def _decide_transition(old_fields: Fields, new_fields: Fields) -> Decision:
     """Decide on an allowed transition of a goal: an end needs the required evidence."""
-    entries = new.get("satisfaction_evidence")
+    entries = new_fields.get("satisfaction_evidence")
     evidence = (
         {entry for entry in entries if _is_filled(entry)} if isinstance(entries, list) else set()
     )
-    required = _as_count(old.get("evidence_required", 0))
-    is_ending = new.get("goal_state") in _END_STATES
+    required = _as_count(old_fields.get("evidence_required", 0))
+    is_ending = new_fields.get("goal_state") in _END_STATES
     if is_ending and (required is None or len(evidence) < required):
         return Decision(allowed=False, reason="no_evidence", oms_code=EVIDENCE_REQUIRED)
     # Section 23.5: an end SHOULD have evidence even if no number is required.
@@ -217,10 +219,10 @@ def _decide_transition(old: Fields, new: Fields) -> Decision:
 
 
 def _decide_quorum(
-    old: Fields, policy: Fields | None, signer: str | None, valid_signers: Collection[str]
+    old_fields: Fields, policy: Fields | None, signer: str | None, valid_signers: Collection[str]
 ) -> Decision:
     """Decide in mode quorum: enough authorized DIDs must have signed, and the author must not."""
-    if signer is not None and signer == old.get("author_did"):
+    if signer is not None and signer == old_fields.get("author_did"):
         # Section 23.8: a supersession proof must not come from the DID that wrote the grain.
         return _deny("same_key")
     threshold = _as_count(policy.get("threshold")) if policy is not None else None

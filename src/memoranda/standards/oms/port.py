@@ -62,13 +62,13 @@ class OmsPort(Port):
 
     def delivery(self, document: Document, did_documents: Fields) -> tuple[Grain, bytes] | None:
         try:
-            opened = signature.open_delivery(document.native, did_documents)
+            opened_delivery = signature.open_delivery(document.native, did_documents)
         except MemorandaError:
             return None
         return (
-            (opened.grain, opened.envelope)
-            if isinstance(opened, SignedGrain)
-            else (opened, opened.blob)
+            (opened_delivery.grain, opened_delivery.envelope)
+            if isinstance(opened_delivery, SignedGrain)
+            else (opened_delivery, opened_delivery.blob)
         )
 
     def title(self, document: Document) -> str:
@@ -131,15 +131,17 @@ def original_in(
     """
     view = mapping.project(grain, tenant)
     document = inner if moved is None else moved
-    own = port_of(document.standard).project(
+    own_projection = port_of(document.standard).project(
         document, tenant, view.scope.space, ump_version=ump_version
     )
     if moved is not None:
-        own = replace(
-            own, actor=view.actor, subject=view.subject if own.subject == tenant else own.subject
+        own_projection = replace(
+            own_projection,
+            actor=view.actor,
+            subject=view.subject if own_projection.subject == tenant else own_projection.subject,
         )
-    for bounds in (None, bounds_of_view(view, own)):
-        projection = own if bounds is None else apply_bounds(own, bounds)
+    for bounds in (None, bounds_of_view(view, own_projection)):
+        projection = own_projection if bounds is None else apply_bounds(own_projection, bounds)
         # A grain that says anything else, or is signed, is more than a view.
         if mapping.from_projection(projection, inner).blob == delivery:
             return Original(inner, projection, bounds)

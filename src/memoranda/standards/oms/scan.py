@@ -43,8 +43,8 @@ def _build_msgpack_heads() -> tuple[_Head | None, ...]:
         heads[0xA0 + low] = _Head(fixed=low)
     floats = {0xCA: 4, 0xCB: 8}
     unsigned = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
-    signed = {0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
-    for lead, size in (floats | unsigned | signed).items():
+    signed_widths = {0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
+    for lead, size in (floats | unsigned | signed_widths).items():
         heads[lead] = _Head(fixed=size)
     binary = {0xC4: 1, 0xC5: 2, 0xC6: 4}
     text = {0xD9: 1, 0xDA: 2, 0xDB: 4}

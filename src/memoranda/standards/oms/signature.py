@@ -53,13 +53,13 @@ class SignedGrain(msgspec.Struct, frozen=True, kw_only=True):
 
 def sign(grain: Grain | Mapping[str, object], key: SigningKey, *, issued_at: int) -> bytes:
     """Return the signed envelope of a grain encoded with its `signed` bit, or of fields. Raises GrainError."""
-    signed = grain if isinstance(grain, Grain) else grains.encode(grain, signed=True)
-    if not signed.header.is_signed:
+    signed_grain = grain if isinstance(grain, Grain) else grains.encode(grain, signed=True)
+    if not signed_grain.header.is_signed:
         # Section 9.2: if signed = 0, the grain MUST NOT be wrapped. The bit is part of the address.
         raise _mismatch_error(
             "the grain was encoded as unsigned; encode it with its signed bit to sign it"
         )
-    return _build_envelope(signed.blob, key, issued_at=issued_at, detached=False)
+    return _build_envelope(signed_grain.blob, key, issued_at=issued_at, detached=False)
 
 
 def open_envelope(data: bytes, documents: Documents = NO_DOCUMENTS) -> SignedGrain:
@@ -148,8 +148,8 @@ def endorsement_payload(
     The payload has no `signed` bit, so that an endorsement cannot be mistaken for the delivery of a signed grain. It
     names the superseded grain only if the grain does (`derived_from`); the caller checks that.
     """
-    bare = {name: value for name, value in fields.items() if name != "supersession_auth"}
-    return grains.encode(bare, cbor=cbor, type_byte=type_byte).blob
+    fields_endorsed = {name: value for name, value in fields.items() if name != "supersession_auth"}
+    return grains.encode(fields_endorsed, cbor=cbor, type_byte=type_byte).blob
 
 
 def endorse(payload: bytes, key: SigningKey, *, issued_at: int) -> bytes:
@@ -223,9 +223,11 @@ def _verify_signer(message: cose.Sign1, payload: bytes, documents: Documents) ->
             "the signature algorithm is not one of EdDSA (-8), Ed25519 (-19) and ES256 (-7)"
         )
     signer = _read_signer(message)
-    signed = cose.to_be_signed(message.protected, payload)
+    signed_bytes = cose.to_be_signed(message.protected, payload)
     keys = did.resolve(signer, documents)
-    if not any(key.kind == kind and did.verify(key, signed, message.signature) for key in keys):
+    if not any(
+        key.kind == kind and did.verify(key, signed_bytes, message.signature) for key in keys
+    ):
         raise SignatureInvalid("the signature does not match the signer's key and these bytes")
     return signer
 
@@ -256,16 +258,16 @@ def _check_content_type(message: cose.Sign1) -> None:
 
 def _read_issued_at(message: cose.Sign1) -> tuple[int | None, bool]:
     """Return the time of signing, and True if the signature covers it. Raises if the two headers differ."""
-    stated = message.unprotected.get(_IAT)
+    stated_time = message.unprotected.get(_IAT)
     claims = message.headers.get(cose.CLAIMS)
-    signed = claims.get(_CLAIM_IAT) if isinstance(claims, Mapping) else None
-    if stated is not None and not _is_time(stated):
+    signed_time = claims.get(_CLAIM_IAT) if isinstance(claims, Mapping) else None
+    if stated_time is not None and not _is_time(stated_time):
         raise GrainError("the envelope's iat is not a time in seconds", oms_code="ERR_CORRUPT")
-    if signed is None:
-        return stated, False
-    if not _is_time(signed) or signed != stated:
+    if signed_time is None:
+        return stated_time, False
+    if not _is_time(signed_time) or signed_time != stated_time:
         raise SignatureInvalid("the envelope's iat is not the one that was signed")
-    return signed, True
+    return signed_time, True
 
 
 def _is_time(value: object) -> bool:

@@ -30,9 +30,9 @@ class OpenwopShape(Shape, rename="camel"):
     """A request whose fields have openwop's spelling (camelCase)."""
 
 
-def text_limit(most: int, description: str | None = None) -> Meta:
+def text_limit(limit: int, description: str | None = None) -> Meta:
     """Return the constraint of a non-empty string with at most `most` characters."""
-    return Meta(min_length=1, max_length=most, description=description)
+    return Meta(min_length=1, max_length=limit, description=description)
 
 
 def word_choice(words: Sequence[str], description: str | None = None) -> Meta:

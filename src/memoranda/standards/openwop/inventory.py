@@ -85,8 +85,8 @@ def build_agent_entry(
 
 def build_inventory(agents: Iterable[Agent]) -> dict[str, Any]:
     """Build the response: checked entries sorted by id."""
-    ordered = sorted(agents, key=lambda agent: str(agent["agentId"]))
-    return {"agents": ordered, "total": len(ordered)}
+    ordered_agents = sorted(agents, key=lambda agent: str(agent["agentId"]))
+    return {"agents": ordered_agents, "total": len(ordered_agents)}
 
 
 def find_missing_dimensions(

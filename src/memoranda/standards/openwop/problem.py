@@ -115,8 +115,8 @@ def problem_of(
 ) -> tuple[int, Problem]:
     """Return the HTTP status and the envelope of an error. `details` are added to the error's own."""
     code = code_of(error)
-    own = error.details if isinstance(error, WorkflowError) else {}
-    return status_of(code), build_problem(code, error.message, {**own, **(details or {})})
+    own_details = error.details if isinstance(error, WorkflowError) else {}
+    return status_of(code), build_problem(code, error.message, {**own_details, **(details or {})})
 
 
 def code_of(error: MemorandaError) -> str:

@@ -117,22 +117,22 @@ class Secrets:
 
     def register(self, secret_id: str, value: str) -> bool:
         """Add a value under its id; return False if it is too short (below eight characters) to be redacted."""
-        plain = value.strip()
-        if len(plain) < MIN_SECRET_CHARS:
+        secret = value.strip()
+        if len(secret) < MIN_SECRET_CHARS:
             return False
-        if len(plain) > MAX_SECRET_CHARS:
+        if len(secret) > MAX_SECRET_CHARS:
             raise InvalidInput(f"a secret must have at most {MAX_SECRET_CHARS} characters")
         forms = dict(self._spellings_by_length)
-        if plain in forms:
+        if secret in forms:
             return True
         if len(self._ids) >= MAX_SECRETS:
             raise InvalidInput(f"a run may resolve at most {MAX_SECRETS} secrets")
         shown_id = _marker_id(secret_id)
-        if self.size_chars + sum(map(len, _spellings(plain))) > MAX_ALL_CHARS:
+        if self.size_chars + sum(map(len, _spellings(secret))) > MAX_ALL_CHARS:
             raise InvalidInput(
                 f"the spellings of a run's secrets may have {MAX_ALL_CHARS} characters together"
             )
-        for spelling in _spellings(plain):
+        for spelling in _spellings(secret):
             forms.setdefault(spelling, shown_id)
         # An id that contains the value of any secret must not be written as a replacement.
         leaking_ids = set()

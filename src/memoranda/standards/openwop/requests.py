@@ -215,8 +215,8 @@ class ListRunsRequest(OpenwopShape):
         """The start of the page: a time, or a time and the id of the last run."""
         if self.cursor is None:
             return self.before
-        started, _, run_id = self.cursor.partition(".")
-        return Instant(int(started)), run_id
+        started_at, _, run_id = self.cursor.partition(".")
+        return Instant(int(started_at)), run_id
 
 
 class EventsRequest(OpenwopShape):

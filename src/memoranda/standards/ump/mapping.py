@@ -147,8 +147,8 @@ def from_projection(
         shapes.Relation(type=_to_name(link.type), target=_to_name(link.target))
         for link in projection.relations
     ]
-    cut = _find_cut_parts(projection)
-    carried = {NATIVE_KEY: wrap_document(original), **({CUT_KEY: cut} if cut else {})}
+    cut_parts = _find_cut_parts(projection)
+    carried = {NATIVE_KEY: wrap_document(original), **({CUT_KEY: cut_parts} if cut_parts else {})}
     valid_to = None if projection.valid_to is None else format_instant(projection.valid_to)
     record: Record = {
         "ump": version,
@@ -206,21 +206,23 @@ def _optional_scope(scope: Scope) -> tuple[tuple[str, str], ...]:
 
 def _find_cut_parts(projection: Projection) -> dict[str, str]:
     """Return the path of each part that a record has no room for and shows cut, with the limit."""
-    cut: dict[str, str] = {}
+    cut_parts: dict[str, str] = {}
     text = projection.text
     if len(text) * 4 > MAX_TEXT_BYTES and (size := len(text.encode("utf-8"))) > MAX_TEXT_BYTES:
-        cut["body.text"] = (
+        cut_parts["body.text"] = (
             f"a record holds at most {MAX_TEXT_BYTES} bytes, and the original has {size}"
         )
     count = len(projection.tags) + len(projection.relations)
     if count > MAX_RELATIONS:
-        cut["relations"] = f"a record holds at most {MAX_RELATIONS}, and the original has {count}"
+        cut_parts["relations"] = (
+            f"a record holds at most {MAX_RELATIONS}, and the original has {count}"
+        )
     elif not all(map(_is_name, _names_in_relations(projection))):
-        cut["relations"] = f"a name {NAME_EXPECTED}"
+        cut_parts["relations"] = f"a name {NAME_EXPECTED}"
     for name, value in _optional_scope(projection.scope):
         if value and not _is_name(value):
-            cut[f"scope.{name}"] = f"it {NAME_EXPECTED}"
-    return cut
+            cut_parts[f"scope.{name}"] = f"it {NAME_EXPECTED}"
+    return cut_parts
 
 
 def _names_in_relations(projection: Projection) -> Iterator[str]:
@@ -275,8 +277,10 @@ def with_bounds(record: Record, bounds: Bounds) -> Record:
     if not bounds.exportable:
         consent["exportable"] = False
     if bounds.redact:
-        cut = _REDACTED_IN_VIEWS if unwrap(record) is not None else ()
-        consent["redact"] = list(dict.fromkeys((*consent.get("redact", ()), *bounds.redact, *cut)))
+        cut_fields = _REDACTED_IN_VIEWS if unwrap(record) is not None else ()
+        consent["redact"] = list(
+            dict.fromkeys((*consent.get("redact", ()), *bounds.redact, *cut_fields))
+        )
     if bounds.writer:
         provenance: shapes.Provenance = record["provenance"]
         claimed = {"actor": provenance["actor"], "actor_kind": provenance["actor_kind"]}

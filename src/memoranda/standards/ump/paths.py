@@ -43,10 +43,10 @@ class PathStep(msgspec.Struct, frozen=True):
 
     def select_keys(self, node: object) -> list[object]:
         """Return the selected keys or indexes of a node, each once."""
-        selected: dict[object, None] = {}
+        selected_keys: dict[object, None] = {}
         for selector in self.selectors:
-            selected.update(dict.fromkeys(_select_keys(node, selector)))
-        return list(selected)
+            selected_keys.update(dict.fromkeys(_select_keys(node, selector)))
+        return list(selected_keys)
 
 
 EVERYTHING: Final = slice(None)

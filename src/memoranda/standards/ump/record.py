@@ -159,8 +159,8 @@ def sort_record_fields(record: Record) -> Record:
 
 def sort_known_fields(fields: Mapping[str, object]) -> dict[str, object]:
     """Return a copy with the fields in the specification's order; unknown fields keep their order at the end."""
-    ordered = {key: fields[key] for key in KEY_ORDER if key in fields}
-    return {**ordered, **fields}
+    ordered_fields = {key: fields[key] for key in KEY_ORDER if key in fields}
+    return {**ordered_fields, **fields}
 
 
 def strip_integrity(record: Record) -> Record:

@@ -78,17 +78,19 @@ def merge(existing: Record, draft: Draft, *, now: int) -> Record | None:
     relations = _append_new(existing.get("relations", []), draft.get("relations", []))
     if structured is _CONFLICT or len(relations) > MAX_RELATIONS:
         return None
-    merged = strip_integrity(existing)
+    merged_record = strip_integrity(existing)
     if structured:
-        merged["body"] = {**existing["body"], "structured": structured}
+        merged_record["body"] = {**existing["body"], "structured": structured}
     if relations:
-        merged["relations"] = relations
+        merged_record["relations"] = relations
     provenance = _merge_provenance(existing.get("provenance"), draft.get("provenance"))
     if provenance is not None:
-        merged["provenance"] = provenance
-    merged["lifecycle"] = _strengthen(existing.get("lifecycle", {}), draft.get("lifecycle", {}))
-    merged["time"] = {**existing["time"], "observed": format_instant(now)}
-    return sort_record_fields(merged)
+        merged_record["provenance"] = provenance
+    merged_record["lifecycle"] = _strengthen(
+        existing.get("lifecycle", {}), draft.get("lifecycle", {})
+    )
+    merged_record["time"] = {**existing["time"], "observed": format_instant(now)}
+    return sort_record_fields(merged_record)
 
 
 def _has_conflict(existing: Record, draft: Draft) -> bool:
@@ -128,12 +130,12 @@ def _merge_values(first: object, second: object) -> Any:
         return second if first is None else first
     if not (isinstance(first, dict) and isinstance(second, dict)):
         return first if _same_json(first, second) else _CONFLICT
-    merged = dict(first)
+    merged_values = dict(first)
     for key, value in second.items():
-        merged[key] = _merge_member(first, key, value)
-        if merged[key] is _CONFLICT:
+        merged_values[key] = _merge_member(first, key, value)
+        if merged_values[key] is _CONFLICT:
             return _CONFLICT
-    return merged
+    return merged_values
 
 
 def _merge_member(members: Mapping[str, object], key: str, value: object) -> object:
@@ -154,14 +156,14 @@ def _same_json(first: object, second: object) -> bool:
 
 def _append_new(old_items: Sequence[object], new_items: Sequence[object]) -> list[Any]:
     """Append the new items to the known ones, without duplicates."""
-    joined: list[Any] = []
-    seen: set[bytes] = set()
+    joined_values: list[Any] = []
+    seen_digests: set[bytes] = set()
     for item in (*old_items, *new_items):
         item_key = canonical(item)
-        if item_key not in seen:
-            seen.add(item_key)
-            joined.append(item)
-    return joined
+        if item_key not in seen_digests:
+            seen_digests.add(item_key)
+            joined_values.append(item)
+    return joined_values
 
 
 def _merge_provenance(old: Provenance | None, new: Provenance | None) -> Provenance | None:
@@ -204,10 +206,12 @@ def drop_original(record: Record) -> Record:
     structured = record["body"].get("structured") or {}
     if NATIVE_KEY not in structured:
         return record
-    own = {name: value for name, value in structured.items() if name not in (NATIVE_KEY, CUT_KEY)}
+    own_members = {
+        name: value for name, value in structured.items() if name not in (NATIVE_KEY, CUT_KEY)
+    }
     body: Body = {"text": record["body"]["text"]}
-    if own:
-        body["structured"] = own
+    if own_members:
+        body["structured"] = own_members
     return {**record, "body": body}
 
 
@@ -227,10 +231,10 @@ def require_complete(record: Record, parts: Collection[str]) -> None:
     Call this before a new version takes a part over from a view: the cut rest of the part would be lost.
     """
     structured = record["body"].get("structured") or {}
-    cut = structured.get(CUT_KEY)
-    if not isinstance(cut, dict) or NATIVE_KEY not in structured:
+    cut_fields = structured.get(CUT_KEY)
+    if not isinstance(cut_fields, dict) or NATIVE_KEY not in structured:
         return
-    for path, limit in cut.items():
+    for path, limit in cut_fields.items():
         part = path.partition(".")[0]
         if part in parts:
             raise InvalidInput(
@@ -281,16 +285,18 @@ def _tighten_consent(successor: Record, added: Consent) -> Record:
     return sort_record_fields({**successor, "consent": consent})
 
 
-def restore(prior: Record, earlier: Record, *, now: int, actor: Actor | None = None) -> Record:
+def restore(
+    prior: Record, earlier_record: Record, *, now: int, actor: Actor | None = None
+) -> Record:
     """Return a successor of the prior record with the content of an earlier one, without an id."""
     successor = strip_integrity(prior)
-    restored: Mapping[str, Any] = {"relations": [], "lifecycle": {}, **earlier}
+    restored: Mapping[str, Any] = {"relations": [], "lifecycle": {}, **earlier_record}
     for part in ("body", "relations", "lifecycle"):
-        if part in prior or part in earlier:
+        if part in prior or part in earlier_record:
             successor[part] = restored[part]
-    successor["scope"] = {**prior["scope"], "visibility": earlier["scope"]["visibility"]}
+    successor["scope"] = {**prior["scope"], "visibility": earlier_record["scope"]["visibility"]}
     return _complete_successor(
-        prior, successor, _span(earlier["time"], {}, now), now=now, actor=actor
+        prior, successor, _span(earlier_record["time"], {}, now), now=now, actor=actor
     )
 
 
@@ -334,9 +340,11 @@ def _complete_successor(
 
 def close(prior: Record, *, valid_to: str, successor_id: str) -> Record:
     """Return the prior version after its revision: section 3.5 sets its valid_to and superseded_by."""
-    closed = _end_at(prior, valid_to)
-    closed["superseded_by"] = [successor_id, *prior.get("superseded_by", ())][:MAX_SUPERSEDES]
-    return sort_record_fields(closed)
+    closed_record = _end_at(prior, valid_to)
+    closed_record["superseded_by"] = [successor_id, *prior.get("superseded_by", ())][
+        :MAX_SUPERSEDES
+    ]
+    return sort_record_fields(closed_record)
 
 
 def tombstone(record: Record, *, at: str, actor: Actor | None = None) -> Record:
@@ -380,9 +388,9 @@ def _end_at(record: Record, at: str) -> Record:
     ends = at
     if valid_to is not None and parse_instant(valid_to) <= parse_instant(at):
         ends = valid_to
-    ended = strip_integrity(record)
-    ended["time"] = {**record["time"], "valid_to": ends}
-    return ended
+    ended_record = strip_integrity(record)
+    ended_record["time"] = {**record["time"], "valid_to": ends}
+    return ended_record
 
 
 def _write_provenance(record: Record, source_id: str, method: str, actor: Actor | None) -> None:

@@ -85,14 +85,14 @@ def seal(record: Record, key: SigningKey) -> Record:
 
 def sign(record: Record, key: SigningKey) -> Record:
     """Return a copy with a new integrity block as the last field."""
-    signed = strip_integrity(record)
-    hash_string = content_hash(signed)
-    signed["integrity"] = {
+    signed_record = strip_integrity(record)
+    hash_string = content_hash(signed_record)
+    signed_record["integrity"] = {
         "content_hash": hash_string,
         "signature": sign_hash(hash_string, key),
         "signer": key.did,
     }
-    return signed
+    return signed_record
 
 
 def verify(record: object) -> bool:

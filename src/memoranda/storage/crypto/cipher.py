@@ -290,8 +290,8 @@ class RingCipher:
                     self._hand_over(previous, version, master)
                 self._ring.count_change()
             with self._ring.changing():
-                used = self._ring.master_versions()
-                self._masters.retire_before(used[0] if used else version)
+                used_masters = self._ring.master_versions()
+                self._masters.retire_before(used_masters[0] if used_masters else version)
             return len(keys)
 
     def _hand_over(self, previous: tuple[int, bytes], version: int, master: bytes) -> None:
@@ -315,8 +315,8 @@ class RingCipher:
         # An interrupted rotation on this machine may have left another key of the same version.
         if not self._masters.has(version) or self._masters.get(version) != key:
             self._masters.adopt(version, key)
-        if (used := self._ring.master_versions()) is not None:
-            self._masters.retire_before(used[0])
+        if (used_masters := self._ring.master_versions()) is not None:
+            self._masters.retire_before(used_masters[0])
 
     def reload(self) -> None:
         with self._lock:
@@ -364,11 +364,11 @@ class RingCipher:
 
         The first one is made here, but never if there are data keys: it would hide that their master key is missing.
         """
-        used = self._ring.master_versions()
-        if used is None:
+        used_masters = self._ring.master_versions()
+        if used_masters is None:
             return self._masters.current()
         self._take_over()
-        return used[1], self._masters.get(used[1])
+        return used_masters[1], self._masters.get(used_masters[1])
 
     def _load_master(self, version: int) -> bytes:
         if not self._masters.has(version):

@@ -201,9 +201,9 @@ def _digest_of(keyed: hashlib.blake2b, message: bytes) -> bytes:
 def load_index_key(database: Database, cipher: Cipher) -> bytes:
     """Return the key of all fingerprints. The first process makes it, in the key ring if the store has one."""
 
-    def claim(connection: Connection, stored: bytes) -> bytes:
+    def claim(connection: Connection, value: bytes) -> bytes:
         """Store the key unless another process was first; return the stored one."""
-        connection.execute("meta_claim", {"name": "index_key", "value": stored})
+        connection.execute("meta_claim", {"name": "index_key", "value": value})
         row = connection.query_one("meta_get", {"name": "index_key"})
         if row is None:
             raise StoreCorrupt("the store has lost its index key")
@@ -212,11 +212,21 @@ def load_index_key(database: Database, cipher: Cipher) -> bytes:
     with database.open_snapshot() as connection:
         row = connection.query_one("meta_get", {"name": "index_key"})
     if row is not None:
-        stored = bytes(row[0])
+        stored_value = bytes(row[0])
     else:
         key_id, key = cipher.make_index_key()
-        new = key if key_id is None else _IN_RING + key_id.encode()
-        stored = database.write(lambda connection: claim(connection, new))
-    if stored.startswith(_IN_RING):
-        return cipher.load_key(stored.removeprefix(_IN_RING).decode())
-    return stored
+        new_value = key if key_id is None else _IN_RING + key_id.encode()
+        stored_value = database.write(lambda connection: claim(connection, new_value))
+    if stored_value.startswith(_IN_RING):
+        return cipher.load_key(stored_value.removeprefix(_IN_RING).decode())
+    return stored_value
+
+
+def scope_facet(dimension: str) -> str:
+    """Return the facet name of a user, agent or session. No field of any standard has a space in its name."""
+    return f"scope {dimension}"
+
+
+def space_facet(space: str) -> tuple[str, str]:
+    """Return the facet name and value of a space. The value is never empty, so versions without a space have it too."""
+    return "scope space", f" {space}"

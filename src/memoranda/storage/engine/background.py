@@ -59,7 +59,7 @@ class BackgroundReads:
         rows = self._rows(
             "runs_after", after_ms=after_ms, after_run=after_run, before_ms=before, limit=limit
         )
-        return [(Instant(started), run_id) for started, run_id in rows]
+        return [(Instant(started_at), run_id) for started_at, run_id in rows]
 
     def list_run_events_after(self, after: int, limit: int) -> list[tuple[int, bytes]]:
         return [
@@ -102,8 +102,8 @@ class BackgroundReads:
 
     def _space_params(self, space: str) -> dict[str, str]:
         """Return the name of a space as it is, and as erased versions have it."""
-        sealed = self._fingerprints.names.seal_space(self._tenant_id, space)
-        return {"space": space, "sealed_space": sealed}
+        sealed_space = self._fingerprints.names.seal_space(self._tenant_id, space)
+        return {"space": space, "sealed_space": sealed_space}
 
     def load_commitment(self, commitment_id: str) -> bytes | None:
         return _only_value(self._rows("commitment_get", commitment_id=commitment_id))

@@ -80,12 +80,12 @@ class DocumentCache:
                 self._entries.move_to_end((tenant_id, version_id))
             return cached
 
-    def put(self, tenant_id: int, age: Age, opened: Mapping[int, OpenedDocument]) -> None:
+    def put(self, tenant_id: int, age: Age, documents: Mapping[int, OpenedDocument]) -> None:
         """Cache documents, and drop those used longest ago if there are too many."""
         with self._lock:
             if not self._is_current(tenant_id, age):
                 return
-            for version_id, document in opened.items():
+            for version_id, document in documents.items():
                 # A document that could not be decrypted is empty, and is read again next time.
                 if document.native and (tenant_id, version_id) not in self._entries:
                     self._entries[tenant_id, version_id] = document
@@ -106,8 +106,8 @@ class DocumentCache:
         return latest <= age
 
 
-def _document_size(opened: OpenedDocument) -> int:
-    return _ENTRY_BYTES + _DECODED_SHARE * len(opened.native)
+def _document_size(documents: OpenedDocument) -> int:
+    return _ENTRY_BYTES + _DECODED_SHARE * len(documents.native)
 
 
 class SearchCache:
@@ -137,14 +137,14 @@ class SearchCache:
         params = {"tenant_id": tenant_id, "forever_ms": FOREVER_MS}
         if cached is not None and cached[0] < closing_seq:
             changes = connection.query("closings_after", {**params, "after": cached[0]})
-            closed = apply_closings(cached[1], changes)
+            closed_versions = apply_closings(cached[1], changes)
         else:
-            closed = closings_array(connection.query("closed_versions", params))
+            closed_versions = closings_array(connection.query("closed_versions", params))
         with self._lock:
             if len(self._closed) > _TENANTS_LIMIT:
                 self._closed.clear()
-            self._closed[tenant_id] = closing_seq, closed
-        return closed
+            self._closed[tenant_id] = closing_seq, closed_versions
+        return closed_versions
 
 
 class VectorCache:

@@ -123,13 +123,13 @@ class Paging:
             if passes and version_id > last
         )
 
-    def load_few(self, most: int) -> list[Selected] | None:
+    def load_few(self, limit: int) -> list[Selected] | None:
         """Return all results in any order if an index shows that there are fewer than `most`; None otherwise."""
         counts = self._count_drivers((*self.limits.count_caps, self.limits.covered_rows))
         if counts is None or min(counts) >= self.limits.covered_rows:
             return None
-        results = self._select(self._sql.build_unordered(counts.index(min(counts))), most, 0)
-        return results if len(results) < most else None
+        results = self._select(self._sql.build_unordered(counts.index(min(counts))), limit, 0)
+        return results if len(results) < limit else None
 
     def count(self) -> int:
         """Return the number of results."""

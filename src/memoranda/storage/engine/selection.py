@@ -35,6 +35,7 @@ from memoranda.model.selection import (
     Test,
     VisibleToRun,
 )
+from memoranda.storage.crypto.fingerprints import scope_facet, space_facet
 from memoranda.storage.engine.database import Dialect
 
 # Milliseconds after every instant that can occur: stands for "never ends".
@@ -204,17 +205,17 @@ class SelectionSql:
             or self._drivers[0].index == _ORDER_INDEXES.get(order.by)
         )
 
-    def build_page(self, order: Order, chosen: int | None, after: PageCursor | None) -> str:
+    def build_page(self, order: Order, driver_index: int | None, after: PageCursor | None) -> str:
         """Build a page from a driver, or from the index of the order: version_id, address, score, position."""
-        driver = self._order_driver(order) if chosen is None else self._drivers[chosen]
-        more = self._cursor_clauses(order, driver, after)
+        driver = self._order_driver(order) if driver_index is None else self._drivers[driver_index]
+        clauses = self._cursor_clauses(order, driver, after)
         if order.by == "written" and driver.index:
             # The index has another order: its version ids are sorted alone, and only the rows of the page are read.
-            within = " AND ".join([self._index_clause(driver), *more])
+            within = " AND ".join([self._index_clause(driver), *clauses])
             version_ids = f"SELECT s.version_id FROM {driver.source} WHERE {within}"
             clause = f"{_OF_TENANT} AND s.version_id IN ({version_ids})"
-            driver, more = _Driver(_STATE_TABLE, clause, driver.own_test), []
-        return self._build_page(driver, order, more)
+            driver, clauses = _Driver(_STATE_TABLE, clause, driver.own_test), []
+        return self._build_page(driver, order, clauses)
 
     def build_unfiltered(self) -> str | None:
         """Build a query for up to :cap rows of the only driver; None if there is not exactly one.
@@ -228,9 +229,9 @@ class SelectionSql:
         columns = f"{driver.version_column}, {self._address_column()}, {passes}"
         return f"SELECT {columns} FROM {driver.source} WHERE {driver.clause} LIMIT :cap"
 
-    def build_unordered(self, chosen: int) -> str:
+    def build_unordered(self, driver_index: int) -> str:
         """Build a page from a driver, in the order that its index happens to have."""
-        driver = self._drivers[chosen]
+        driver = self._drivers[driver_index]
         columns = f"s.version_id, {self._address_column()}, 0.0, 0"
         return f"SELECT {columns} FROM {driver.source} WHERE {self._where(driver)} LIMIT :limit OFFSET :offset"
 
@@ -244,7 +245,7 @@ class SelectionSql:
         """Build a page from the first `rows` rows of the index of the order, or fewer results than a page has."""
         driver = self._order_driver(order)
         clauses = self._cursor_clauses(order, driver, after)
-        _, ordered = _order_columns(order, driver)
+        _, order_by = _order_columns(order, driver)
         column = driver.version_column if order.by == "written" else _ORDER_COLUMNS[order.by][0]
         is_by_form = order.by not in ("at", *_OPTIONAL_FIELDS)
         of_index = (
@@ -253,7 +254,7 @@ class SelectionSql:
             else self._field_prefix(of_form=False) + _not_null_clause(order)
         )
         within = " AND ".join([of_index, *clauses])
-        last_row = f"ORDER BY {ordered} LIMIT 1 OFFSET {self._bind(rows)}"
+        last_row = f"ORDER BY {order_by} LIMIT 1 OFFSET {self._bind(rows)}"
         last = f"SELECT {column} FROM {driver.source} WHERE {within} {last_row}"
         if order.by == "address":
             bound = f"{column} <= coalesce(({last}), {_LAST_ADDRESS})"
@@ -263,38 +264,42 @@ class SelectionSql:
             bound = f"{column} <= coalesce(({last}), {FOREVER_MS})"
         return self._build_page(driver, order, [*clauses, bound])
 
-    def build_count(self, chosen: int | None) -> str:
+    def build_count(self, driver_index: int | None) -> str:
         """Count the selected versions."""
         driver = (
-            self._order_driver(Order(by="address")) if chosen is None else self._drivers[chosen]
+            self._order_driver(Order(by="address"))
+            if driver_index is None
+            else self._drivers[driver_index]
         )
         return f"SELECT count(*) FROM {driver.source} WHERE {self._where(driver)}"
 
-    def build_groups(self, by: str, chosen: int | None) -> str:
+    def build_groups(self, by: str, driver_index: int | None) -> str:
         """Count the selected versions of each group, with the first version of each."""
         index = {"form": "field_address", "subject": "triple_sro", "relation": "triple_sro"}.get(by)
         column = f"s.{_GROUP_COLUMNS[by]}"
-        if chosen is not None:
-            driver = self._drivers[chosen]
+        if driver_index is not None:
+            driver = self._drivers[driver_index]
         elif index is None or not self._is_indexed_by_field():
             driver = _Driver(_STATE_TABLE, _OF_TENANT)
         else:
             driver = _Driver(self._hint(index), _OF_TENANT)
-        counted = f"SELECT {column}, count(*), min(s.version_id) FROM {driver.source}"
-        return f"{counted} WHERE {self._where(driver)} GROUP BY {column}"
+        count_query = f"SELECT {column}, count(*), min(s.version_id) FROM {driver.source}"
+        return f"{count_query} WHERE {self._where(driver)} GROUP BY {column}"
 
-    def _build_page(self, driver: _Driver, order: Order, more: list[str]) -> str:
-        position, ordered = _order_columns(order, driver)
+    def _build_page(self, driver: _Driver, order: Order, clauses: list[str]) -> str:
+        position, order_by = _order_columns(order, driver)
         return (
             f"SELECT s.version_id, {self._address_column()}, 0.0, {position} FROM {driver.source} "
-            f"WHERE {' AND '.join([self._where(driver), *more])} ORDER BY {ordered} LIMIT :limit OFFSET :offset"
+            f"WHERE {' AND '.join([self._where(driver), *clauses])} ORDER BY {order_by} LIMIT :limit OFFSET :offset"
         )
 
     def build_filter(self, version_ids: Sequence[int]) -> str:
         """Build a query for those of some versions that pass: version_id, address."""
         rows = self._dialect.rows.format(self._json(list(version_ids)), "sought")
-        joined = self._dialect.join.format(rows, f"{_OF_TENANT} AND s.version_id = sought.value")
-        return f"SELECT s.version_id, {self._address_column()} FROM {joined} WHERE {' AND '.join(self.clauses)}"
+        joined_rows = self._dialect.join.format(
+            rows, f"{_OF_TENANT} AND s.version_id = sought.value"
+        )
+        return f"SELECT s.version_id, {self._address_column()} FROM {joined_rows} WHERE {' AND '.join(self.clauses)}"
 
     def _address_column(self) -> str:
         return "s.address" if self.selection.has_fields else "''"
@@ -576,9 +581,12 @@ class SelectionSql:
         if isinstance(test, Lacks):
             return f"s.{_NUMBER_COLUMNS[test.name]} IS NULL"
         if isinstance(test, VisibleToRun):
-            own = f"w.tenant_id = s.tenant_id AND w.run_id = {self._bind(test.run_id)} AND w.version_id = s.version_id"
+            run_id = self._bind(test.run_id)
+            own_rows = (
+                f"w.tenant_id = s.tenant_id AND w.run_id = {run_id} AND w.version_id = s.version_id"
+            )
             there = f"s.version_id <= {self._bind(test.version_seq)}"
-            return f"({there} OR EXISTS (SELECT 1 FROM run_write w WHERE {own}))"
+            return f"({there} OR EXISTS (SELECT 1 FROM run_write w WHERE {own_rows}))"
         if test.name in _TRIPLE_COLUMNS or test.name in _SCOPE_COLUMNS:
             return self._key_clause(test)
         return self._plain_clause(test) if test.name in _PLAIN_COLUMNS else self._facet_clause(test)
@@ -672,8 +680,10 @@ class SelectionSql:
             within = f"({within} OR s.verification = {self._bind(test.or_verification)})"
         elif not test.negated:
             rows = self._dialect.rows.format(version_ids, "d")
-            joined = self._dialect.join.format(rows, f"{_OF_TENANT} AND s.version_id = d.value")
-            self._drivers.append(_Driver(joined, _OF_TENANT))
+            joined_rows = self._dialect.join.format(
+                rows, f"{_OF_TENANT} AND s.version_id = d.value"
+            )
+            self._drivers.append(_Driver(joined_rows, _OF_TENANT))
         return f"NOT {within}" if test.negated else within
 
     def _in_keys(self, texts: tuple[str, ...]) -> str:
@@ -681,16 +691,6 @@ class SelectionSql:
         if len(keys) == 1:
             return f"({self._bind(keys[0])})"
         return self._dialect.keys.format(self._json([key.hex() for key in keys]))
-
-
-def scope_facet(dimension: str) -> str:
-    """Return the facet name of a user, agent or session. No field of any standard has a space in its name."""
-    return f"scope {dimension}"
-
-
-def space_facet(space: str) -> tuple[str, str]:
-    """Return the facet name and value of a space. The value is never empty, so versions without a space have it too."""
-    return "scope space", f" {space}"
 
 
 def _order_columns(order: Order, driver: _Driver) -> tuple[str, str]:

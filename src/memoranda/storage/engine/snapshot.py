@@ -181,10 +181,10 @@ class SqlSnapshot(BackgroundReads):
         try:
             if row.key_id is not None:
                 context = encryption_context(self._tenant, row.standard, row.name, row.recorded)
-                opened = opener(row.key_id, row.native, context + b"native")
-                if opened is None:
+                opened_document = opener(row.key_id, row.native, context + b"native")
+                if opened_document is None:
                     return b"", None, None, None, False
-                native = opened
+                native = opened_document
                 if cause is not None:
                     cause = opener(row.key_id, cause, context + b"cause")
                 if bounds_data is not None:
@@ -214,13 +214,13 @@ class SqlSnapshot(BackgroundReads):
         versions: list[Version] = []
         fresh: dict[int, OpenedDocument] = {}
         for row in rows:
-            earlier = cached.get(row.version_id)
-            if earlier is None:
+            cached_version = cached.get(row.version_id)
+            if cached_version is None:
                 version = self._version(row, opener)
-                fresh[row.version_id] = opened = _opened_document(version, row)
-                version = replace(version, opened=opened)
+                fresh[row.version_id] = opened_document = _opened_document(version, row)
+                version = replace(version, opened=opened_document)
             else:
-                version = self._cached_version(row, earlier, opener)
+                version = self._cached_version(row, cached_version, opener)
             versions.append(version)
         self._documents.put(self._tenant_id, age, fresh)
         return self._with_heads(versions)
@@ -229,14 +229,14 @@ class SqlSnapshot(BackgroundReads):
         self, row: VersionRow, cached: OpenedDocument, opener: Opener | None
     ) -> Version:
         """Return the version of a row whose document is cached; decrypt it again only if the stored row has changed."""
-        stored = _stored_document(row)
-        if stored is None or cached.stored != stored:
+        stored_document = _stored_document(row)
+        if stored_document is None or cached.stored != stored_document:
             version = self._version(row, opener)
-            opened = _opened_document(version, row)
+            opened_document = _opened_document(version, row)
             # Documents never change, so another content is damage: nothing that was computed from the old one holds.
-            if opened != cached:
-                return replace(version, opened=opened)
-            cached.stored = stored
+            if opened_document != cached:
+                return replace(version, opened=opened_document)
+            cached.stored = stored_document
             return replace(version, opened=cached)
         return Version(
             tenant=self._tenant,
@@ -421,10 +421,10 @@ class SqlSnapshot(BackgroundReads):
             row[0]: row for row in self._rows("kept_by_id", version_ids=as_json(list(version_ids)))
         }
         present = [version_id for version_id in version_ids if version_id in rows]
-        opened: dict[int, OpenedDocument] = {}
+        opened_document: dict[int, OpenedDocument] = {}
         if self._documents is not None:
-            opened = self._documents.get(self._tenant_id, self._age, present)
-        missing = [version_id for version_id in present if version_id not in opened]
+            opened_document = self._documents.get(self._tenant_id, self._age, present)
+        missing = [version_id for version_id in present if version_id not in opened_document]
         if missing:
             fresh = {
                 version_id: self._document(row, self._opener)
@@ -432,9 +432,9 @@ class SqlSnapshot(BackgroundReads):
             }
             if self._documents is not None:
                 self._documents.put(self._tenant_id, self._age, fresh)
-            opened = {**opened, **fresh}
+            opened_document = {**opened_document, **fresh}
         return [
-            QueriedDocument(version_id, opened[version_id], *rows[version_id][1:])
+            QueriedDocument(version_id, opened_document[version_id], *rows[version_id][1:])
             for version_id in present
         ]
 
@@ -646,11 +646,11 @@ def as_json(value: object) -> str:
 def _opened_document(version: Version, row: VersionRow) -> OpenedDocument:
     """Return the decrypted document of a version for the cache, with the stored values it was made from."""
     document = version.document
-    opened = OpenedDocument(
+    opened_document = OpenedDocument(
         document.standard, document.name, document.native, is_sealed=version.is_sealed
     )
-    opened.stored = _stored_document(row)
-    return opened
+    opened_document.stored = _stored_document(row)
+    return opened_document
 
 
 def _stored_document(row: VersionRow) -> tuple[object, ...] | None:

@@ -226,8 +226,10 @@ class SqlEngine:
             pending = connection.query_one("meta_get", {"name": ERASURE_PENDING})
         if pending is not None and self._database.scrub(SCRUB_SECONDS if patient else 0.0):
             # Deleted only with the value that was read: another process may have erased something meanwhile.
-            done = {"name": ERASURE_PENDING, "value": pending[0]}
-            self._database.write(lambda connection: connection.execute("meta_delete", done))
+            finished_scrub = {"name": ERASURE_PENDING, "value": pending[0]}
+            self._database.write(
+                lambda connection: connection.execute("meta_delete", finished_scrub)
+            )
 
     def _unindex(self) -> None:
         """Take erased versions out of the word index: its segments are rebuilt in a snapshot,
@@ -252,9 +254,9 @@ class SqlEngine:
         index = WordIndex(connection, rows[0].tenant_id, self._memory.segments).lock()
         # False if a segment was merged meanwhile: the rows stay, and the next round finds it.
         if index.replace_all(replaced):
-            done = as_json([row.version_id for row in rows])
+            version_ids = as_json([row.version_id for row in rows])
             connection.execute(
-                "unindexed_remove", {"tenant_id": rows[0].tenant_id, "version_ids": done}
+                "unindexed_remove", {"tenant_id": rows[0].tenant_id, "version_ids": version_ids}
             )
 
     def merge_large_segments(self) -> None:
@@ -265,17 +267,19 @@ class SqlEngine:
                 run = index.next_merge()
                 if not run:
                     continue
-                merged = index.merged(run)
-            if self._database.write(partial(self._put_merged_segment, tenant_id, run, merged)):
+                merged_segment = index.merged(run)
+            if self._database.write(
+                partial(self._put_merged_segment, tenant_id, run, merged_segment)
+            ):
                 self._untidy.add(tenant_id)
 
     def _put_merged_segment(
-        self, tenant_id: int, run: list[SegmentKey], merged: Segment, connection: Connection
+        self, tenant_id: int, run: list[SegmentKey], merged_segment: Segment, connection: Connection
     ) -> bool:
         """Replace segments by the merged one if they are all still there; return True if there is more to merge."""
         index = WordIndex(connection, tenant_id, self._memory.segments).lock()
         if set(run) <= set(index.segment_keys()):
-            index.replace(run, merged)
+            index.replace(run, merged_segment)
         return bool(index.next_merge())
 
     def reindex(

@@ -91,8 +91,8 @@ class SqlSystem:
         return [tenant for (tenant,) in self._rows("tenants_with_commitments", now_ms=now)]
 
     def find_next_due(self) -> Instant | None:
-        ((due,),) = self._rows("next_due")
-        return None if due is None else Instant(due)
+        ((due_at,),) = self._rows("next_due")
+        return None if due_at is None else Instant(due_at)
 
     def list_expired(self, now: Instant, limit: int) -> list[tuple[str, int]]:
         return [

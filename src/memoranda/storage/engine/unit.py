@@ -27,7 +27,7 @@ from memoranda.model.memory import (
 )
 from memoranda.retrieval.entry import NO_END, IndexedText, IndexEntry, flags_of
 from memoranda.storage.crypto.cipher import SEAL_BYTES, Cipher, Sealer
-from memoranda.storage.crypto.fingerprints import Fingerprints
+from memoranda.storage.crypto.fingerprints import Fingerprints, scope_facet, space_facet
 from memoranda.storage.crypto.names import STARTED
 from memoranda.storage.engine.background import BackgroundWrites
 from memoranda.storage.engine.caches import SearchCache
@@ -48,7 +48,7 @@ from memoranda.storage.engine.rows import (
     NewVersionRow,
     TenantRow,
 )
-from memoranda.storage.engine.selection import FOREVER_MS, scope_facet, space_facet
+from memoranda.storage.engine.selection import FOREVER_MS
 from memoranda.storage.engine.snapshot import (
     PROTECTS,
     SqlSnapshot,
@@ -278,17 +278,17 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         rate = self._rates.get(name)
         if rate is None or rate[:2] != (now, window_ms):
             # Read once in a unit, which counts its own uses.
-            ((used,),) = self._rows("uses_since", name_key=name_key, since_ms=since)
+            ((used_count,),) = self._rows("uses_since", name_key=name_key, since_ms=since)
             ((last,),) = self._rows("uses_last", name_key=name_key, at_ms=now)
             self._run("uses_forget", name_key=name_key, since_ms=since)
-            rate = now, window_ms, used, last
-        _, _, used, last = rate
-        if used + count > limit:
+            rate = now, window_ms, used_count, last
+        _, _, used_count, last = rate
+        if used_count + count > limit:
             return False
         for seq in range(last + 1, last + 1 + count):
             use = {"tenant_id": self._tenant_id, "name_key": name_key, "at_ms": now, "seq": seq}
             self._buffer.add_later("uses_add", use)
-        self._rates[name] = now, window_ms, used + count, last + count
+        self._rates[name] = now, window_ms, used_count + count, last + count
         return True
 
     def find_rate_reset(self, name: str, *, now: Instant, window_ms: int, limit: int) -> Instant:
@@ -369,7 +369,9 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def supersede(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> None:
         self._live_count -= self.count_live([version_id for version_id, _ in pairs])
         params = {"valid_to_ms": now, "now_ms": now, "closing": self._next_closing()}
-        closings = [{"version_id": old, "successor_id": new, **params} for old, new in pairs]
+        closings = [
+            {"version_id": old_id, "successor_id": new_id, **params} for old_id, new_id in pairs
+        ]
         self._run_many("state_close", closings)
         self._announce_all("revised", [version_id for version_id, _ in pairs], now)
 

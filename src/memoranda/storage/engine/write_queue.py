@@ -51,9 +51,9 @@ class WriteQueue:
         self._refuses_unrecorded = refuses_unrecorded
         self._process = os.getpid()
         lock = threading.Lock()
-        self._ready, self._room = threading.Condition(lock), threading.Condition(lock)
+        self._item_arrived, self._room = threading.Condition(lock), threading.Condition(lock)
         self._now: deque[WorkItem] = deque()
-        self._later: deque[WorkItem] = deque()
+        self._background_items: deque[WorkItem] = deque()
         self._later_since = 0.0
         self.is_closed = False
         # The reason why audit records cannot be written now; None if they can.
@@ -78,43 +78,45 @@ class WriteQueue:
 
     def _hand_in(self, item: WorkItem) -> None:
         self._refuse_in_fork()
-        with self._ready:
+        with self._item_arrived:
             self.refuse_when_closed()
             self._now.append(item)
-            self._ready.notify()
+            self._item_arrived.notify()
         WRITES_WAITING.add()
 
     def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
         """Add work that nobody waits for. Raises StoreUnavailable if records cannot be written or do not fit."""
         self._refuse_in_fork()
-        with self._ready:
+        with self._item_arrived:
             self.refuse_when_closed()
             self.check_recording()
-            if not self._room.wait_for(lambda: len(self._later) < LATER_LIMIT, ROOM_SECONDS):
+            if not self._room.wait_for(
+                lambda: len(self._background_items) < LATER_LIMIT, ROOM_SECONDS
+            ):
                 raise StoreUnavailable(f"no room to put this on record within {ROOM_SECONDS:.0f} s")
-            if not self._later:
+            if not self._background_items:
                 self._later_since = time.monotonic()
-                self._ready.notify()
-            self._later.append(WorkItem(work, tenant, is_waited_for=False))
+                self._item_arrived.notify()
+            self._background_items.append(WorkItem(work, tenant, is_waited_for=False))
         WRITES_WAITING.add()
 
     def flush(self, patience_seconds: float) -> None:
         """Wait until everything that was handed to `write_later` is done."""
         self._refuse_in_fork()
         last = WorkItem(lambda _: None)
-        with self._ready:
+        with self._item_arrived:
             self.refuse_when_closed()
             # The last of the queue, which is due at once: it may take several batches.
-            self._later.append(last)
+            self._background_items.append(last)
             self._later_since = 0.0
-            self._ready.notify()
+            self._item_arrived.notify()
         WRITES_WAITING.add()
         last.wait(patience_seconds)
 
     def check_recording(self) -> None:
         """Raise StoreUnavailable if reads must be refused because they cannot be recorded in the audit log."""
         if self.behind is not None and (
-            self._refuses_unrecorded or len(self._later) >= BEHIND_LIMIT
+            self._refuses_unrecorded or len(self._background_items) >= BEHIND_LIMIT
         ):
             raise StoreUnavailable(
                 f"{self.behind}: this cannot be put on record, and so is not answered"
@@ -143,9 +145,9 @@ class WriteQueue:
         """
         if os.getpid() != self._process:
             return False
-        with self._ready:
+        with self._item_arrived:
             was_open, self.is_closed = not self.is_closed, True
-            self._ready.notify_all()
+            self._item_arrived.notify_all()
         return was_open
 
     def take(self, idle_seconds: float | None = None) -> list[WorkItem] | None:
@@ -153,21 +155,26 @@ class WriteQueue:
 
         Returns None when the queue is closed and empty, and an empty list after `idle_seconds` without work.
         """
-        with self._ready:
+        with self._item_arrived:
             while not (batch := self._take_now()):
-                if self.is_closed and not self._now and not self._later:
+                if self.is_closed and not self._now and not self._background_items:
                     return None
                 due_in = (
-                    self._later_since + LATER_SECONDS - time.monotonic() if self._later else 0.0
+                    self._later_since + LATER_SECONDS - time.monotonic()
+                    if self._background_items
+                    else 0.0
                 )
-                if not self._ready.wait(due_in if due_in > 0 else idle_seconds) and not self._later:
+                if (
+                    not self._item_arrived.wait(due_in if due_in > 0 else idle_seconds)
+                    and not self._background_items
+                ):
                     return []
             self._room.notify_all()
         return self._mark_begun(batch)
 
     def take_joining(self) -> list[WorkItem]:
         """Return the items that came meanwhile and can join the transaction, without waiting."""
-        with self._ready:
+        with self._item_arrived:
             batch = self._take_now()
             self._room.notify_all()
         return self._mark_begun(batch)
@@ -184,7 +191,7 @@ class WriteQueue:
         return batch
 
     def _is_later_due(self) -> bool:
-        return bool(self._later) and (
+        return bool(self._background_items) and (
             self.is_closed or self._later_since + LATER_SECONDS <= time.monotonic()
         )
 
@@ -192,7 +199,10 @@ class WriteQueue:
         """Remove and return the items for the next transaction."""
         if not self._now and not self._is_later_due():
             return []
-        batch = [self._later.popleft() for _ in range(min(len(self._later), GROUP_LIMIT))]
+        batch = [
+            self._background_items.popleft()
+            for _ in range(min(len(self._background_items), GROUP_LIMIT))
+        ]
         return batch + [self._now.popleft() for _ in range(min(len(self._now), GROUP_LIMIT))]
 
     def settle(self, outcomes: list[Outcome]) -> None:
@@ -213,16 +223,16 @@ class WriteQueue:
                 trouble = trouble or failure
             elif failure is not None:
                 _log.error("something could not be put on record: %s", describe_error(failure))
-        with self._ready:
+        with self._item_arrived:
             if trouble is not None:
                 if self.behind is None:
                     _log.error("%s: nothing is put on record until that is mended", trouble)
                 # Clients see this message.
                 self.behind = trouble.message
-                self._later.extendleft(reversed(failed_items))
+                self._background_items.extendleft(reversed(failed_items))
                 WRITES_WAITING.add(amount=len(failed_items))
                 self._later_since = time.monotonic() + AGAIN_SECONDS - LATER_SECONDS
-                self._ready.notify()
+                self._item_arrived.notify()
             elif records and self.behind is not None:
                 _log.warning("what waited to be put on record is on record")
                 self.behind = None
@@ -256,12 +266,12 @@ class TenantQueue(WriteQueue):
     def _take_now(self) -> list[WorkItem]:
         first = next((item for item in self._now if item.tenant not in self._busy), None)
         if first is None and self._is_later_due():
-            first = next((item for item in self._later if self._may_begin(item)), None)
+            first = next((item for item in self._background_items if self._may_begin(item)), None)
         if first is None:
             return []
         self._busy.add(first.tenant)
         # Work of no tenant may lock several tenants, one after the other, so each has a transaction of its own.
-        lines = self._later, self._now
+        lines = self._background_items, self._now
         waiting = (item for line in lines for item in line if item.tenant == first.tenant)
         batch = [first] if first.tenant is None else list(islice(waiting, GROUP_LIMIT))
         for line in lines:
@@ -273,14 +283,14 @@ class TenantQueue(WriteQueue):
     def _may_begin(self, item: WorkItem) -> bool:
         """Return True if the tenant of an item is not busy; the end of a flush waits for all items before it."""
         if item.tenant is None:
-            return not self._busy and item is self._later[0]
+            return not self._busy and item is self._background_items[0]
         return item.tenant not in self._busy
 
     def settle(self, outcomes: list[Outcome]) -> None:
         super().settle(outcomes)
-        with self._ready:
+        with self._item_arrived:
             self._busy -= {item.tenant for item, _, _ in outcomes}
-            self._ready.notify()
+            self._item_arrived.notify()
 
 
 def fail_all(batch: list[WorkItem], error: BaseException) -> list[Outcome]:

@@ -240,33 +240,33 @@ class SegmentReader:
         """Return base and fresh run, cut where no session continues; one segment if there is no such cut."""
         cached: tuple[int, VersionColumns, VersionColumns] | None = self._cached("cut", keys)
         if cached is None:
-            cut = base.columns.settled_size(fresh.columns)
-            moved_columns = base.columns.slice(cut, len(base.columns))
+            row_count = base.columns.settled_size(fresh.columns)
+            moved_columns = base.columns.slice(row_count, len(base.columns))
             tail = concat_columns([moved_columns, fresh.columns])
-            cached = cut, self._head(base, cut), tail
+            cached = row_count, self._head(base, row_count), tail
             self._keep("cut", keys, cached, _DOC_BYTES * len(tail))
-        cut, head, tail = cached
-        moved = len(base.columns) - cut
+        row_count, head, tail = cached
+        moved = len(base.columns) - row_count
         if not moved:
             return [ReadableSegment(head, base.find), ReadableSegment(tail, fresh.find)]
 
         def find_in_head(term: int) -> Postings | None:
-            return split_postings(base.find(term), cut)[0]
+            return split_postings(base.find(term), row_count)[0]
 
         def find_in_tail(term: int) -> Postings | None:
-            moved_postings = split_postings(base.find(term), cut)[1]
+            moved_postings = split_postings(base.find(term), row_count)[1]
             return concat_postings([moved_postings, fresh.find(term)], [0, moved])
 
         after = ReadableSegment(tail, find_in_tail)
-        return [ReadableSegment(head, find_in_head), after] if cut else [after]
+        return [ReadableSegment(head, find_in_head), after] if row_count else [after]
 
-    def _head(self, base: ReadableSegment, cut: int) -> VersionColumns:
+    def _head(self, base: ReadableSegment, row_count: int) -> VersionColumns:
         """Return the columns of the base segment before row `cut`. Cached, because most writes do not change `cut`."""
         cache_key = (self._tenant_id, "head")
         cached: tuple[tuple[int, int], VersionColumns] | None = self._cache.get(cache_key)
-        if cached is None or cached[0] != (base.serial, cut):
-            cached = (base.serial, cut), base.columns.slice(0, cut)
-            self._cache.put(cache_key, cached, 16 * cut)
+        if cached is None or cached[0] != (base.serial, row_count):
+            cached = (base.serial, row_count), base.columns.slice(0, row_count)
+            self._cache.put(cache_key, cached, 16 * row_count)
         return cached[1]
 
     def _part(self, key: SegmentKey, number: int) -> bytes:

@@ -167,13 +167,13 @@ class ClearMatrix:
         cosines = np.zeros((len(columns), size), np.float32)
         for line, column in zip(cosines, columns, strict=True):
             line[row_numbers] = decode_reals(column)[is_known]
-        own, with_context = cosines[:2, vector_rows], cosines[2:, vector_rows]
+        text_cosines, context_cosines = cosines[:2, vector_rows], cosines[2:, vector_rows]
         if second is not None:
             standalone = self._positions.is_standalone(vector_rows).nonzero()[0]
-            own[:, standalone] = vectors.blend_second_model(
-                own[:, standalone], with_context[:, standalone], share
+            text_cosines[:, standalone] = vectors.blend_second_model(
+                text_cosines[:, standalone], context_cosines[:, standalone], share
             )
-        return own, np.where(in_context, with_context, own)
+        return text_cosines, np.where(in_context, context_cosines, text_cosines)
 
     def _find_rows(
         self, positions: NDArray[np.int64], size: int

@@ -107,5 +107,5 @@ class PostgresTables:
 
 def _where(table: str) -> str:
     """Return the condition that leaves out the rows of `meta` that belong to this database alone."""
-    own = ", ".join(f"'{name}'" for name in OWN_META)
-    return f"WHERE name NOT IN ({own})" if table == "meta" else ""
+    own_keys = ", ".join(f"'{name}'" for name in OWN_META)
+    return f"WHERE name NOT IN ({own_keys})" if table == "meta" else ""

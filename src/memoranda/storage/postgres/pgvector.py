@@ -85,10 +85,10 @@ class ClearVectors:
         rows = connection.query(
             "clear_next", {"model_id": model_id, "after": after, "limit": COPIED_LIMIT}
         )
-        for (tenant_id, _, _, _, _, key_id, *_), stored in zip(
+        for (tenant_id, _, _, _, _, key_id, *_), stored_vector in zip(
             rows, open_rows([row[1:] for row in rows]), strict=True
         ):
-            self._add(connection, model_id, tenant_id, key_id, stored)
+            self._add(connection, model_id, tenant_id, key_id, stored_vector)
         last = rows[-1][2] if rows else after
         is_filled = is_filled or len(rows) < COPIED_LIMIT
         connection.execute(
@@ -102,19 +102,19 @@ class ClearVectors:
         model_id: int,
         tenant_id: int,
         key_id: str | None,
-        stored: StoredVector,
+        stored_vector: StoredVector,
     ) -> None:
         """Add the copy of a vector, unless it was erased, or its two vectors have different sizes."""
         from memoranda.storage.postgres.clear_matrix import encode_stored_vector
 
-        second_data = stored.context_data if stored.context_id >= 0 else None
+        second_data = stored_vector.context_data if stored_vector.context_id >= 0 else None
         if (
-            not stored.version_id
-            or not stored.data
-            or (second_data is not None and len(second_data) != len(stored.data))
+            not stored_vector.version_id
+            or not stored_vector.data
+            or (second_data is not None and len(second_data) != len(stored_vector.data))
         ):
             return
-        scale, size, own = encode_stored_vector(stored.data)
+        scale, size, own_bytes = encode_stored_vector(stored_vector.data)
         second_scale, second = None, None
         if second_data is not None:
             second_scale, _, second = encode_stored_vector(second_data)
@@ -123,13 +123,13 @@ class ClearVectors:
             {
                 "tenant_id": tenant_id,
                 "model_id": model_id,
-                "place": stored.position,
-                "version_id": stored.version_id,
-                "context_id": stored.context_id,
+                "place": stored_vector.position,
+                "version_id": stored_vector.version_id,
+                "context_id": stored_vector.context_id,
                 "key_id": key_id,
                 "size": size,
                 "scale": scale,
-                "own": own,
+                "own": own_bytes,
                 "second_scale": second_scale,
                 "second": second,
             },

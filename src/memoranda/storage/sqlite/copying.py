@@ -114,13 +114,13 @@ class SqliteTables:
         return int(rows[0][0])
 
     def rows(self, table: str, columns: Sequence[str], skipped: int = 0) -> Iterator[Row]:
-        selected = ", ".join(
+        selected_columns = ", ".join(
             "CAST(value AS BLOB)" if (table, column) == ("meta", "value") else column
             for column in columns
         )
         order = f"{_where(table)} ORDER BY {TABLES[table]} LIMIT -1 OFFSET {skipped}"
         with sqlite_errors():
-            yield from self._raw.execute(f"SELECT {selected} FROM {table} {order}")
+            yield from self._raw.execute(f"SELECT {selected_columns} FROM {table} {order}")
 
     def add(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
         marks = ", ".join("?" for _ in columns)
@@ -149,5 +149,5 @@ class SqliteTables:
 
 
 def _where(table: str) -> str:
-    own = ", ".join(f"'{name}'" for name in OWN_META)
-    return f"WHERE name NOT IN ({own})" if table == "meta" else ""
+    own_keys = ", ".join(f"'{name}'" for name in OWN_META)
+    return f"WHERE name NOT IN ({own_keys})" if table == "meta" else ""

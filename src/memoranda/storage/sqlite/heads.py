@@ -162,27 +162,27 @@ class ChainEnds:
         # Read before the database, which other processes go on writing.
         slots = self._read_slots()
         rows: list[Row] = raw.execute(_ENDS).fetchall()
-        stored = {
+        stored_ends = {
             int(tenant_id): _StoredEnd(name, ChainEnd(*end)) for tenant_id, name, *end in rows
         }
         behind = {
-            tenant_id: _is_behind(slot, stored.get(tenant_id, _NOTHING).end)
+            tenant_id: _is_behind(slot, stored_ends.get(tenant_id, _NOTHING).end)
             for tenant_id, slot in slots.items()
         }
         losses = {
-            tenant_id: _loss(raw, slot, stored.get(tenant_id, _NOTHING))
+            tenant_id: _loss(raw, slot, stored_ends.get(tenant_id, _NOTHING))
             for tenant_id, slot in slots.items()
             if behind[tenant_id]
         }
         if not self._is_read_only:
             if losses:
                 self._record(list(losses.values()))
-            ends = {tenant_id: row.end for tenant_id, row in stored.items() if row.end.units}
+            ends = {tenant_id: row.end for tenant_id, row in stored_ends.items() if row.end.units}
             # Ends of tenants that are behind, and of those without a slot.
-            changed = {
+            changed_ends = {
                 tenant_id: end for tenant_id, end in ends.items() if behind.get(tenant_id, True)
             }
-            self._replace_slots(changed, losses.keys() - ends.keys())
+            self._replace_slots(changed_ends, losses.keys() - ends.keys())
         for loss in losses.values():
             _log.error("%s; `memoranda doctor` says what to do", loss.message)
         return list(losses.values())
@@ -270,14 +270,14 @@ def _is_behind(slot: _Slot, end: ChainEnd) -> bool:
     )
 
 
-def _loss(raw: apsw.Connection, slot: _Slot, stored: _StoredEnd) -> Loss:
+def _loss(raw: apsw.Connection, slot: _Slot, stored_end: _StoredEnd) -> Loss:
     row = raw.execute(_LAST_CHANGE, (slot.tenant_id,)).fetchone()
     return Loss(
         noticed=format_instant(Instant(time.time_ns() // 1_000_000)),
-        owner=stored.name,
-        units=slot.units - stored.end.units,
-        versions=slot.versions - stored.end.versions,
-        audit=slot.audit - stored.end.audit,
+        owner=stored_end.name,
+        units=slot.units - stored_end.end.units,
+        versions=slot.versions - stored_end.end.versions,
+        audit=slot.audit - stored_end.end.audit,
         since=None if row is None else format_instant(Instant(int(row[0]))),
         until=format_instant(Instant(slot.at_ms)),
     )

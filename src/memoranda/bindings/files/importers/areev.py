@@ -128,22 +128,22 @@ def _parse_grain(record: _LogRecord) -> Grain:
 
 def _build_draft(record: _LogRecord, location: str, superseded_at: Instant | None) -> ImportDraft:
     grain = _parse_grain(record)
-    fields, seen = grain.fields, project(grain, "")
+    fields, projection = grain.fields, project(grain, "")
     return ImportDraft(
         where=location,
         id=record.address,
-        text=seen.text,
+        text=projection.text,
         original=to_json_value(dict(fields)),
-        user=seen.scope.user,
-        scope=seen.scope.space,
-        session=seen.scope.session,
-        kind=seen.kind,
-        tags=seen.tags,
-        created=seen.created,
+        user=projection.scope.user,
+        scope=projection.scope.space,
+        session=projection.scope.session,
+        kind=projection.kind,
+        tags=projection.tags,
+        created=projection.created,
         updated=superseded_at,
-        valid_from=seen.valid_from if "valid_from" in fields else None,
-        valid_to=seen.valid_to if superseded_at is None else superseded_at,
-        confidence=seen.confidence,
+        valid_from=projection.valid_from if "valid_from" in fields else None,
+        valid_to=projection.valid_to if superseded_at is None else superseded_at,
+        confidence=projection.confidence,
         parent=next(iter(read_texts(fields, "derived_from")), ""),
         metadata={"grain_type": grain.type_name},
     )

@@ -129,7 +129,7 @@ class Survey(NamedTuple):
         return cls(memories, len(users - {""}), unreadable)
 
 
-def build_memory(draft: ImportDraft, system: str, own: str) -> Memory:
+def build_memory(draft: ImportDraft, system: str, own_hash: str) -> Memory:
     """Return a draft as a memory of OAMS; `own` is the owner hash of the importing owner, used without a user.
 
     OAMS 7: what the other system calls a user is the owner of its namespace.
@@ -154,7 +154,9 @@ def build_memory(draft: ImportDraft, system: str, own: str) -> Memory:
     if draft.created is None:
         raise InvalidInput("nothing tells when it was written")
     created = format_instant(draft.created)
-    namespace = f"{_namespace_owner(draft.user) or own}:{_namespace_scope(draft.scope or system)}"
+    namespace = (
+        f"{_namespace_owner(draft.user) or own_hash}:{_namespace_scope(draft.scope or system)}"
+    )
     if draft.inputs:
         metadata["dream_inputs"] = [
             [namespace, memory_key(input_name)] for input_name in draft.inputs
@@ -196,18 +198,20 @@ def _namespace_scope(scope: str) -> str:
 
 def unescape_name(name: str) -> str:
     """Return the name that a part of a namespace stands for: without percent-encoding that we added."""
-    plain = unquote(name, errors="strict") if "%" in name and _PERCENT.fullmatch(name) else name
-    return plain if _escape_name(plain, MAX_SCOPE_CHARS) == name else name
+    plain_name = (
+        unquote(name, errors="strict") if "%" in name and _PERCENT.fullmatch(name) else name
+    )
+    return plain_name if _escape_name(plain_name, MAX_SCOPE_CHARS) == name else name
 
 
-def _escape_name(name: str, most: int) -> str:
+def _escape_name(name: str, limit: int) -> str:
     fit = _UNFIT.sub(
         lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace")), name
     )
     fit = fit.encode("utf-8", "replace").decode("utf-8")
     # A name that looks like the owner hash of a store would be taken for one.
     is_reserved = fit.startswith("o-")
-    if len(fit) <= most and not is_reserved:
+    if len(fit) <= limit and not is_reserved:
         return fit
     return "sha256-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 

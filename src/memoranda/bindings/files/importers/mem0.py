@@ -174,7 +174,9 @@ def memory_draft(document: dict[str, object], location: str, modified: Instant) 
     if not name:
         raise InvalidInput("not a memory of Mem0: it has no `id`")
     fields = read_object(document, "metadata")
-    theirs = {name: value for name, value in fields.items() if not name.startswith("memoranda:")}
+    their_fields = {
+        name: value for name, value in fields.items() if not name.startswith("memoranda:")
+    }
     categories = document.get("categories")
     created = first_moment(read_moment(document, "created_at"), modified)
     return ImportDraft(
@@ -198,7 +200,7 @@ def memory_draft(document: dict[str, object], location: str, modified: Instant) 
         metadata={
             **({"mem0_role": role} if (role := read_text(document, "role")) else {}),
             **({"mem0_agent": agent} if (agent := read_text(document, "agent_id")) else {}),
-            **({"mem0_metadata": theirs} if theirs else {}),
+            **({"mem0_metadata": their_fields} if their_fields else {}),
         },
     )
 

@@ -187,10 +187,10 @@ def _read_export(source: ImportSource) -> Iterator[tuple[str, object]]:
                 line.removeprefix(">").removeprefix(" ") for line in quoted.splitlines()
             )
             fields = {"source_file": origin, "filed_at": filed, "added_by": author}
-            stated = {field: value for field, value in fields.items() if value != "unknown"}
+            stated_fields = {field: value for field, value in fields.items() if value != "unknown"}
             yield (
                 location,
-                {"id": name, "document": words, "wing": room[1], "room": room[2], **stated},
+                {"id": name, "document": words, "wing": room[1], "room": room[2], **stated_fields},
             )
 
 

@@ -54,8 +54,8 @@ def _draft_memory(
             "not a memory or a dream of REM: it needs a `key` or an `id`, and a `value`"
         )
     tags = document.get("tags")
-    theirs = document.get("metadata")
-    confidence = theirs.get("confidence") if isinstance(theirs, dict) else None
+    their_metadata = document.get("metadata")
+    confidence = their_metadata.get("confidence") if isinstance(their_metadata, dict) else None
     return ImportDraft(
         where=location,
         id=name,
@@ -69,7 +69,9 @@ def _draft_memory(
         ),
         updated=read_moment(document, "updated_at", "updatedAt"),
         confidence=confidence if isinstance(confidence, float) else None,
-        metadata={"rem_metadata": theirs} if isinstance(theirs, dict) and theirs else {},
+        metadata={"rem_metadata": their_metadata}
+        if isinstance(their_metadata, dict) and their_metadata
+        else {},
     )
 
 

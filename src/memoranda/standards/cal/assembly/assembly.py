@@ -185,7 +185,7 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
 
     def document(self) -> dict[str, Any]:
         """Return the members of the answer next to its results (cal.md, *answer of ASSEMBLE*)."""
-        total, used = self.budget.amount, self.used
+        total, used_units = self.budget.amount, self.used
         return {
             "formatted_context": {"format": self.format, "text": self.text},
             "assembly": {
@@ -196,9 +196,9 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
                 "budget": {
                     "total": total,
                     "unit": self.budget.unit,
-                    "used": used,
-                    "remaining": total - used,
-                    "utilization": utilization(used, total),
+                    "used": used_units,
+                    "remaining": total - used_units,
+                    "utilization": utilization(used_units, total),
                     "counter": self.counter.name,
                 },
                 "disclosure": self.disclosure(),

@@ -76,18 +76,18 @@ def select(total: int, costs: Sequence[Sequence[int]]) -> PackedSelection:
     offered to the skipped grains.
     """
     allocations = allocate(total, [sum(source) for source in costs])
-    chosen: list[set[int]] = []
+    chosen_sets: list[set[int]] = []
     remaining = total
     for source, room in zip(costs, allocations, strict=True):
         indexes = _pick_fitting(source, room, set())
-        chosen.append(indexes)
+        chosen_sets.append(indexes)
         remaining -= sum(source[index] for index in indexes)
-    for source, indexes in zip(costs, chosen, strict=True):
+    for source, indexes in zip(costs, chosen_sets, strict=True):
         extra = _pick_fitting(source, remaining, indexes)
         remaining -= sum(source[index] for index in extra)
         indexes |= extra
     return PackedSelection(
-        chosen=tuple(tuple(sorted(indexes)) for indexes in chosen),
+        chosen=tuple(tuple(sorted(indexes)) for indexes in chosen_sets),
         allocations=allocations,
         used=total - remaining,
     )

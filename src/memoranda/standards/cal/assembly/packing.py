@@ -167,9 +167,9 @@ class Packer:
     def _fill(self, room: int) -> None:
         """Select grains whose costs fit into the room."""
         costs = [[grain.cost for grain in selection.candidates] for selection in self.selections]
-        selected = budget.select(room, costs)
-        self.allocations = selected.allocations
-        for selection, indexes in zip(self.selections, selected.chosen, strict=True):
+        selected_costs = budget.select(room, costs)
+        self.allocations = selected_costs.allocations
+        for selection, indexes in zip(self.selections, selected_costs.chosen, strict=True):
             selection.chosen = {index: selection.candidates[index] for index in indexes}
 
     def _empty_selections(self) -> list[SourceSelection]:
@@ -223,8 +223,8 @@ class Packer:
                 break
         if best is None:
             return self._halve_until_fit(limit)
-        for selection, chosen in zip(self.selections, best[0], strict=True):
-            selection.chosen = chosen
+        for selection, chosen_grains in zip(self.selections, best[0], strict=True):
+            selection.chosen = chosen_grains
         return best[1]
 
     def _add_fitting(self, room: int) -> bool:

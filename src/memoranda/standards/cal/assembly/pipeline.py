@@ -100,20 +100,20 @@ class Slice(msgspec.Struct, frozen=True):
 
 def merge_slices(stages: Iterable[Stage | Slice]) -> list[Stage | Slice]:
     """Merge each LIMIT with an adjacent OFFSET, in either order, into one slice that skips first."""
-    merged: list[Stage | Slice] = []
+    merged_stages: list[Stage | Slice] = []
     unpaired: Limit | Offset | None = None
     for stage in stages:
         if not isinstance(stage, Limit | Offset):
-            merged.append(stage)
+            merged_stages.append(stage)
             unpaired = None
         elif unpaired is None or type(unpaired) is type(stage):
-            merged.append(_to_slice(stage))
+            merged_stages.append(_to_slice(stage))
             unpaired = stage
         else:
             skip, take = (unpaired, stage) if isinstance(stage, Limit) else (stage, unpaired)
-            merged[-1] = Slice(_to_slice(skip).offset, _to_slice(take).limit)
+            merged_stages[-1] = Slice(_to_slice(skip).offset, _to_slice(take).limit)
             unpaired = None
-    return merged
+    return merged_stages
 
 
 def _to_slice(stage: Limit | Offset) -> Slice:
@@ -260,7 +260,7 @@ def group_rank(value: object) -> tuple[int, object]:
 
 def deduplicate(items: Sequence[ResultItem], field: str) -> list[ResultItem]:
     """Keep the first grain for each value of a field, and all grains without the field."""
-    seen: set[tuple[int, object]] = set()
+    seen_keys: set[tuple[int, object]] = set()
     unique = []
     for item in items:
         value = value_of(item, field)
@@ -268,8 +268,8 @@ def deduplicate(items: Sequence[ResultItem], field: str) -> list[ResultItem]:
             key: tuple[int, object] = (3, item.address)
         else:
             key = _sort_key(value_text(value) if isinstance(value, list) else value)
-        if key not in seen:
-            seen.add(key)
+        if key not in seen_keys:
+            seen_keys.add(key)
             unique.append(item)
     return unique
 
@@ -285,10 +285,10 @@ def remove_duplicates(
     owners: dict[Hashable, int] = {}
     unique: list[Sequence[ResultItem]] = []
     for rank, items in enumerate(by_rank):
-        own = [
+        own_items = [
             item for item in items if owners.setdefault(_duplicate_key(item, field), rank) == rank
         ]
-        unique.append(own)
+        unique.append(own_items)
     return unique
 
 
@@ -327,23 +327,23 @@ def diversify(
     """
     candidates = list(items)
     greatest_similarities = [0.0] * len(candidates)
-    chosen: list[ResultItem] = []
+    chosen_items: list[ResultItem] = []
     while candidates:
         gains = [
             weight * item.score - (1.0 - weight) * greatest_similarity
             for item, greatest_similarity in zip(candidates, greatest_similarities, strict=True)
         ]
         best = max(range(len(candidates)), key=lambda index: (gains[index], -index))
-        selected = candidates.pop(best)
+        best_item = candidates.pop(best)
         greatest_similarities.pop(best)
-        chosen.append(selected)
-        if len(chosen) == limit:
+        chosen_items.append(best_item)
+        if len(chosen_items) == limit:
             break
         greatest_similarities = [
-            max(greatest_similarity, similarity(item, selected))
+            max(greatest_similarity, similarity(item, best_item))
             for item, greatest_similarity in zip(candidates, greatest_similarities, strict=True)
         ]
-    return chosen
+    return chosen_items
 
 
 def drop_similar(
@@ -354,13 +354,13 @@ def drop_similar(
     limit: int | None = None,
 ) -> list[ResultItem]:
     """Drop items whose similarity to an earlier one reaches the threshold. Stops after `limit` items."""
-    selected: list[ResultItem] = []
+    kept_items: list[ResultItem] = []
     for item in items:
-        if len(selected) == limit:
+        if len(kept_items) == limit:
             break
-        if all(similarity(item, other) < threshold for other in selected):
-            selected.append(item)
-    return selected
+        if all(similarity(item, other) < threshold for other in kept_items):
+            kept_items.append(item)
+    return kept_items
 
 
 def order_exchanges(items: Sequence[ResultItem]) -> list[ResultItem]:

@@ -83,11 +83,11 @@ def outcome_events(
     for warning in assembly.warnings:
         if warning["code"].startswith("CAL-E"):
             yield grain_error_event(warning)
-    sent = 0
+    sent_count = 0
     for event in chunk_events(assembly, chunk_size):
-        sent += 1
+        sent_count += 1
         yield event
-    yield assembly_completed(assembly, sent, query_warnings)
+    yield assembly_completed(assembly, sent_count, query_warnings)
 
 
 def chunk_size_of(stream: StreamOptions | None) -> int:
@@ -247,9 +247,9 @@ def chunk_events(assembly: Assembly, chunk_size: int) -> Iterator[Event]:
         sent_chars += len(chunk.text)
         sent_grains += chunk.grains
         if sent_chars == len(assembly.text):
-            used = assembly.used
+            used_units = assembly.used
         else:
-            used = (
+            used_units = (
                 assembly.counter.count(assembly.text[:sent_chars])
                 if budget.unit == "tokens"
                 else sent_grains
@@ -259,7 +259,7 @@ def chunk_events(assembly: Assembly, chunk_size: int) -> Iterator[Event]:
             "chunk_index": index,
             "content": chunk.text,
             "tokens": assembly.counter.count(chunk.text),
-            "budget_remaining": max(0, budget.amount - used),
+            "budget_remaining": max(0, budget.amount - used_units),
             "source": chunk.source,
             "format": assembly.format,
         }

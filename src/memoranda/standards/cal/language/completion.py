@@ -141,13 +141,15 @@ def _vocabulary() -> tuple[str, ...]:
     """Return every word, field name, grain type and closed value of the language."""
     tables = (fields.COMMON_FIELDS, *(fields.fields_of(name) for name in fields.SINGULARS))
     names = [name for table in tables for name in table]
-    closed = [f'"{word}"' for table in tables for field in table.values() for word in field.words]
+    closed_values = [
+        f'"{word}"' for table in tables for field in table.values() for word in field.words
+    ]
     projected = sorted(fields.PROJECTED_ALWAYS | fields.PROJECTED_ANYWHERE)
     return (
         *fields.PLURALS,
         *fields.SINGULARS,
         *names,
-        *closed,
+        *closed_values,
         *sorted(words.KEYWORDS),
         *projected,
     )

@@ -242,6 +242,6 @@ def type_in_where(recall: Recall) -> Value | None:
     values = [condition.value for condition in recall.where if condition.field == "type"]
     literals = [value for value in values if type(value) is str]
     candidates = literals or values
-    declared = candidates[0] if candidates else None
-    assert isinstance(declared, str | Param | None)
-    return declared
+    declared_type = candidates[0] if candidates else None
+    assert isinstance(declared_type, str | Param | None)
+    return declared_type

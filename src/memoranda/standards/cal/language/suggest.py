@@ -134,10 +134,10 @@ def suggest_grain_type(word: str, *, plural: bool) -> str:
     """Return a suggestion for a word that is no grain type."""
     lower_word = word.lower()
     names = fields.PLURALS if plural else fields.SINGULARS
-    for old, new in OLD_TYPES.items():
-        if lower_word in (old, f"{old}s"):
-            name = new if lower_word == old else fields.PLURAL_OF[new]
-            return f'Did you mean "{name}"? (OMS renamed {old.title()} -> {new.title()} in v1.2)'
+    for old_name, new_name in OLD_TYPES.items():
+        if lower_word in (old_name, f"{old_name}s"):
+            name = new_name if lower_word == old_name else fields.PLURAL_OF[new_name]
+            return f'Did you mean "{name}"? (OMS renamed {old_name.title()} -> {new_name.title()} in v1.2)'
     if plural and lower_word in fields.PLURAL_OF:
         return f'Did you mean "{fields.PLURAL_OF[lower_word]}"?'
     if not plural and lower_word in fields.PLURALS:
@@ -148,7 +148,7 @@ def suggest_grain_type(word: str, *, plural: bool) -> str:
 def suggest_field(word: str, candidates: Iterable[str]) -> str:
     """Return a suggestion for a word that is no field."""
     names = tuple(candidates)
-    old = OLD_FIELDS.get(word.lower())
-    if old in names:
-        return f'Did you mean "{old}"?'
+    old_name = OLD_FIELDS.get(word.lower())
+    if old_name in names:
+        return f'Did you mean "{old_name}"?'
     return did_you_mean(word, names) or f"The fields here are {', '.join(names)}."

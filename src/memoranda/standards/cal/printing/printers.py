@@ -50,14 +50,16 @@ class FormatPrinter(msgspec.Struct, frozen=True):
         if self.format not in _FORMATS_WITH_USAGE:
             return self._print_with_usage(elements, 0)
         return _settle_usage(
-            lambda used: self._print_with_usage(elements, used),
+            lambda used_units: self._print_with_usage(elements, used_units),
             self.counter.count,
             self.budget.amount,
         )
 
-    def _print_with_usage(self, elements: Sequence[Element], used: int) -> str:
+    def _print_with_usage(self, elements: Sequence[Element], used_units: int) -> str:
         """Return the text, which states that `used` units of the budget are used."""
-        frame = ContextFrame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
+        frame = ContextFrame(
+            self.name, self.intent, used_units, self.budget.amount, self.budget.unit
+        )
         return assembled_text(self.format, elements, frame, self.now, iso_times=self.iso_times)
 
     def _print_toon(self, elements: Sequence[Element]) -> str:
@@ -65,8 +67,8 @@ class FormatPrinter(msgspec.Struct, frozen=True):
         # The line is one of the first three (cal.md, *size line of toon*).
         lines = self._print_with_usage(elements, 0).split("\n", 3)
         line_index = lines.index(f"tokens: 0/{self.budget.amount}")
-        used = self.counter.count("\n".join(lines[:line_index] + lines[line_index + 1 :]))
-        lines[line_index] = f"tokens: {used}/{self.budget.amount}"
+        used_units = self.counter.count("\n".join(lines[:line_index] + lines[line_index + 1 :]))
+        lines[line_index] = f"tokens: {used_units}/{self.budget.amount}"
         return "\n".join(lines)
 
 
@@ -96,8 +98,8 @@ class TemplatePrinter(msgspec.Struct, frozen=True):
         """Return the text of all chosen grains, with headings and envelope."""
         parts = [self._source_part(selection) for selection in selections]
 
-        def render(used: int) -> str:
-            return self.renderer.render_text(self._scope(parts, used))
+        def render(used_units: int) -> str:
+            return self.renderer.render_text(self._scope(parts, used_units))
 
         if self.budget.unit == "grains":
             return render(sum(len(selection.chosen) for selection in selections))
@@ -105,9 +107,11 @@ class TemplatePrinter(msgspec.Struct, frozen=True):
             return render(0)
         return _settle_usage(render, self.counter.count, self.budget.amount)
 
-    def _scope(self, parts: Sequence[SourcePart], used: int) -> SectionScope:
+    def _scope(self, parts: Sequence[SourcePart], used_units: int) -> SectionScope:
         """Return the scope of the whole text."""
-        frame = ContextFrame(self.name, self.intent, used, self.budget.amount, self.budget.unit)
+        frame = ContextFrame(
+            self.name, self.intent, used_units, self.budget.amount, self.budget.unit
+        )
         return SectionScope(
             frame=frame, level=self.level, now=self.now, iso_times=self.iso_times, parts=parts
         )
@@ -130,8 +134,8 @@ def _settle_usage(render: Callable[[int], str], count: Callable[[str], int], gue
     # The first guess has the most digits, so the text can only become shorter.
     text = render(guess)
     for _ in range(_MAX_GUESSES):
-        used = count(text)
-        if used == guess:
+        used_units = count(text)
+        if used_units == guess:
             break
-        guess, text = used, render(used)
+        guess, text = used_units, render(used_units)
     return text

@@ -187,8 +187,8 @@ class TemplateRenderer:
     @property
     def shows_usage(self) -> bool:
         """True if the template prints how much of the budget the text takes."""
-        own = (getattr(self.sections, name) for name in Sections.__struct_fields__)
-        return any(name in text for text in own if text for name in USE_VARIABLES)
+        templates = (getattr(self.sections, name) for name in Sections.__struct_fields__)
+        return any(name in text for text in templates if text for name in USE_VARIABLES)
 
     def render_line(self, scope: SectionScope) -> str:
         """Return the line of one grain, with its line break."""
@@ -258,12 +258,12 @@ class TemplateRenderer:
             yield f"**{PLURAL_OF[grain_type].capitalize()}**\n"
 
     def _render_section(
-        self, name: str, own: str | None, inherited: str | None, scope: SectionScope
+        self, name: str, own_template: str | None, inherited: str | None, scope: SectionScope
     ) -> str:
         """Return a section of the template, or the one inherited from its parent."""
         # Every section is followed by one line break (cal.md, *sections of templates*), except an inherited empty one.
-        if own is not None:
-            return self._fill(name, own, scope) + "\n"
+        if own_template is not None:
+            return self._fill(name, own_template, scope) + "\n"
         if inherited is None:
             return ""
         text = self._fill(name, inherited, scope)
@@ -400,6 +400,6 @@ _GLOBAL_VARIABLES: Final[Mapping[str, Callable[[SectionScope], object]]] = {
 }
 
 
-def utilization(used: int, total: int) -> float:
+def utilization(used_units: int, total: int) -> float:
     """Return the used part of the budget, from 0.0 to 1.0."""
-    return round(used / total, 4) if total else 0.0
+    return round(used_units / total, 4) if total else 0.0

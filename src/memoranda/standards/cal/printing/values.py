@@ -115,8 +115,8 @@ def yaml_lines(value: object) -> list[str]:
 
 def _item_lines(value: object) -> list[str]:
     """Return a list item as lines; its first line follows the dash."""
-    first, *more = yaml_lines(value)
-    return [f"- {first}", *(f"  {line}" for line in more)]
+    first, *further_lines = yaml_lines(value)
+    return [f"- {first}", *(f"  {line}" for line in further_lines)]
 
 
 def _scalar_text(value: object) -> str:
