@@ -69,6 +69,16 @@ def test_every_bound_that_is_stated_has_its_test() -> None:
         assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{name}"
 
 
+def test_every_promise_of_the_threat_model_has_tests() -> None:
+    page = (ROOT / "docs" / "explanation" / "threat-model.md").read_text(encoding="utf-8")
+    rows = page.partition("| promise | attacked by |")[2].partition("\n\n")[0].strip().splitlines()[1:]
+    assert len(rows) > 10
+    for row in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py|make \w+)`", row)
+        assert named, row
+        assert all((ROOT / name).exists() for name in named if name.startswith("tests/")), row
+
+
 def test_the_readme_fits_and_shows_its_two_commands_first() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) < 150

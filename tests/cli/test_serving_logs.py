@@ -26,7 +26,7 @@ from tests.embedders import WORDS_ALONE
 from tests.forking import Forked
 from tests.waiting import HANG_SECONDS, until
 
-from memoranda.bindings.console.app import COOKIE
+from memoranda.bindings.console.cookies import COOKIE
 from memoranda.bindings.console.visit import ROOT
 from memoranda.embedding.endpoint import Endpoint
 from memoranda.encoding.json_text import parse

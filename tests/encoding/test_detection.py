@@ -86,6 +86,43 @@ def test_a_key_of_a_known_vendor_is_found_wherever_it_stands(kind: str, around: 
     assert KEYS[kind] not in hide(text, [found])
 
 
+# The text around a secret access key of AWS, {id} and {secret}.
+AWS_TEXTS = [
+    "{id} {secret}",
+    "{secret}\n{id}",
+    "Access key ID,Secret access key\n{id},{secret}\n",
+    "[default]\naws_access_key_id = {id}\naws_secret_access_key = {secret}",
+    '{{"AccessKeyId": "{id}", "SecretAccessKey": "{secret}", "Status": "Active"}}',
+    "My AWS key is {id} and its secret is {secret}.",
+    "the secret of my amazon account: '{secret}'",
+    "export AWS_SECRET_ACCESS_KEY={secret}",
+]
+
+
+@pytest.mark.requirement("WOP-3-detector")
+@pytest.mark.parametrize("around", AWS_TEXTS)
+def test_the_secret_key_of_aws_is_found_beside_its_id_or_its_name(around: str) -> None:
+    # One without much change of case, which is not random enough to be found alone, and random ones.
+    secrets = ["AbcdefghijklmnopqrstuvwxyzABCDEFGHIJ/123"]
+    secrets += [drawn(40, seed=seed, alphabet=BASE62 + "/+") for seed in range(40)]
+    for secret in secrets:
+        text = around.format(id=KEYS["aws-access-key"], secret=secret)
+        assert secret not in hide(text, detect(text)), text
+
+
+@pytest.mark.requirement("WOP-3-detector-quiet")
+def test_hashes_and_paths_near_an_access_key_id_are_left_alone() -> None:
+    key = KEYS["aws-access-key"]
+    for near in (
+        hashlib.sha1(b"x").hexdigest(),
+        hashlib.sha1(b"x").hexdigest().upper(),
+        "src/memoranda/standards/openwop/requests",
+        "thequickbrownfoxjumpsoverthelazydogsagain",
+    ):
+        text = f"{key} was found in {near}"
+        assert [text[each.start : each.end] for each in detect(text)] == [key]
+
+
 @pytest.mark.requirement("WOP-3-detector")
 def test_the_canary_of_the_conformance_suite_is_found() -> None:
     canary = "sk-canary-rfc0062-do-not-leak-qrs456"

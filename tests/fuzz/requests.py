@@ -25,7 +25,7 @@ from urllib.parse import quote, unquote, urlencode
 
 from starlette.applications import Starlette
 
-from memoranda.bindings.console.app import COOKIE
+from memoranda.bindings.console.cookies import COOKIE
 from memoranda.bindings.console.lazy import LazyConsole
 from memoranda.bindings.console.pages import FORMS, PAGES
 from memoranda.bindings.console.visit import ROOT as CONSOLE

@@ -81,6 +81,8 @@ def _find_in_long_words(text: str, lower: str) -> list[Finding]:
     if not words:
         return []
     findings = [*_find_vendor_keys(text, words)]
+    if any(end - start >= _AWS_SECRET_CHARS for start, end in words):
+        findings += _find_aws_secrets(text, lower, findings)
     if _VALUE.search(text) is not None:
         findings += _find_unnamed(text)
     if _contains_any(lower, _BEARER_WORDS):
@@ -160,6 +162,41 @@ def _find_vendor_keys(text: str, words: Iterable[tuple[int, int]]) -> Iterator[F
             kind = kind_of(text, match.start(), end)
             if kind != "openai-key" or _is_issued(match[0]):
                 yield Finding(kind, *match.span())
+
+
+# A secret access key of AWS has no prefix. It is known by the access key id near it, or by the name AWS.
+_AWS_SECRET_CHARS: Final = 40
+_AWS_SECRET: Final = re.compile(
+    rf"(?<![A-Za-z0-9/+_.-])[A-Za-z0-9/+]{{{_AWS_SECRET_CHARS}}}(?![A-Za-z0-9/+=_-])", re.ASCII
+)
+# Characters between a secret and its access key id, and between a secret and the name.
+_AWS_NEAR_CHARS: Final = 300
+_AWS_NAME_CHARS: Final = 80
+_AWS_KEY_ID: Final = "aws-access-key"
+_AWS_NAME: Final = re.compile(r"aws|amazon|s3", re.IGNORECASE)
+
+
+def _find_aws_secrets(text: str, lower: str, keys: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield secret access keys near an access key id, or after the words "AWS" and "secret"."""
+    key_ids = [key for key in keys if key.kind == _AWS_KEY_ID]
+    if not key_ids and "secret" not in lower:
+        return
+    for match in _AWS_SECRET.finditer(text):
+        start, end = match.span()
+        is_near = any(
+            key.start - _AWS_NEAR_CHARS <= end and start <= key.end + _AWS_NEAR_CHARS
+            for key in key_ids
+        )
+        before = lower[max(0, start - _AWS_NAME_CHARS) : start]
+        is_named = "secret" in before and _AWS_NAME.search(before) is not None
+        if (is_near or is_named) and _is_mixed(match[0]):
+            yield Finding("aws-secret-key", start, end)
+
+
+def _is_mixed(token: str) -> bool:
+    """Return True for letters of both cases and digits: a hash has one case, and a path or a word no digits."""
+    tests = (str.isupper, str.islower, str.isdigit)
+    return all(any(map(test, token)) for test in tests) and len(set(token)) >= _MIN_DISTINCT
 
 
 def _is_issued(token: str) -> bool:

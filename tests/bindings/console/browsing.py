@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from tests.bindings.http.running import Running, draft
 
-from memoranda.bindings.console.app import COOKIE
+from memoranda.bindings.console.cookies import COOKIE
 from memoranda.bindings.console.lazy import LazyConsole
 from memoranda.bindings.console.visit import ROOT
 from memoranda.service.service import Service

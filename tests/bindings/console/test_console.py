@@ -14,8 +14,9 @@ import pytest
 from tests.bindings.console.browsing import ALL, remember, send, sessions_of, signed_in, token_of
 from tests.bindings.http.running import OWNER, Running, draft, running
 
-from memoranda.bindings.console.app import COOKIE, FAILURES_BURST, Console
+from memoranda.bindings.console.app import FAILURES_BURST, Console
 from memoranda.bindings.console.ask import EXAMPLES
+from memoranda.bindings.console.cookies import COOKIE
 from memoranda.bindings.console.pages import FORMS, PAGES
 from memoranda.bindings.console.transfer import FORMS_OUT
 from memoranda.bindings.console.visit import ROOT

@@ -16,7 +16,8 @@ from tests.bindings.console.browsing import send
 from tests.bindings.console.identity_provider import CLIENT, IdentityProvider, Key, identity_provider
 from tests.bindings.http.running import NO_AUTHORITIES, Running, running
 
-from memoranda.bindings.console.app import COOKIE, PENDING_COOKIE, SIGN_INS_BURST
+from memoranda.bindings.console.app import SIGN_INS_BURST
+from memoranda.bindings.console.cookies import COOKIE, PENDING_COOKIE
 from memoranda.bindings.console.lazy import LazyConsole
 from memoranda.bindings.console.oidc import PENDING_MS, Accounts
 from memoranda.bindings.console.oidc_provider import (

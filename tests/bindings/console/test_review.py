@@ -20,7 +20,7 @@ from tests.standards.openwop.samples import ARTIFACTS
 from tests.waiting import HANG_SECONDS
 
 from memoranda.bindings.console import transfer
-from memoranda.bindings.console.app import COOKIE
+from memoranda.bindings.console.cookies import COOKIE
 from memoranda.bindings.console.texts import texts_for
 from memoranda.bindings.console.visit import ROOT, Upload, Visit
 from memoranda.service.ump import review

@@ -19,7 +19,7 @@ from functools import cache, partial
 from importlib.resources import files
 from itertools import chain
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qs, quote, unquote
+from urllib.parse import parse_qs, quote
 
 import jinja2
 import msgspec
@@ -32,6 +32,16 @@ from starlette.routing import Route
 
 from memoranda import __version__
 from memoranda.bindings.console import looks, transfer
+from memoranda.bindings.console.cookies import (
+    COOKIE,
+    NOTICE_COOKIE,
+    PENDING_COOKIE,
+    delete_cookie,
+    read_cookie,
+    read_notice,
+    set_cookie,
+    set_notice,
+)
 from memoranda.bindings.console.inbox import Inboxes
 from memoranda.bindings.console.live import LiveFeeds, LiveStream
 from memoranda.bindings.console.markdown import render_line, render_markdown
@@ -67,21 +77,17 @@ from memoranda.service.service import Service
 if TYPE_CHECKING:
     from memoranda.bindings.console.oidc import Accounts
 
-COOKIE: Final = "memoranda_session"
-# The cookie with a notice for the next page. It holds no content of memories.
-NOTICE_COOKIE: Final = "memoranda_said"
 SIGN_IN: Final = f"{ROOT}/sign-in"
 ENTER: Final = f"{ROOT}/enter"
 # Signing in with an account of a provider (OpenID Connect): the start, and the address to which the provider answers.
 ACCOUNTS: Final = f"{ROOT}/oidc"
 CALLBACK: Final = f"{ACCOUNTS}/callback"
-PENDING_COOKIE: Final = "memoranda_signing_in"
 # Seconds in which a person signs in at the provider.
 PENDING_SECONDS: Final = 600
 # Fields of a form; selecting many memories sends one field for each.
 FIELDS_LIMIT: Final = 1_000
-# Characters of a notice; cookies hold little more.
-NOTICE_CHARS_LIMIT: Final = 300
+# The field of the address of the sign-in page for a person who has just signed out.
+SIGNED_OUT: Final = "signed-out"
 # Bytes of the body of a person who has not signed in, and of a form.
 SMALL_BYTES: Final = 16_384
 FORM_BYTES: Final = 2_097_152
@@ -214,7 +220,7 @@ class Console:
         """Return the session of a request and its access. Raises Unauthorized."""
         # Requests that the script sends by itself do not prolong a session, and neither do streams.
         is_used = LIVE_HEADER not in request.headers and not is_stream
-        return self._service.sessions.authenticate(request.cookies.get(COOKIE, ""), is_used=is_used)
+        return self._service.sessions.authenticate(read_cookie(request, COOKIE), is_used=is_used)
 
     def _refuse_signed_out(self, request: Request) -> Response | None:
         """Return the error page for a person who has not signed in; None for the others."""
@@ -277,7 +283,10 @@ class Console:
     ) -> Response:
         """Return the response for the answer of a page."""
         if isinstance(answer, Redirect):
-            return _redirect(answer.path, notice=answer.notice)
+            response = _redirect(answer.path)
+            if answer.notice:
+                set_notice(response, request, session, answer.notice)
+            return response
         if isinstance(answer, File):
             return _send_file(answer)
         context = {**answer.context, "visit": visit, "now": self._service.context.clock()}
@@ -299,12 +308,11 @@ class Console:
         """Show the sign-in page, or start a session with the key in its form."""
         target = _safe_target(request.query_params.get("next", ""))
         if request.method == "GET":
-            return _render(
-                TemplatePage(
-                    template="sign_in.html", context=self._sign_in_context(target, wrong="")
-                ),
-                request,
-            )
+            has_left = SIGNED_OUT in request.query_params
+            notice = texts_of(request)("sign_in.signed_out") if has_left else ""
+            context = self._sign_in_context(target, wrong="")
+            page = TemplatePage(template="sign_in.html", context=context)
+            return _render(page, request, notice=notice)
         form = _parse_fields(await _read_small_body(request))
         key, target = (
             (form.get("key") or [""])[0].strip(),
@@ -362,7 +370,7 @@ class Console:
             page = TemplatePage(template="sign_in.html", context=context, status=401)
             return _render(page, request)
         response = self._go_on(request, target) if is_foreign else _redirect(target)
-        _set_cookie(response, request, COOKIE, sealed, IDLE_MS // 1_000 * 24)
+        set_cookie(response, request, COOKIE, sealed, seconds=IDLE_MS // 1_000 * 24)
         return response
 
     async def _sign_out(self, request: Request) -> Response:
@@ -384,11 +392,9 @@ class Console:
         onward = ""
         with suppress(Unauthorized):
             onward = await self._threads.run(end)
-        if onward:
-            response = self._go_on(request, onward)
-        else:
-            response = _redirect(SIGN_IN, notice=texts_of(request)("sign_in.signed_out"))
-        response.delete_cookie(COOKIE, path=ROOT)
+        goodbye = f"{SIGN_IN}?{SIGNED_OUT}=1"
+        response = self._go_on(request, onward) if onward else _redirect(goodbye)
+        delete_cookie(response, request, COOKIE)
         return response
 
     # --- signing in with an account -------------------------------------------------------------------------
@@ -414,15 +420,15 @@ class Console:
             except MemorandaError as error:
                 return self._refuse_account(request, error, target)
             response = _redirect(address)
-            response.set_cookie(
+            # Sent when the browser comes back from the provider.
+            set_cookie(
+                response,
+                request,
                 PENDING_COOKIE,
                 cookie,
-                max_age=PENDING_SECONDS,
+                seconds=PENDING_SECONDS,
                 path=ACCOUNTS,
-                httponly=True,
-                # Sent when the browser comes back from the provider.
-                samesite="lax",
-                secure=request.url.scheme == "https",
+                same_site="lax",
             )
             return response
 
@@ -432,7 +438,7 @@ class Console:
         """Start a session for a person who comes back from the provider."""
         if (refusal := self._refuse_hasty(request)) is not None:
             return refusal
-        cookie, query = request.cookies.get(PENDING_COOKIE, ""), dict(request.query_params)
+        cookie, query = read_cookie(request, PENDING_COOKIE), dict(request.query_params)
 
         def come_back() -> Response:
             assert self._accounts is not None
@@ -448,7 +454,7 @@ class Console:
                 )
             except MemorandaError as error:
                 response = self._refuse_account(request, error, target)
-            response.delete_cookie(PENDING_COOKIE, path=ACCOUNTS)
+            delete_cookie(response, request, PENDING_COOKIE, path=ACCOUNTS)
             return response
 
         return await self._threads.run(come_back)
@@ -587,19 +593,9 @@ def _safe_target(path: str) -> str:
     return path if is_ours else ROOT + "/"
 
 
-def _redirect(path: str, *, notice: str = "") -> Response:
-    """Return a redirect; the notice travels in a cookie."""
-    response = RedirectResponse(path, 303, _HEADERS)
-    if notice:
-        response.set_cookie(
-            NOTICE_COOKIE,
-            quote(notice[:NOTICE_CHARS_LIMIT]),
-            max_age=60,
-            path=ROOT,
-            httponly=True,
-            samesite="strict",
-        )
-    return response
+def _redirect(path: str) -> Response:
+    """Return a redirect."""
+    return RedirectResponse(path, 303, _HEADERS)
 
 
 def _send_file(file: File) -> Response:
@@ -615,14 +611,6 @@ def _send_file(file: File) -> Response:
         headers=headers,
         media_type=file.media_type,
         background=BackgroundTask(file.body.close),
-    )
-
-
-def _set_cookie(response: Response, request: Request, name: str, value: str, seconds: int) -> None:
-    """Set a cookie that scripts cannot read, other sites do not send, and http does not carry if it came over https."""
-    is_secure = request.url.scheme == "https"
-    response.set_cookie(
-        name, value, max_age=seconds, path=ROOT, httponly=True, samesite="strict", secure=is_secure
     )
 
 
@@ -665,9 +653,11 @@ def _render(
     request: Request,
     session: Session | None = None,
     access: Access | None = None,
+    *,
+    notice: str = "",
 ) -> Response:
-    """Return a page as HTML, with the notice of the last form, which is then deleted."""
-    notice = unquote(request.cookies.get(NOTICE_COOKIE, ""))[:NOTICE_CHARS_LIMIT]
+    """Return a page as HTML, with a notice, or that of the last form, which is then deleted."""
+    notice = notice or read_notice(request, session)
     context = {**page.context, **_page_context(request, session, access, notice)}
     template = _templates().get_template(page.template)
     response: Response
@@ -676,8 +666,8 @@ def _render(
         response = StreamingResponse(chain((next(parts),), parts), page.status, _HEADERS, wire.HTML)
     else:
         response = Response(template.render(context), page.status, _HEADERS, wire.HTML)
-    if notice:
-        response.delete_cookie(NOTICE_COOKIE, path=ROOT)
+    if read_cookie(request, NOTICE_COOKIE):
+        delete_cookie(response, request, NOTICE_COOKIE)
     return response
 
 
