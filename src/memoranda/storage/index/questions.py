@@ -33,6 +33,7 @@ from memoranda.retrieval.analysis import (
     prefix_term,
     query_words,
     searchable_text,
+    stem,
 )
 from memoranda.retrieval.exact_strings import find_exact_strings
 from memoranda.retrieval.languages import ENGLISH, LANGUAGE_CODES, detect_language, fold, stop_words
@@ -212,8 +213,8 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
         """
         is_english = language == ENGLISH
         for candidate in near_words(token) if is_english else doubled_or_swapped(token):
-            words = query_words(candidate, (language,))
-            if len(words) == 1 and self._is_known(words[0]):
+            word = _read_word(candidate, language)
+            if word is not None and self._is_known(word):
                 return candidate
         candidates = near_words(token, is_sure=True) if is_english else ()
         return next(filter(self._is_right, candidates), None)
@@ -389,3 +390,15 @@ def _with_exact_rows(
         allowed[rows] = segment.allowed[rows]
     postings = (rows, np.ones(len(rows), np.uint8)) if len(rows) else None
     return replace(segment, allowed=allowed, postings=[*segment.postings, postings])
+
+
+def _read_word(candidate: str, language: str) -> QueryWord | None:
+    """Return a possible spelling as a word of a query; None if it is a stop word or several words."""
+    if candidate.isascii() and candidate.isalpha():
+        # This is much faster than analysing a text, and a word has hundreds of possible spellings.
+        if candidate in stop_words(language):
+            return None
+        spellings = (stem(candidate, code) for code in (ENGLISH, language))
+        return QueryWord(tuple(dict.fromkeys(spellings)))
+    words = query_words(candidate, (language,))
+    return words[0] if len(words) == 1 else None
