@@ -22,6 +22,7 @@ from tests import stores
 from tests.commands import command
 from tests.lines import stage as verbs
 from tests.lines.model import VISIBILITIES, Copy, Line, Model, Refused, Version
+from tests.lines.notes import CHANGES, NoteFolder
 from tests.lines.stage import FAMILIES, FORMS, WITH_HISTORY, Clock, Stage, Unavailable, words_in, words_in_path
 from tests.matrix.doors import ALL_READS, DAY, EXPORTS, LOGS, SPACE, texts
 
@@ -55,6 +56,7 @@ STEPS: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
     "undo there": (1, ()),
     "intrude": (2, ("line", "index", "choice")),
     "foreign": (1, ()),
+    "sync": (5, ("line", "choice")),
     "reopen": (1, ()),
     "back up": (1, ()),
     "restore": (1, _FILE),
@@ -155,6 +157,7 @@ class Run:
         self.families: dict[int, str] = {}
         self.files: list[File] = []
         self.backups: list[Backup] = []
+        self.notes: NoteFolder | None = None
         # Words of another tenant, with the times of their writing.
         self.foreign: dict[str, int] = {}
         self._words = 0
@@ -550,6 +553,51 @@ class Run:
             raise Finding(f"{kind} loses", f"{sorted(must - words)} of {sorted(must)}; there is {sorted(words)}")
         if words - must - may:
             raise Finding(f"{kind} revives", f"{sorted(words - must - may)} besides {sorted(must)}")
+
+    def _sync(self, step: Step) -> str:
+        """Let a person change a note, and bring the folder of notes and the store in step."""
+        if self.notes is None:
+            self.notes = NoteFolder(self._folder / "notes")
+        self.model.purge(self.stage.now)
+        line, now = self._line(step), self.stage.now
+        change = CHANGES[int(step["choice"] * 100) % len(CHANGES)]
+        is_free = (
+            line is not None
+            and line.is_live(now)
+            and not line.is_held
+            # The note of a memory that was revised since is another case: what a person does to it is no change.
+            and self.notes.shown.get(line.label) == len(line.versions) - 1
+            and not self._not_yet_current()
+        )
+        path = self.notes.find(line.head.word) if line is not None and is_free else None
+        if path is not None and line is not None:
+            word = self._new_word()
+            self.notes.change(path, change, line.head.word, word)
+            copies = self.notes.find(line.head.word)
+            if change == "edit":
+                self.model.revise(line.label, word, now)
+            elif change == "delete" and copies is None:
+                self.model.forget([line.label], now)
+        self.notes.sync(self.stage)
+        for each in self.model.live(now):
+            if not each.head.names:
+                self._name_head(each)
+        self.notes.shown = {line.label: len(line.versions) - 1 for line in self.model.live(now)}
+        self._compare_notes()
+        return "done" if path is None else change
+
+    def _compare_notes(self) -> None:
+        """Require that the notes show what is current, and that no file has a word that was erased."""
+        assert self.notes is not None
+        current = self.model.exported(self.stage.now, history=False)
+        self._require("notes", self.notes.words(copies=False), current)
+        # A copy of a note keeps an earlier text of the memory.
+        shown = set().union(
+            *(self.model.shown(line, self.stage.now, *VISIBILITIES) for line in self.model.live(self.stage.now))
+        )
+        self._require_within("copies of notes", self.notes.words(copies=True), shown)
+        kept = {version.word for version in self._versions() if not version.is_erased}
+        self._require_within("trash of notes", self.notes.discarded_words(), kept)
 
     def _back_up(self, _: Step) -> str:
         if stores.ON_POSTGRES:

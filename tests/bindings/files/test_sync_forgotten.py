@@ -64,6 +64,24 @@ def test_a_forgotten_note_does_not_return_under_another_name(
 
 
 @pytest.mark.requirement("OURS-one-line")
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_copy_with_an_earlier_text_of_a_memory_is_no_memory_and_follows_its_note(
+    memoranda: Memoranda, folder: Path, sync: Sync, *, hard: bool
+) -> None:
+    (folder / "A.md").write_text(TEXT)
+    (folder / "B.md").write_text(TEXT)
+    sync()
+    (memory,) = memoranda
+    memoranda.revise(memory.id, "the key is at the neighbour's")
+    assert sync() == {"A.md": "written"}
+    assert [memory.text for memory in memoranda] == ["the key is at the neighbour's"]
+    forget(memoranda, hard=hard)
+    assert set(sync().values()) == {"removed"}
+    assert list(memoranda) == []
+    assert texts_in(folder).keys() == (set() if hard else {".trash/A.md", ".trash/B.md"})
+
+
+@pytest.mark.requirement("OURS-one-line")
 def test_a_copy_of_a_note_in_the_trash_stays_forgotten_and_the_note_itself_returns(
     memoranda: Memoranda, folder: Path, sync: Sync
 ) -> None:

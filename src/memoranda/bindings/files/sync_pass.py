@@ -483,7 +483,7 @@ class FolderPass(ABC, Generic[Content]):
             if name in self._latest:
                 self._write_record(name, self._latest[name])
             else:
-                self._remove_file(name)
+                self._delete_file(name)
 
         copy_name = self._free_conflict_name(name)
         return one_step(name, "conflict", separate, f"{reason}; your text is in {copy_name}")
@@ -553,6 +553,10 @@ class FolderPass(ABC, Generic[Content]):
         return self._version_ids(record["id"])[0] if record.get("supersedes") else record["id"]
 
     def _remove_file(self, name: str) -> None:
+        """Remove the file of a forgotten memory."""
+        self._delete_file(name)
+
+    def _delete_file(self, name: str) -> None:
         self._require_unchanged(name)
         self._folder.remove(name)
         self._state.entries.pop(name, None)

@@ -87,6 +87,7 @@ class NoteFolder(FolderPass[Note]):
         self._duplicates: dict[str, str] = {}
         # Files with the text of a memory that was forgotten in the store, by that text; they follow its note.
         self._forgotten_files: dict[tuple[str, str], FileEntry] = {}
+        self._forgotten_roots: dict[str, FileEntry] = {}
         self._forgotten_copies: dict[str, FileEntry] = {}
         # Notes in the trash, by the hash of the file.
         self._discarded: dict[str, FileEntry] = {}
@@ -217,6 +218,7 @@ class NoteFolder(FolderPass[Note]):
             if self._is_known(entry.id):
                 note = self._load_note(name)
                 self._forgotten_files[_duplicate_key(note.kind, note.text)] = entry
+                self._forgotten_roots[entry.root] = entry
         in_trash = set(self._folder.files_in(TRASH)) if self._state.copies else set()
         for name in in_trash & self._state.copies.keys():
             entry = self._state.copies[name]
@@ -229,9 +231,16 @@ class NoteFolder(FolderPass[Note]):
         if not note.text:
             return
         key = _duplicate_key(note.kind, note.text)
-        forgotten = self._forgotten_files.get(key) or self._discarded.get(self._digests[name])
+        forgotten = (
+            self._forgotten_files.get(key)
+            or self._discarded.get(self._digests[name])
+            or self._forgotten_roots.get(self._root_of_copy(name))
+        )
         if forgotten is not None:
             self._forgotten_copies[name] = forgotten
+            return
+        if original := self._find_original(name):
+            self._duplicates[name] = original
             return
         first = self._file_by_text.setdefault(_duplicate_key(note.kind, note.text), name)
         has_memory = first in self._paired or first in self._new_ids
@@ -239,6 +248,23 @@ class NoteFolder(FolderPass[Note]):
             self._duplicates[name] = first
         else:
             self._new_ids[name] = encode_random_id(secrets.token_bytes(16))
+
+    def _find_original(self, name: str) -> str:
+        """Return the note of which a file was a copy in the last run, if nobody edited the copy since.
+
+        An earlier text of a memory that was revised since is no memory of its own. Empty if there is no such note.
+        """
+        root = self._root_of_copy(name)
+        latest = self._latest_id(root) if root else None
+        original = self._files_by_id.get(latest or "", "")
+        return original if original and self._exists(original) else ""
+
+    def _root_of_copy(self, name: str) -> str:
+        """Return the first id of the memory that an unedited copy of a note has; empty for other files."""
+        entry = self._state.entries.get(name)
+        if entry is None or entry.id or entry.file != self._digests[name]:
+            return ""
+        return entry.root
 
     def _file_of(self, record: Record) -> str:
         """Return the file with the id of a memory or of a version before, or else one with the same text."""
@@ -398,13 +424,14 @@ class NoteFolder(FolderPass[Note]):
         entry = self._state.entries.get(name)
         if entry is not None and not entry.id and name not in self._edited:
             return None  # a duplicate in the last run, too
-        new_entry = FileEntry(id="", file=self._digests[name], record="")
-        return one_step(
-            name,
-            "twin",
-            lambda: self._state.entries.update({name: new_entry}),
-            f"says the same as {self._duplicates[name]}; left as it is",
-        )
+        first = self._duplicates[name]
+
+        def note_duplicate() -> None:
+            root = self._root_id(first)
+            new_entry = FileEntry(id="", file=self._digests[name], record="", root=root)
+            self._state.entries[name] = new_entry
+
+        return one_step(name, "twin", note_duplicate, f"says the same as {first}; left as it is")
 
     # --- executing -----------------------------------------------------------------------------------
 
@@ -499,14 +526,14 @@ class NoteFolder(FolderPass[Note]):
         """Move the file of a forgotten memory to the trash; delete it if the memory was erased."""
         entry = self._state.entries.get(name)
         if name not in self._digests or entry is None:
-            super()._remove_file(name)
+            self._delete_file(name)
         else:
             self._discard(name, entry)
 
     def _discard(self, name: str, entry: FileEntry) -> None:
-        """Move a note to the trash; delete it if the version of its entry was erased, or has another text."""
-        if self._load_note(name).text != self._stored_text(entry.id):
-            super()._remove_file(name)
+        """Move a note to the trash; delete it if the version of its entry was erased."""
+        if self._is_erased(entry.id):
+            self._delete_file(name)
             return
         self._require_unchanged(name)
         self._state.copies[self._folder.move_into(name, TRASH)] = replace(
