@@ -24,6 +24,7 @@ from bench.client import Client
 from bench.console import measure_console
 from bench.corpus import Corpus
 from bench.figures import Figures, percentile, say
+from bench.frames import measure_frames
 from bench.moving import measure_moving
 from bench.oams import measure_oams
 from bench.oms import measure_oms
@@ -188,6 +189,9 @@ def measure_ump(*, quick: bool) -> Figures:
             figures |= measure_library(home, label, rounds)
             say(f"{label}: measuring over HTTP")
             figures |= measure_http(home, corpus, label, rounds)
+            if label == next(iter(sizes)):
+                with server(home) as served:
+                    figures |= measure_frames(*served[:3])
             figures[f"store.{label}.bytes_per_memory"] = round((home / "memoranda.db").stat().st_size / size)
     return figures
 

@@ -255,6 +255,29 @@ def test_the_first_page_says_what_is_known_by_theme(opened: Opened, server: Runn
     line.wait_for()
 
 
+def test_a_browser_in_german_gets_german_pages(opened: Opened, server: Running, remember: Remember) -> None:
+    name = remember("Spoken of in two languages")
+    page = opened(locale="de-DE").new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    for path, title in (
+        ("/", "Über dich"),
+        ("/review", "Prüfen"),
+        ("/try", "Prompt ausprobieren"),
+        ("/timeline", "Zeitleiste"),
+        ("/graph", "Graph"),
+        ("/agents", "Agenten"),
+        ("/keys", "Schlüssel"),
+    ):
+        page.goto(f"{server.url}{ROOT}{path}")
+        page.get_by_role("heading", name=title, exact=True).wait_for()
+        assert page.locator("html").get_attribute("lang") == "de"
+    page.goto(f"{server.url}{ROOT}/memory/{name}")
+    page.get_by_role("button", name="Vergessen", exact=True).click()
+    page.get_by_text("1 Erinnerung vergessen.").wait_for()
+    assert complaints == []
+
+
 def test_a_prompt_shows_what_an_agent_would_receive(opened: Opened, server: Running) -> None:
     page = own_page(opened, server, "did:key:zTry", "Never deploy on Fridays", "Deploy with make release")
     page.goto(f"{server.url}{ROOT}/try")

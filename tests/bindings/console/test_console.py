@@ -280,11 +280,19 @@ def test_pages_are_kept_to_themselves(browser: httpx.Client) -> None:
 def test_what_is_stored_is_never_markup(server: Running, browser: httpx.Client, key: str) -> None:
     name = remember(server, key, HOSTILE, project=HOSTILE[:40], user=HOSTILE[:40])
     pages = (
-        f"/memories?project={HOSTILE[:40]}",
-        "/memories?q=alert",
-        f"/memory/{name}",
-        f"/memory/{name}/views",
-        "/overview",
+        *(
+            "/",
+            "/memories?q=alert",
+            "/changes",
+            "/agents",
+            "/review",
+            "/try?q=alert",
+            "/timeline",
+            "/graph",
+            "/overview",
+        ),
+        *(f"/memories?project={HOSTILE[:40]}", f"/?project={HOSTILE[:40]}", f"/graph?subject={HOSTILE[:40]}"),
+        *(f"/memory/{name}", f"/memory/{name}?q=alert", f"/memory/{name}/views", f"/memories?edit={name}"),
     )
     for path in pages:
         answer = browser.get(ROOT + path)

@@ -83,21 +83,35 @@ def show_home(visit: Visit) -> Answer:
     if visit.query.keys() - {"project"}:
         query = urlencode({name: list(values) for name, values in visit.query.items()}, doseq=True)
         return Redirect(f"{ROOT}/memories?{query}")
-    project = visit.query_value("project")
-    latest = _load_latest(visit, project)
     visit.inboxes.refresh(visit.service, visit.access)
+    project = visit.query_value("project")
     return TemplatePage(
         template="home.html",
         is_streamed=True,
         context={
-            "themes": sort_into_themes(_gather(visit, project, latest)),
             "project": project,
             "projects": visit.service.projects(visit.access)[:_PROJECTS],
-            "learnt": _learnt_lately(visit, latest),
-            "agents": list(dict.fromkeys(_sources(visit, latest))),
-            "has_any": bool(latest),
+            "load_known": partial(_load_known, visit, project),
             "load_readers": partial(_count_readers, visit),
         },
+    )
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """The memories on the page: by theme, and those learnt lately; and the number of their sources."""
+
+    themes: Sequence[Theme]
+    learnt: Sequence[Record]
+    sources: int
+
+
+def _load_known(visit: Visit, project: str) -> Known:
+    """Return the memories of the page. They are read after its head was sent."""
+    latest = _load_latest(visit, project)
+    return Known(
+        themes=sort_into_themes(_gather(visit, project, latest)),
+        learnt=_learnt_lately(visit, latest),
+        sources=len(dict.fromkeys(_sources(visit, latest))),
     )
 
 
