@@ -132,8 +132,8 @@ class Inboxes:
         spaces = service.oams.namespaces(access)[:_PROJECTS_LIMIT]
         findings: list[Finding] = []
         steps: list[Callable[[], list[Finding]]] = [
-            partial(_find_suspects, service.suspects_page, access, "secret"),
-            partial(_find_suspects, service.orders_page, access, "orders"),
+            partial(_find_suspects, service, service.suspects_page, access, "secret"),
+            partial(_find_suspects, service, service.orders_page, access, "orders"),
         ]
         steps += [partial(_find_contradictions, service, access, space) for space in spaces]
         for number, step in enumerate(steps):
@@ -153,11 +153,12 @@ def _with(inbox: Inbox, **changes: object) -> Inbox:
     return msgspec.structs.replace(inbox, **changes)
 
 
-def _find_suspects(load_page: Any, access: Access, kind: str) -> list[Finding]:
+def _find_suspects(service: Service, load_page: Any, access: Access, kind: str) -> list[Finding]:
     """Return the likely secrets, or the likely prompt injection, in current memories."""
     findings: list[Finding] = []
     after: int | None = 0
-    while after is not None and len(findings) < _FINDINGS:
+    # Asked before each page, so that a server can stop meanwhile.
+    while after is not None and len(findings) < _FINDINGS and not service.notifier.is_closed:
         page = load_page(access, after=after)
         findings += [
             Finding(kind=kind, key=suspect.id, text=suspect.text, labels=suspect.kinds)
