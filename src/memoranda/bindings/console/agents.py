@@ -18,7 +18,7 @@ from memoranda.standards.ump.requests import AuditRequest
 from memoranda.storage.engine.contract import ApiKey
 
 # The latest entries of the audit log from which the uses are counted, and the days of a chart.
-_EVENTS: Final = 1_000
+_EVENTS: Final = 500
 _DAYS: Final = 28
 _READING: Final = frozenset({"recall", "get", "list", "rehydrate", "history"})
 _WRITING: Final = frozenset({"remember", "revise", "forget", "store", "put", "import"})

@@ -22,13 +22,13 @@ from memoranda.model.memory import Standard
 from memoranda.model.selection import Selection
 from memoranda.service.core.ranking import RankedRecord
 from memoranda.service.ump.facets import Facets, count_facets, count_in_records, tags_of
-from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.excerpt import cut_excerpt, missing_title
 from memoranda.standards.ump.requests import Hints, RecallFilter, RecallRequest, ScopeFilter
 from memoranda.standards.ump.shapes import Kind, Record
 
-# Memories per page.
+# Memories per page, and results of a search: rating more takes longer than a person waits while typing.
 PAGE_LIMIT: Final = 20
+_RESULTS: Final = 30
 KINDS: Final = get_args(Kind)
 STANDARDS: Final = get_args(Standard)
 # Characters of a text on a card; the page of the memory shows all of it.
@@ -193,7 +193,7 @@ def recall(visit: Visit, question: str, filters: MemoryFilters) -> list[RankedRe
         query=question,
         scope_filter=ScopeFilter.parse(filters.scope) if filters.scope else None,
         filters=recall_filter,
-        requested_limit=MAX_RECALL,
+        requested_limit=_RESULTS,
         ranking_hints=Hints(explain=True),
     )
     return visit.service.recall(visit.access, request)
