@@ -204,6 +204,7 @@ WHOLE: Final = {
     "spaces",
     "tally",
     "tenant_data_keys",
+    "tenant_holds",
     "unindexed_of",
     "unindexed_remove",
     # A deleted owner's rows, some at a time.
