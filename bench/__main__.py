@@ -30,6 +30,7 @@ from bench.oams import measure_oams
 from bench.oms import measure_oms
 from bench.openwop import measure_openwop
 from bench.quality import measure_quality
+from bench.secrets import measure_secrets
 from bench.served import Served, server
 from bench.writers import Door, draft, writers
 from memoranda import Memoranda, __version__
@@ -207,6 +208,7 @@ PARTS = {
     "moving": measure_moving,
     "adapters": measure_adapters,
     "quality": measure_quality,
+    "secrets": measure_secrets,
 }
 
 

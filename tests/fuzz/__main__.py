@@ -30,12 +30,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="the same seed gives the same inputs")
     parser.add_argument("--keep", type=Path, help="a folder for inputs that found something")
     parser.add_argument("--only", nargs="+", choices=[target.name for target in targets()], help="some targets")
+    parser.add_argument("--grow", action="store_true", help="add what led somewhere new to the corpus (corpus.py)")
     arguments = parser.parse_args()
     campaign = Campaign(arguments.seed, tuple(arguments.only or ()))
     begin = time.monotonic()
     # Caches and imports fill first; what grows after that would grow for ever.
     warming = None if arguments.executions is None else arguments.executions // 10
     campaign.run(executions=warming, seconds=min(20.0, arguments.minutes * 10))
+    campaign.replay()
     settled = resident_bytes()
     print(f"seed {arguments.seed}; {settled >> 20} MiB after {campaign.executions} warming executions", flush=True)
     deadline = begin + arguments.minutes * 60
@@ -54,6 +56,8 @@ def main() -> int:
     print(f"outcomes: {campaign.outcomes()}; growth {(resident_bytes() - settled) / 2**20:.1f} MiB")
     for what in sorted({(finding.target, finding.what) for finding in campaign.findings}):
         print("FINDING", *what)
+    if arguments.grow:
+        campaign.grow()
     for finding in campaign.findings if arguments.keep else ():
         arguments.keep.mkdir(parents=True, exist_ok=True)
         name = f"{finding.target}-{hashlib.sha256(finding.data).hexdigest()[:12]}"

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Final
 
 from memoranda.errors import GrainError, MemorandaError, QueryError
+from tests.fuzz import corpus
 from tests.fuzz.targets import Target, targets
 
 # Inputs kept beside the seeds, for each target.
@@ -46,26 +47,39 @@ class Campaign:
     def run(self, *, executions: int | None = None, seconds: float | None = None) -> None:
         """Go on until either is used up, round the targets."""
         rng = random.Random(self.seed + self.executions)
-        corpora = [self._corpora.setdefault(target.name, _Corpus(target)) for target in self._targets()]
+        every_corpus = [self._corpora.setdefault(target.name, _Corpus(target)) for target in self._targets()]
         last = None if executions is None else self.executions + executions
         deadline = None if seconds is None else time.monotonic() + seconds
         while (last is None or self.executions < last) and (deadline is None or time.monotonic() < deadline):
-            for corpus in corpora:
-                self._one(corpus, corpus.next_input(rng))
+            for known in every_corpus:
+                self._one(known, known.next_input(rng))
                 self.executions += 1
+
+    def replay(self) -> None:
+        """Feed the inputs of the corpus, as they are."""
+        for target in self._targets():
+            known = self._corpora.setdefault(target.name, _Corpus(target))
+            for data in corpus.load(target.name):
+                self._one(known, data)
+                self.executions += 1
+
+    def grow(self) -> None:
+        """Save the shortest input for each outcome seen so far."""
+        for name, known in self._corpora.items():
+            corpus.save(name, known.seen.values())
 
     def _targets(self) -> list[Target]:
         return [target for target in targets() if not self.only or target.name in self.only]
 
     def outcomes(self) -> dict[str, int]:
         """How many different outcomes each target has shown."""
-        return {name: len(corpus.seen) for name, corpus in self._corpora.items()}
+        return {name: len(known.seen) for name, known in self._corpora.items()}
 
-    def _one(self, corpus: _Corpus, data: bytes) -> None:
+    def _one(self, known: _Corpus, data: bytes) -> None:
         start = time.process_time()
         try:
-            with _limit(corpus.target.max_seconds):
-                corpus.target.run(data)
+            with _limit(known.target.max_seconds):
+                known.target.run(data)
             outcome = "accepted"
             self.accepted += 1
         except MemorandaError as error:
@@ -74,11 +88,11 @@ class Campaign:
             if isinstance(error, KeyboardInterrupt):
                 raise
             outcome = f"{type(error).__name__}: {error}"
-            self.findings.append(Finding(corpus.target.name, outcome, data))
+            self.findings.append(Finding(known.target.name, outcome, data))
         seconds = time.process_time() - start
         if seconds > self.slowest_seconds:
             self.slowest_seconds, self.slowest = seconds, data
-        corpus.learn(outcome, data)
+        known.learn(outcome, data)
 
 
 class _Corpus:
@@ -86,16 +100,19 @@ class _Corpus:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.seen: set[str] = set()
-        self._inputs = list(target.seeds)
+        # The shortest input for each outcome.
+        self.seen: dict[str, bytes] = {}
+        self._inputs = [*target.seeds, *corpus.load(target.name)]
 
     def next_input(self, rng: random.Random) -> bytes:
         return self.target.bend(rng, rng.choice(self._inputs), rng.choice(self._inputs))
 
     def learn(self, outcome: str, data: bytes) -> None:
         if outcome not in self.seen and len(self.seen) < _MAX_KEPT:
-            self.seen.add(outcome)
+            self.seen[outcome] = data
             self._inputs.append(data)
+        elif len(data) < len(self.seen.get(outcome, b"")):
+            self.seen[outcome] = data
 
 
 class TookTooLong(Exception):

@@ -495,3 +495,39 @@ def test_a_prompt_has_what_the_owner_shared_too(world: World) -> None:
     assert "apples are mine" in found.text
     narrow = RehydrateRequest.parse({"query": "apples", "max_visibility": "private"})
     assert "apples are shared" not in world.service.for_prompt(key, narrow).text
+
+
+def test_only_the_owners_own_token_for_everything_may_erase(world: World) -> None:
+    world.service.gate.add_key("known", tenant=ADA.did, scopes=("read",))
+    for changes, may in (
+        ({}, True),
+        ({"aud": ADA.did}, True),
+        ({"aud": ADA.did, "scope": {"project": "p"}}, True),
+        ({"scope": {"owner": ADA.did}}, True),
+        ({"scope": {"project": "p"}}, False),
+        ({"aud": PEER.did}, False),
+        ({"verbs": ("read",)}, False),
+    ):
+        assert access(world, ADA, **changes).may_erase(ADA.did) == may, changes
+
+
+def test_a_token_of_the_operator_for_somebody_else_is_not_the_operators(world: World) -> None:
+    gate = world.service.gate
+    own = gate.authenticate(gate.mint_token(verbs=("read",), scope={}, ttl_ms=1_000))
+    lent = gate.authenticate(gate.mint_token(verbs=("read",), scope={}, ttl_ms=1_000, audience=PEER.did))
+    assert (own.is_operator, lent.is_operator) == (True, False)
+
+
+def test_a_key_needs_a_tenant_and_its_changes_are_in_force_at_once(world: World) -> None:
+    gate = world.service.gate
+    with pytest.raises(InvalidInput, match="tenant"):
+        gate.add_key("k", tenant="", scopes=("read",))
+    key = gate.add_key("k", tenant="ada", scopes=("read",))
+    key_id = gate.authenticate(key).credential.partition(":")[2]
+    assert gate.for_person(key_id, "session:x").tenant == "ada"
+    gate.change_key("k", expires=Instant(world.now + 1), limits=KeyLimits())
+    world.advance(1)
+    with pytest.raises(Unauthorized, match="expired"):
+        gate.authenticate(key)
+    with pytest.raises(Unauthorized, match="revoked or expired"):
+        gate.for_person(key_id, "session:x")

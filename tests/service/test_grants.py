@@ -18,6 +18,7 @@ from memoranda.service.core.sign_in import (
     AuthorizationRequest,
     GrantToken,
     IssuedTokens,
+    is_registered_redirect,
 )
 from tests.service.world import World
 
@@ -124,3 +125,38 @@ def test_a_key_lets_in_so_many_programs_and_those_used_last_stay(world: World) -
 def test_a_request_that_is_not_right_is_refused(world: World, changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         world.service.grants.seal_request(asked(world, **changes))
+
+
+def test_a_request_is_good_until_it_is_too_old_and_garbage_never(world: World) -> None:
+    grants = world.service.grants
+    request, client = grants.open_request(grants.seal_request(asked(world)), "open")
+    assert (request.redirect_uri, client.name) == (PLACE, "p")
+    for text in ("", "garbage", request.client_id):
+        with pytest.raises(InvalidInput, match="not one of ours"):
+            grants.open_request(text, "open")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["https://h/#x", "https:///x", "https://user@h/x", "https://h:0/x", "https://h/\u00e9", "https://h/" + "a" * 3_000],
+)
+def test_an_address_that_is_not_whole_is_registered_nowhere(world: World, uri: str) -> None:
+    with pytest.raises(InvalidInput, match="whole address"):
+        world.service.grants.register("p", [uri], registrar="operator")
+
+
+def test_programs_on_ones_own_machine_register_themselves_and_others_only_where_anyone_may(world: World) -> None:
+    register = world.service.grants.register
+    assert register("p", [PLACE], registrar="self", registration="on")
+    assert register("p", ["https://h/x"], registrar="self", registration="open")
+    assert register("p", ["https://h/x"], registrar="operator", registration="on")
+    with pytest.raises(InvalidInput, match="one's own machine"):
+        register("p", ["https://h/x"], registrar="self", registration="on")
+
+
+def test_on_loopback_any_port_of_any_registered_address_is_accepted() -> None:
+    registered = ("http://127.0.0.1:1/a", "http://127.0.0.1:1/b", "https://h/x")
+    for uri in ("http://127.0.0.1:9/a", "http://127.0.0.1:9/b", "https://h/x"):
+        assert is_registered_redirect(registered, uri)
+    for uri in ("http://127.0.0.1:9/c", "https://h:9/x", "http://h/x"):
+        assert not is_registered_redirect(registered, uri)
