@@ -225,6 +225,7 @@ def _cal_host(settings: Settings) -> CalSettings:
         switches=Switches(master=settings.cal == "on", tier1=settings.cal_evolve != "off"),
         evolves_locally_only=settings.cal_evolve != "on",
         auto_toon=settings.cal_auto_toon == "on",
+        dialect=settings.cal_dialect,
         counter=make_counter(settings.token_counter),
     )
 

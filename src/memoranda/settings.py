@@ -118,6 +118,12 @@ class Settings:
         "text",
         choices=("local", "on", "off"),
     )
+    cal_dialect: str = _setting(
+        "standard",
+        "also read CAL queries in the dialect of another implementation",
+        "text",
+        choices=("standard", "areev"),
+    )
     cal_auto_toon: str = _setting(
         "off",
         "write an ASSEMBLE without FORMAT as toon if its budget is tight",
