@@ -110,7 +110,11 @@ def _item_text(item: object) -> str:
     if not isinstance(item, Mapping):
         return str(item)
     content = item.get("content")
-    parts = [content] if isinstance(content, str) else content if isinstance(content, list) else []
+    parts: list[Any] = []
+    if isinstance(content, str):
+        parts = [content]
+    elif isinstance(content, list):
+        parts = content
     texts = [part if isinstance(part, str) else str(part.get("text") or "") for part in parts]
     joined_text = "\n".join(text for text in texts if text)
     if joined_text:

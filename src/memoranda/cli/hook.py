@@ -22,7 +22,7 @@ from memoranda.hosts.table import HOOK_SECONDS, find_hook
 _PATIENCE: Final = 0.8
 # The events that are answered with a text, and their names in answers.
 _EVENT_NAMES: Final = {"session-start": "SessionStart", "prompt": "BeforeAgent"}
-# Bytes of a host's description of an event, without the transcript, which is a file.
+# Bytes of the JSON with which a host describes an event. The transcript is not part of it; the JSON names its file.
 _INPUT_BYTES_LIMIT: Final = 1_048_576
 
 

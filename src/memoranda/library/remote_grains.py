@@ -46,7 +46,7 @@ NOT_OVER_A_WIRE: Final[Mapping[str, str]] = {
 
 
 class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
-    """Grains over a server. The body has what travels as bytes, and what takes several requests."""
+    """Grains over a server. Defines only verbs that send bytes or need several requests; `rows` gives the others."""
 
     def __init__(self, server: ServerConnection) -> None:
         super().__init__(server)

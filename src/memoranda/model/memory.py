@@ -146,7 +146,7 @@ class State(NamedTuple):
     valid_to: Instant | None
     declared_valid_to: Instant | None
     observed: Instant
-    # The last write of its memory.
+    # The time of the last write of any version of this memory.
     updated: Instant
     recorded: Instant
     space: str = ""
@@ -210,7 +210,7 @@ class OpenedDocument:
         self.decoded: Any = None
         # The grain into which it is translated, with its bytes.
         self.grain: Any = None
-        # A text of it that was shown, and the search words of the text.
+        # The last text for which search words were computed, and these words. Ranking computes them once per text.
         self.words: tuple[str, list[str]] | None = None
 
     def __eq__(self, other: object) -> bool:

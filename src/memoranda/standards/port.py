@@ -110,7 +110,7 @@ class Port(ABC):
         return None
 
     def original(self, document: Document, tenant: str, *, ump_version: str) -> Original | None:
-        """Return the document that this one is the complete view of; None if it says anything of its own."""
+        """Return the document inside this one if this one is only its view; None if it has content of its own."""
         return None
 
     def is_valid_inside(self, inner: Document, *, ump_version: str) -> bool:

@@ -67,7 +67,7 @@ _ENVIRONMENT: Final = (
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of a reader, beyond the resources that it uses before it opens a file."""
+    """Limits of a reader process, in addition to what the process uses before it opens a file."""
 
     memory_bytes: int
     processor_seconds: int

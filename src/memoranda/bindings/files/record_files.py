@@ -235,7 +235,7 @@ def _line_end(text: str) -> str:
 
 
 def without_identity(fields: Unchecked) -> Unchecked:
-    """Return fields without those that name another record: one that is gone, or of which the file is a copy."""
+    """Return fields without id, times and links, for a new record: the file is a copy, or its record was deleted."""
     new_fields = {name: value for name, value in fields.items() if name not in _IDENTITY}
     time = fields.get("time", {})
     validity = {name: time[name] for name in ("valid_from", "valid_to") if name in time}

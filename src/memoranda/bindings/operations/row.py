@@ -62,7 +62,7 @@ class Row:
     conditions: Mapping[str, str] = field(default_factory=dict)
     # The key of the answer that holds the result. "": the result is the answer.
     under: str = ""
-    # The message of the 404 that stands for a result of None or False.
+    # The message of the 404 that is sent if the verb returns None or False.
     missing: str = ""
     # The answer of a verb that returns nothing.
     done: Mapping[str, object] | None = None

@@ -120,7 +120,7 @@ def _check(
     if error is None:
         run.answer(result, lambda: line("valid"))
         return 0
-    # An error about the whole query is reported at its beginning, where only an unexpected word (E002) has a position.
+    # Errors about the whole query have position 1:1, too. There a caret helps only for an unexpected word (E002).
     is_placed = (error["line"], error["column"]) != (1, 1) or error["code"] == "CAL-E002"
     run.answer(result, lambda: show_error(text_of(query), error, is_placed=is_placed))
     return 1

@@ -376,7 +376,12 @@ def _make_commitment(
         return None
     timed, waiting, undated = intents.CONFIDENCE[hit.kind]
     has_time = when.moment is not None or when.recurring is not None
-    confidence = timed if has_time else waiting if when.condition else undated
+    if has_time:
+        confidence = timed
+    elif when.condition:
+        confidence = waiting
+    else:
+        confidence = undated
     if not has_time and when.condition is None and not _may_be_undated(sentence, hit, end):
         return None
     intention = _extract_intention(sentence, hit, end, cuts)

@@ -31,7 +31,7 @@ CONFIDENCE: Final[dict[Kind, tuple[float, float, float]]] = {
 }
 # Weak rules match only at the beginning of a sentence or an independent clause.
 WEAK: Final = frozenset(("act", "lets"))
-# Requests for a message, for which any condition is accepted.
+# Verbs that ask for a message, such as "remind me when …". For these, any condition makes a commitment.
 TELLING: Final = frozenset(("remind", "notify", "tell", "forget"))
 
 _ACTIONS = (

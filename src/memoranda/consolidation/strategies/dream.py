@@ -49,7 +49,7 @@ class Dream(msgspec.Struct, frozen=True, kw_only=True):
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a strategy."""
 
-    # Tokens, as measured by `count`, that a compressed text may have.
+    # Most tokens of a compressed text, as counted by `count`.
     budget_tokens: int = 400
     count: TokenCounter = estimate_tokens
     # The number of occurrences that makes something recurring.

@@ -133,7 +133,7 @@ class GrainReader(msgspec.Struct):
     scores: dict[int, float] = msgspec.field(default_factory=dict)
     condition_fields: tuple[str, ...] = ()
     search_terms: frozenset[str] = frozenset()
-    # The ends of `contradicts` links; empty unless the RECALL shows the field `contradicted`.
+    # Ids of the versions that others contradict (`contradicts` links). Loaded only if the RECALL shows `contradicted`.
     contradicting: frozenset[int] = frozenset()
     default_limit: int = limits.LIMIT_DEFAULT
     # Health information is shown only by named fields.

@@ -387,7 +387,7 @@ def _load_input(
     """Return a memory as an input; None if its text may not be repeated in another memory."""
     projection = project(context, version)
     if not projection.exportable or _hides_text(version):
-        # UMP §2.7: a result may leave this store, and this text may not.
+        # UMP §2.7: this text may not leave the store, but a result made from it could.
         return None
     note = MemoryNote(
         name=document["key"],

@@ -189,7 +189,7 @@ def _erase_dependents(context: Context, tenant: str, consent: str) -> CascadeRes
 def _find_dependent_memories(
     context: Context, tenant: str, consent: str, now: Instant
 ) -> Iterator[int]:
-    """Yield the memories of which any version rests on a consent: a restriction of one version binds those after it."""
+    """Yield the memories with any version that depends on a consent: later versions inherit its restrictions."""
     memory_ids: dict[int, None] = {}
     with context.engine.open_snapshot(tenant) as snapshot:
         for name in (consent, ADDRESS_PREFIX + consent):

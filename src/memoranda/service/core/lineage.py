@@ -31,8 +31,8 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 _REPLACED_VERSIONS: Final = "openwop compaction"
 # Items of this kind list the versions that were reopened when their entry was forgotten, by the entry's id.
 _REOPENED_VERSIONS: Final = "reopened"
-# Items of this kind mark derived memories that only a legal hold keeps, by number. The value says whether they are
-# erased or tombstoned when the hold is lifted.
+# Items of this kind name derived memories, by memory number, that should be deleted but are on legal hold. The value
+# says if they are erased or tombstoned when the hold is lifted.
 _DERIVED_ON_HOLD: Final = "derived, held"
 _ERASE: Final = b"hard"
 # Source name for everything in a space, used when a run read more memories than it can name.
@@ -66,7 +66,7 @@ def _load_replaced(snapshot: Snapshot, entry_id: str) -> list[int]:
 
 
 def find_hidden_memories(snapshot: Snapshot, memory_id: int) -> list[int]:
-    """Return the memories that a run put behind this one, and those behind them."""
+    """Return the memories that a consolidation run replaced by this one, and those replaced by them in turn."""
     waiting, hidden = [memory_id], list[int]()
     while waiting:
         history = snapshot.iterate_history(waiting.pop())

@@ -149,7 +149,7 @@ def purge(context: Context) -> int:
     """Erase everything that has expired; return the number of versions."""
     count = 0
     if context.engine.is_read_only:
-        return 0  # No read shows it either way.
+        return 0  # Reads hide expired memories, so a read-only store may keep them.
     while expired := context.engine.system.list_expired(context.retention_now(), BATCH_LIMIT):
         by_tenant: dict[str, list[int]] = defaultdict(list)
         for tenant, version_id in expired:

@@ -163,6 +163,6 @@ class OamsExportPage(msgspec.Struct, frozen=True, kw_only=True):
     lines: list[tuple[bytes, Memory]]
     # The position of the next page; None at the end.
     following: str | None
-    # The position at which another namespace begins, if both are to be exported as of one moment.
+    # The position of the first page. Exports of further namespaces begin with it, so that all show the same moment.
     start: str
     report: Report

@@ -601,7 +601,7 @@ class _CarriedDocument(msgspec.Struct, frozen=True, kw_only=True):
     # Restrictions that the outer document states beyond those of this one.
     bounds: Bounds | None = None
     adoption: Adoption | None
-    # The start of its validity in its former store, if it states another one itself.
+    # The start of the validity in the store that exported it, if the document states another one.
     begins: Instant | None = None
 
     @property

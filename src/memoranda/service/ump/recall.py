@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 # Candidates per result, and the least number: ranking may reorder results of nearly equal relevance.
 _CANDIDATES_FACTOR, _CANDIDATES_LEAST = 2, 16
 _NEVER_RECALLED = "tombstoned"
-# Bytes of the documents that are read if the caller sees them redacted, the last updated first.
+# Bytes of documents read for a caller who sees them only in part. The memories that were updated last are read first.
 _REDACTED_BYTES_LIMIT = 32 * 1_048_576
 # Hits that a reranking model reads.
 _RERANKED = 20

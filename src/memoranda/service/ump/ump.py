@@ -47,7 +47,7 @@ def manifest(context: Context, endpoint: str | None = None) -> dict[str, Any]:
     )
 
 
-# --- import and export: imported when first called, because the exchange knows every standard ------------------
+# --- import and export: the modules load when first called, because they load every standard -------------------
 
 
 def export(

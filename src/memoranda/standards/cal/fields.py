@@ -224,7 +224,7 @@ def _types_by_field() -> Mapping[str, tuple[str, ...]]:
 # Name of a field that not every type has → the types that have it.
 TYPES_WITH: Final = _types_by_field()
 
-# Section 10.3.5: names of attributes that only the projection has, by type, and those of every type.
+# Attributes of a result that are no field of the stored grain (section 10.3.5): by grain type, of every type, and all.
 PROJECTED: Final[Mapping[str, frozenset[str]]] = {
     "belief": frozenset(),
     "event": frozenset(),

@@ -21,7 +21,7 @@ def encode_cursor(query_hash: str, offset: int) -> str:
 
 
 def decode_cursor(cursor: str, query_hash: str) -> int:
-    """Return the offset of a page. Raise QueryError if the cursor belongs to another query, or is none."""
+    """Return the offset of a page. Raise QueryError if the text is no cursor, or belongs to another query."""
     offset = _decode_offset(cursor, query_hash)
     if offset is None:
         raise QueryError(

@@ -116,7 +116,7 @@ def expected_of(error: QueryError) -> tuple[str, ...]:
     if error.cal_code != "CAL-E002":
         return ()
     if message.startswith(_UNEXPECTED_PREFIX) and _EXPECTED_MARKER in message:
-        # The unexpected token comes first and may hold any text, so split at the last marker.
+        # The quoted token of the user comes first and may contain the marker, too; so split at the last marker.
         alternatives = message.rpartition(_EXPECTED_MARKER)[2].removesuffix(".")
     elif message.startswith(_ENDS_PREFIX) and message.endswith(_ENDS_SUFFIX):
         alternatives = message.removeprefix(_ENDS_PREFIX).removesuffix(_ENDS_SUFFIX)

@@ -59,7 +59,7 @@ def _check_timeless(fields: Fields) -> Iterator[str]:
 
 def _check_delegation(fields: Fields) -> Iterator[str]:
     """Yield the warnings for a delegation of authority."""
-    # Section 6.11.
+    # Section 6.11 recommends both fields.
     namespaces = fields.get("authorized_namespaces")
     if isinstance(namespaces, list) and "*" in namespaces:
         yield "authorized_namespaces should name namespaces rather than all of them"

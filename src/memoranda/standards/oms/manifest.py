@@ -46,11 +46,11 @@ class IndexState(msgspec.Struct, frozen=True, kw_only=True):
     last_accessed_at: int | None = None
     # The UMP name of the successor. Ours; other readers skip it.
     successor_name: str | None = None
-    # The members that its UMP record had outside the document, as JSON. Ours as well.
+    # The members that its UMP record had outside the document, as JSON. Not in OMS.
     record: str | None = None
-    # Addresses and ids of earlier versions that are not in the file, the latest first. Ours as well.
+    # Addresses and ids of earlier versions that are not in the file, the latest first. Not in OMS.
     supersedes: tuple[str, ...] = ()
-    # The start of its validity, if the document states another one. Ours as well.
+    # The start of its validity, if the document states another one. Not in OMS.
     valid_from: int | None = None
 
     def __post_init__(self) -> None:

@@ -58,7 +58,7 @@ SLICE_BYTES: Final = 2 * 1_048_576
 # Items of this kind hold the changes of a unit of work, by the position of the last: the first, the last change of the
 # unit that it continues or 0, and the first version that it appended or 0. A unit with one new version has none.
 ACTION: Final = "action"
-# Changes of the feed for which these items are kept.
+# Number of the latest feed changes whose actions can still be undone; items of older changes are deleted.
 ACTIONS_KEPT: Final = 20_000
 
 # Encodes an audit entry as a link of its chain: (entry, seq, previous hash) -> (bytes to store, hash).

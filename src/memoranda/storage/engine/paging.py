@@ -213,7 +213,7 @@ class Paging:
         return counts
 
     def _is_rare_form(self, order: Order) -> bool:
-        """Return True if so few versions have the selected form that sorting them is fastest."""
+        """Return True if few versions have the selected form (such as `grain`); it is fastest to sort these."""
         counting = self._sql.build_form_count(order)
         if counting is None:
             return False

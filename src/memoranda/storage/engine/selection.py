@@ -54,7 +54,7 @@ _NEXT_TRIPLE_INDEX: Final = {
     "triple_ros": "triple_osr",
     "triple_osr": "triple_sro",
 }
-# Scope fields whose fingerprint has a column without an index: found by a facet of the version.
+# Columns with the fingerprints of scope fields. They have no index; searches use the facet of the same name.
 _SCOPE_COLUMNS: Final = {"user": "user_key", "agent": "agent_key", "session": "session_key"}
 _PLAIN_COLUMNS: Final = {"verification": "verification", "form": "form"}
 _GROUP_COLUMNS: Final = {

@@ -202,7 +202,7 @@ def _read_metadata(value: dict[str, object]) -> dict[str, object]:
 
 
 def _path_owner(path: Sequence[str]) -> str:
-    """Return the part of a path after a word for users; empty if there is none."""
+    """Return the part of a path after a word such as "users", which names the owner; empty if there is none."""
     return next((after for part, after in pairwise(path) if part.lower() in _OWNERS), "")
 
 

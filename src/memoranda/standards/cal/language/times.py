@@ -127,7 +127,11 @@ def _days(match: re.Match[str]) -> tuple[int, int] | None:
     first = existing_day(year, 1 if month is None else month, 1 if day is None else day)
     if first is None:
         return None
-    last = first if day else end_of_month(first if month else first.replace(month=12))
+    if day:
+        last = first
+    else:
+        last_month = first if month else first.replace(month=12)
+        last = end_of_month(last_month)
     return _start(first), _start(last) + DAY_MS - 1
 
 

@@ -46,7 +46,7 @@ _UNNAMED_IN_TEXT: Final = _UNNAMED | {"confidence"}
 _TITLES: Final = {
     grain_type: f"**{plural.capitalize()}**" for grain_type, plural in PLURAL_OF.items()
 }
-# Section 4.1 of the digest: the relation of a grain that has no triple of its own.
+# The verb that prose uses for a grain without a relation, by type (section 4.1 of the digest): "alice knows tea".
 _RELATIONS: Final = {
     "belief": "knows",
     "event": "said",
