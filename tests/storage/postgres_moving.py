@@ -86,7 +86,7 @@ def test_who_is_killed_goes_on_and_everything_is_as_it_was(tmp_path: Path, path:
         # Its tables are made, so that one of them can be locked before the mover comes.
         PostgresTables(address).close()
         kill_in_the_middle(address, tmp_path, first, address)
-        with pytest.raises(StoreUnavailable, match="not whole yet"):
+        with pytest.raises(StoreUnavailable, match="store is incomplete"):
             open_service(settings(tmp_path, address))
         source, target = first, address
     else:

@@ -88,7 +88,7 @@ def test_who_is_interrupted_goes_on_and_nobody_opens_what_is_not_whole(
             patched.setattr("memoranda.storage.postgres.moving.PostgresTables", Interrupted)
             with pytest.raises(KeyboardInterrupt):
                 move_store(first, address)
-        with pytest.raises(StoreUnavailable, match="not whole yet"):
+        with pytest.raises(StoreUnavailable, match="store is incomplete"):
             open_service(settings(tmp_path, address))
         move_store(first, address)
         service = open_service(settings(tmp_path, address))

@@ -496,7 +496,7 @@ def test_a_writer_whose_turn_does_not_come_is_told_so_and_nothing_is_written(tmp
     with pytest.raises(StoreUnavailable, match=r"no turn within 0\.05 s; nothing was written"):
         database.write(put("given up"))
     # What was begun cannot be given up: whoever waits for it learns that it may be there.
-    with pytest.raises(StoreUnavailable, match="may be written all the same"):
+    with pytest.raises(StoreUnavailable, match="may or may not be stored"):
         held.result()
     may_end.set()
     patient = SqliteDatabase(tmp_path / "store.db")

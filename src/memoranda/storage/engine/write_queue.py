@@ -93,7 +93,9 @@ class WriteQueue:
             if not self._room.wait_for(
                 lambda: len(self._background_items) < LATER_LIMIT, ROOM_SECONDS
             ):
-                raise StoreUnavailable(f"no room to put this on record within {ROOM_SECONDS:.0f} s")
+                raise StoreUnavailable(
+                    f"the queue of writes was full for {ROOM_SECONDS:.0f} s; try again"
+                )
             if not self._background_items:
                 self._later_since = time.monotonic()
                 self._item_arrived.notify()
@@ -367,7 +369,7 @@ class WorkItem:
                 )
             if not self._settled.acquire(timeout=seconds):
                 raise StoreUnavailable(
-                    f"the disk did not answer within {seconds:g} s; it may be written all the same"
+                    f"the disk did not answer within {seconds:g} s, so the write may or may not be stored"
                 )
         if self._failure is not None:
             raise self._failure

@@ -450,7 +450,7 @@ def _transaction(connection: PostgresConnection, batch: list[WorkItem]) -> Itera
         if is_ending and connection.is_broken:
             # The commit may have happened, and running the batch again could write it twice.
             message = (
-                "the database went away while this was committed; it may be written all the same"
+                "the connection was lost during the commit; the write may or may not be stored"
             )
             raise StoreUnavailable(message) from error
         connection.give_up()

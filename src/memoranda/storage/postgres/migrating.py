@@ -179,7 +179,7 @@ def _open(raw: psycopg.Connection[Row], *, may_be_moving: bool) -> _Progress:
     newest = newest_number("postgres")
     if progress.is_moving and not may_be_moving:
         raise StoreUnavailable(
-            "this store is not whole yet: call `memoranda migrate-store` again, and it goes on"
+            "this store is incomplete: run `memoranda migrate-store` again, which continues the copy"
         )
     if progress.compatible > newest:
         raise StoreUnavailable(refusal_of_newer(progress.number, newest, progress.version))
