@@ -231,9 +231,9 @@ class VectorQuery(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     floor: float = 0.0
     # If the best similarity is below this, and keywords add too little, there is no result at all; 0 if unknown.
     line: float = 0.0
-    # How well the embedding model reads each language, from 0 to 1, by language number; empty: 1 for all.
+    # Trust in the embedding model for texts in each language, from 0 to 1, by language number; empty: 1 for all.
     trust: tuple[float, ...] = ()
-    # How well the embedding model reads the language of the query, from 0 to 1.
+    # Trust in the embedding model for the language of the query, from 0 to 1.
     question_trust: float = 1.0
     # Returns the query for a changed text, for example without a typing error; None if the model cannot be asked again.
     embed: Callable[[str], VectorQuery] | None = None

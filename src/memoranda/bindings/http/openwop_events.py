@@ -127,7 +127,7 @@ class RunEvents:
         modes = parse_stream_modes(request.stream_mode)
         is_streamed = _wants_stream(scope)
         if not is_streamed and "values" in modes:
-            # A page of JSON holds events; snapshots would repeat the run for each of them.
+            # A page of JSON has no snapshots: each would repeat the whole run.
             modes = frozenset({"updates"})
         reader = self._run_reader(scope, _start_position(scope, request), modes, form)
         if is_streamed:

@@ -56,7 +56,7 @@ INSTRUCTIONS: Final = (
 # Members of `_meta` in the list of tools: the answer of `ump.capabilities`, and the reserved names of all tools of UMP.
 CAPABILITIES_META: Final = "ump/capabilities"
 OPERATIONS_META: Final = "ump/operations"
-# Returns the offer to the client of a request.
+# Returns the tools that are offered to the client that sent a request.
 OfferOf = Callable[[RequestContext], ToolOffer]
 
 # Names in `_meta` under which a client asks for reports of progress.

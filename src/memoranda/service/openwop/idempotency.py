@@ -32,7 +32,7 @@ LEASE_MS: Final = 120_000
 SWEEP_LIMIT: Final = 500
 # The item that lists the hours that have records.
 _HOURS: Final = "idempotency hours"
-# Items of this kind, followed by the hour, are records by name.
+# Kind of the items that hold the records of an hour, by name; the hour is appended.
 _RECORDS: Final = "idempotency "
 
 

@@ -227,7 +227,7 @@ def check_count(count: Count, word: str) -> RuleViolation | None:
 
 
 def check_extractor(recall_type: str | None, declared_type: Value | None) -> RuleViolation | None:
-    """Return the problem that SUBJECTS and OBJECTS need beliefs, or None."""
+    """Return a problem if SUBJECTS or OBJECTS is used on grains other than beliefs; else None."""
     if recall_type == "belief" or declared_type == "belief" or type(declared_type) is Param:
         return None
     return RuleViolation(
