@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda import Memoranda
+from memoranda.cli import main
 from memoranda.model.passages import (
     LONG_TEXT_CHARS,
     PASSAGE_CHARS,
@@ -23,6 +25,8 @@ from memoranda.retrieval.entry import join_vectors, split_vectors
 from memoranda.retrieval.passages import choose_passage
 from tests.embedders import by_letters
 
+# Bytes of a vector of the supplied model.
+SINGLE_VECTOR = 388
 ANSWER = "The code of the alarm is 4471."
 FILLER = "The weather made the second visit shorter than planned, so a third one is proposed for the next week. "
 TEXTS = st.text(alphabet=st.sampled_from("ab .\n#`é。\r\t"), max_size=3_000)
@@ -131,3 +135,27 @@ def test_a_note_is_ranked_by_its_nearest_passage_and_not_after_it_was_erased() -
         assert ANSWER in m.recall(question, limit=1)[0].passage
         m.forget(note.id, hard=True)
         assert all(ANSWER not in hit.text for hit in m.recall(question, floor=False))
+
+
+def test_vectors_of_an_earlier_version_are_made_again_with_passages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", "auto")
+    monkeypatch.setenv("MEMORANDA_HOME", str(tmp_path))
+    assert main(["remember", long_note(1_800)]) == 0
+    with monkeypatch.context() as earlier:
+        earlier.setattr("memoranda.embedding.texts.LONG_TEXT_CHARS", 100_000)
+        assert main(["models", "embed"]) == 0
+    assert vector_sizes() == [SINGLE_VECTOR]
+    assert main(["models", "embed"]) == 0
+    assert vector_sizes() == [SINGLE_VECTOR]
+    assert main(["models", "embed", "--again"]) == 0
+    (size,) = vector_sizes()
+    assert size > 5 * SINGLE_VECTOR
+    assert "1 version embedded" in capsys.readouterr().out
+
+
+def vector_sizes() -> list[int]:
+    with Memoranda.open() as m, m.service.context.engine._database.open_snapshot() as connection:  # type: ignore[attr-defined]
+        rows: list[tuple[int]] = connection.select("SELECT length(data) FROM vector", {})
+        return [size for (size,) in rows]

@@ -200,12 +200,25 @@ def _find_model(name: str) -> KnownModel:
     return CATALOGUE[name]
 
 
-def embed(*, run: GivenRun) -> None:
-    """Make the missing vectors now. A server does this in the background."""
+def embed(
+    *,
+    again: Annotated[
+        bool, Parameter(help="Delete all vectors of the model first, and make them again.")
+    ] = False,
+    run: GivenRun,
+) -> None:
+    """Make the missing vectors now. A server does this in the background.
+
+    Vectors of earlier versions include neither titles nor the passages of long memories: --again adds them.
+    """
     with run.open() as memoranda:
         service = memoranda.service
         if not service.context.semantic_search.is_enabled:
             raise Unsupported("no embedding model is installed; run: memoranda models add")
+        if again:
+            model = service.context.semantic_search.model
+            while service.context.engine.vectors.delete_model(model, _DROPPED_AT_ONCE):
+                pass
         pending = first = service.embedding.count_waiting()
         with progress("embedding", total=first) as bar:
             while service.embedding.step():
