@@ -55,6 +55,22 @@ def test_an_empty_answer_says_where_else_there_is_something(run: Command, filled
     assert "pnpm" in run("cal", 'RECALL LIKE "pnpm"', "--namespace", "shop").out
 
 
+def test_the_nearest_three_are_shown_if_nothing_is_close(
+    run: Command, filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memoranda.open(filled) as m:
+        for number in range(4):
+            m.remember(f"Ada drinks tea at table {number}")
+    close = run("recall", "Ada drinks tea")
+    assert (close.err, close.out.count("drinks tea")) == ("", 5)
+    monkeypatch.setattr("memoranda.retrieval.calibration.WEAK_RELEVANCE", 1.0)
+    far = run("recall", "Ada drinks tea")
+    assert (far.err, far.out.count("drinks tea")) == ("memoranda: nothing close; nearest:\n", 3)
+    block = run("recall", "Ada drinks tea", "--for-prompt")
+    assert (block.err, block.out.count("drinks tea")) == ("memoranda: nothing close; nearest:\n", 3)
+    assert {result["weak"] for result in run("recall", "Ada drinks tea", "--json").json["results"]} == {True}
+
+
 def test_there_is_nothing_yet(run: Command) -> None:
     assert run("list").err == "memoranda: the store is empty\n"
     assert run("stats").code == 0

@@ -930,6 +930,10 @@ export type RecallAnswer = {
     record: MemoryRecord;
     signals: { [name: string]: number };
     score: number;
+    /** The estimated probability, from 0 to 1, that it answers the query. */
+    relevance?: number;
+    /** Set if it probably does not answer the query. */
+    weak?: true;
     /** The parts of its relevance, if requested. */
     explanation?: { [name: string]: {
       part: number;
@@ -1112,6 +1116,8 @@ export type RehydrateAnswer = {
     id: string;
     reason: string;
   }[];
+  /** Set if nothing is close to the query; then these are the nearest three. */
+  weak?: true;
 };
 
 /** A recall that returns its results as one framed block (section 5.3). */

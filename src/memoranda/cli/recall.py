@@ -9,6 +9,7 @@ from memoranda.cli.run import GivenRun, GlobalOptions, Parameter
 from memoranda.cli.show import line, no_matches, note, record_block
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import Standard
+from memoranda.retrieval.calibration import NEAREST_SHOWN
 from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.plain import PlainQuestion
 from memoranda.standards.ump.requests import (
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Signal = Literal["similarity", "recency", "salience", "scope_match", "provenance_depth"]
 
+_NOTHING_CLOSE = "nothing close; nearest:"
 # Results where --limit is not typed; a block for a prompt takes more, because its budget cuts it.
 _LIMIT, _PROMPT_LIMIT = 8, 12
 # Characters of one memory; of longer texts the best passage is shown.
@@ -132,8 +134,20 @@ def recall(
 
 def _answer_block(run: GlobalOptions, block: RehydratedBlock) -> None:
     dropped = [{"id": name, "reason": reason} for name, reason in block.dropped]
-    document = {"text": block.text, "injected": list(block.injected), "dropped": dropped}
-    run.answer(document, lambda: print(block.text) if block.text else None)
+    document = {
+        "text": block.text,
+        "injected": list(block.injected),
+        "dropped": dropped,
+        **({"weak": True} if block.weak else {}),
+    }
+
+    def show() -> None:
+        if block.weak:
+            note(_NOTHING_CLOSE)
+        if block.text:
+            print(block.text)
+
+    run.answer(document, show)
 
 
 def _show_results(
@@ -144,6 +158,9 @@ def _show_results(
         # Keyword search alone has no relevance threshold.
         has_floor = request.hints.floor and not request.hints.words_only
         note(f"{message}; --no-floor includes weak ones" if has_floor else message)
+    if documents and all(document.get("weak") for document in documents):
+        note(_NOTHING_CLOSE)
+        documents = documents[:NEAREST_SHOWN]
     short_ids = memoranda.ump.short_ids([document["record"]["id"] for document in documents])
     for document in documents:
         record_block(

@@ -102,7 +102,10 @@ class RemoteUmp(RemoteVerbs, rows=OPERATIONS):
         answer = self._document("for_prompt", request=request)
         dropped = tuple((memory["id"], memory["reason"]) for memory in answer.get("dropped", ()))
         return RehydratedBlock(
-            text=answer["text"], injected=tuple(answer["injected"]), dropped=dropped
+            text=answer["text"],
+            injected=tuple(answer["injected"]),
+            dropped=dropped,
+            weak=answer.get("weak", False),
         )
 
     def framed(self, records: Sequence[Record], *, max_chars: int = 500) -> RehydratedBlock:
@@ -283,6 +286,8 @@ def _ranked(answer: Mapping[str, Any]) -> list[RankedRecord]:
     results = []
     for result in answer["results"]:
         explanation = result.pop("explanation", None)
+        # `weak` follows from the relevance.
+        result.pop("weak", None)
         reasons = (
             None
             if explanation is None

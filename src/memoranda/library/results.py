@@ -94,6 +94,10 @@ class Hit(Memory):
     score: float
     # The parts of the score, by UMP's names: similarity, scope_match, recency, salience, provenance_depth.
     signals: Mapping[str, float]
+    # The estimated probability, from 0 to 1, that it answers the query; comparable between queries. None without words.
+    relevance: float | None = None
+    # True if it probably does not answer the query.
+    weak: bool = False
     # With `explain=True`: name of a part of the relevance → its share and its rank.
     explanation: Mapping[str, Mapping[str, float]] | None = None
     # The bounds of `passage` in a long text.
@@ -141,6 +145,8 @@ def build_hit(ranked: RankedRecord) -> Hit:
         ranked.record,
         score=ranked.score,
         signals=ranked.signals,
+        relevance=ranked.relevance,
+        weak=ranked.is_weak,
         explanation=explanation,
         bounds=ranked.passage,
     )

@@ -235,6 +235,8 @@ class VectorQuery(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     trust: tuple[float, ...] = ()
     # Trust in the embedding model for the language of the query, from 0 to 1.
     question_trust: float = 1.0
+    # True if it is known how similar the answers are that the model finds.
+    is_calibrated: bool = False
     # Returns the query for a changed text, for example without a typing error; None if the model cannot be asked again.
     embed: Callable[[str], VectorQuery] | None = None
     # Returns True for a word of the model's vocabulary; None if the vocabulary is unknown.
@@ -267,5 +269,7 @@ class Matches(msgspec.Struct, frozen=True, kw_only=True):
     nearness: Mapping[int, float] = msgspec.field(default_factory=dict)
     # Similarity of the query to each passage of the long texts among the results.
     passages: Mapping[int, Sequence[float]] = msgspec.field(default_factory=dict)
+    # The estimated probability of each result that it answers the query (`retrieval.relevance`).
+    relevance: Mapping[int, float] = msgspec.field(default_factory=dict)
     # The parts of the scores, if requested.
     reasons: Mapping[int, Mapping[str, Reason]] = msgspec.field(default_factory=dict)

@@ -61,6 +61,27 @@ SESSION_PERSON_WEIGHT: Final = 0.30
 SESSION_DATE_WEIGHT: Final = 0.30
 
 
+# The relevance of a memory of the time, or with the exact string, that a query asks for; and the one below which a
+# result is weak: fewer than 1 % of the answers of tuned questions are.
+CERTAIN_RELEVANCE: Final = 0.9
+WEAK_RELEVANCE: Final = 0.08
+
+
+class Logistic(msgspec.Struct, frozen=True, kw_only=True):
+    """The coefficients of the logistic function that estimates relevance (`relevance`)."""
+
+    base: float
+    similarity: float = 0.0
+    # The share of the query's words in the text.
+    share: float
+    # Turns of a session are more similar to any query.
+    turn: float = 0.0
+
+
+RELEVANCE_BY_SIMILARITY: Final = Logistic(base=-11.4, similarity=16.5, share=1.0, turn=-1.1)
+RELEVANCE_BY_WORDS: Final = Logistic(base=-2.1, share=4.0)
+
+
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """The weights of the parts of a score, from 0 to 1 except `length`."""
 

@@ -139,6 +139,8 @@ def rehydrate(service: Service, call: HttpCall, request: RehydrateRequest) -> di
     answer: dict[str, object] = {"text": block.text, "injected": block.injected}
     if block.dropped:
         answer["dropped"] = [{"id": name, "reason": reason} for name, reason in block.dropped]
+    if block.weak:
+        answer["weak"] = True
     return answer
 
 

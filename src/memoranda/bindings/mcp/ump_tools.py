@@ -51,6 +51,7 @@ _OTHER_PROJECTS: Final = 5
 # Characters of a project's name in that hint.
 _NAME_CHARS: Final = 80
 NOTHING: Final = "Nothing in memory answers this."
+NOTHING_CLOSE: Final = "Nothing close; nearest:"
 NOTHING_LISTED: Final = "There are no memories."
 
 _recall: Final = RowCall(find_row(ROWS, "recall_bare"), RecallRequest)
@@ -99,7 +100,10 @@ def _parse_recall(arguments: Arguments) -> RecallRequest:
 def _reply_recalled(service: Service, access: Access, request: RecallRequest) -> str | Answer:
     if not isinstance(request, RehydrateRequest):
         return _recall(service, access, request)
-    return service.for_prompt(access, request).text or _reply_nothing(service, access, request)
+    block = service.for_prompt(access, request)
+    if block.weak:
+        return f"{NOTHING_CLOSE}\n{block.text}"
+    return block.text or _reply_nothing(service, access, request)
 
 
 def _reply_nothing(service: Service, access: Access, request: RecallRequest) -> str:

@@ -23,6 +23,7 @@ from memoranda.model.memory import Document, OpenedDocument, State
 from memoranda.model.passages import Passage
 from memoranda.model.selection import Reason
 from memoranda.retrieval.analysis import keywords
+from memoranda.retrieval.calibration import is_weak, relevance_of_share
 from memoranda.standards.port import port_of
 from memoranda.standards.ump.mapping import searched_text
 from memoranda.standards.ump.record import Record
@@ -47,6 +48,7 @@ _K1, _B = 1.2, 0.75
 _SCOPE = ("owner", "project", "user", "agent", "session")
 # Decimal digits of a score: enough to order memories that were observed ten milliseconds apart.
 _DIGITS = 9
+_RELEVANCE_DIGITS = 3
 
 
 class RankingQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,10 +66,17 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
     record: Record
     signals: Mapping[str, float | int]
     score: float
-    # The parts of its relevance, if they were requested.
+    # The estimated probability that it answers the query; None for a query without words.
+    relevance: float | None = None
+    # The parts of its score, if they were requested.
     reasons: Mapping[str, Reason] | None = None
     # The passage of a long text that answers the query best.
     passage: Passage | None = None
+
+    @property
+    def is_weak(self) -> bool:
+        """True if it probably does not answer the query."""
+        return is_weak(self.relevance)
 
     def document(self) -> dict[str, object]:
         """Return the result as it appears in an answer."""
@@ -79,6 +88,10 @@ class RankedRecord(msgspec.Struct, frozen=True, kw_only=True):
         if self.passage is not None:
             start, end, _, focus = self.passage
             document["passage"] = [start, end, focus]
+        if self.relevance is not None:
+            document["relevance"] = self.relevance
+        if self.is_weak:
+            document["weak"] = True
         if self.reasons is not None:
             document["explanation"] = {
                 name: {"part": round(reason.part, _DIGITS), "rank": reason.rank}
@@ -93,12 +106,14 @@ def rate_record(
     query: RankingQuery,
     retrieval_score: float | None = None,
     nearness: float = 0.0,
+    relevance: float | None = None,
     opened: OpenedDocument | None = None,
 ) -> RankedRecord:
     """Return a record with its signals and its score.
 
     `retrieval_score` is the relevance found by retrieval, as a share of the best; without it, the text is compared.
-    `nearness` is the vector similarity. `opened` caches the words of the text.
+    `nearness` is the vector similarity. `relevance` is by default that of the covered words. `opened` caches the words
+    of the text.
     """
     covered = (
         _similarity(_tokenize(searched_text(record), opened), query)
@@ -120,7 +135,14 @@ def rate_record(
     )
     for name, weight in (WEIGHTS if query.weights else BROWSING).items():
         score += weight * signals[name]
-    return RankedRecord(record=record, signals=signals, score=round(score, _DIGITS))
+    if query.weights and relevance is None:
+        relevance = relevance_of_share(covered)
+    return RankedRecord(
+        record=record,
+        signals=signals,
+        score=round(score, _DIGITS),
+        relevance=None if relevance is None else round(relevance, _RELEVANCE_DIGITS),
+    )
 
 
 def sort_by_score(rated: Sequence[tuple[RankedRecord, T]]) -> list[tuple[RankedRecord, T]]:

@@ -155,4 +155,5 @@ def _create_vector_query(embedder: Embedder, text: str) -> VectorQuery:
         typical=embedder.typical_question,
         floor=embedder.floor,
         line=embedder.line,
+        is_calibrated=embedder.line > 0,
     )

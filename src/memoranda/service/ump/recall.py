@@ -27,6 +27,7 @@ from memoranda.model.selection import (
     VectorQuery,
 )
 from memoranda.retrieval.analysis import ExactTerms, exact_terms, normalised_text
+from memoranda.retrieval.calibration import NEAREST_SHOWN
 from memoranda.retrieval.passages import choose_passage
 from memoranda.service.core.access import Access
 from memoranda.service.core.consent import may_read_personal
@@ -147,11 +148,14 @@ def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> R
     # A budget may cut any text.
     long_chars = request.max_chars if request.budget_chars is None else 0
     results = _recall(context, access, request, min(long_chars, LONG_TEXT_CHARS))
+    is_weak = bool(results) and all(result.is_weak for result in results)
+    if is_weak:
+        results = results[:NEAREST_SHOWN]
     records = [result.record for result in results]
     if not request.ids:
         # Only a reader of a part needs the id, to request the rest.
         records = [record for record in records if len(record["body"]["text"]) > request.max_chars]
-    return rehydrate(
+    block = rehydrate(
         [result.document() for result in results],
         limit=request.limit,
         max_chars=request.max_chars,
@@ -161,6 +165,7 @@ def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> R
         names=_shorten_ids(context, access, records),
         has_ids=request.ids,
     )
+    return replace(block, weak=True) if is_weak and block.injected else block
 
 
 def framed(
@@ -263,6 +268,7 @@ def _rate(
                 query,
                 relevance.get(version_id, 0.0),
                 matches.nearness.get(version_id, 0.0),
+                matches.relevance.get(version_id),
                 version.opened,
             )
             return replace(result, reasons=matches.reasons.get(version_id))

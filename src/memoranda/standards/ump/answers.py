@@ -52,6 +52,12 @@ ANSWERS: Final[dict[str, Schema]] = {
                     signals={"type": "object", "additionalProperties": NUMBER},
                     score=NUMBER,
                     passage=array_of({"type": "integer"}),
+                    relevance=described(
+                        NUMBER, "The estimated probability, from 0 to 1, that it answers the query."
+                    ),
+                    weak=described(
+                        {"const": True}, "Set if it probably does not answer the query."
+                    ),
                     explanation=described(
                         {
                             "type": "object",
@@ -71,6 +77,10 @@ ANSWERS: Final[dict[str, Schema]] = {
         text=TEXT,
         injected=array_of(NAME),
         dropped=array_of(closed_object("id reason", id=TEXT, reason=NAME)),
+        weak=described(
+            {"const": True},
+            "Set if nothing is close to the query; then these are the nearest three.",
+        ),
     ),
     "RememberAnswer": closed_object(
         "id result",

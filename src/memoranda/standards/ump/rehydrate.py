@@ -62,6 +62,8 @@ class RehydratedBlock(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     injected: tuple[str, ...] = ()
     dropped: tuple[tuple[str, str], ...] = ()
+    # True if no record is close to the query.
+    weak: bool = False
 
 
 def rehydrate(

@@ -46,6 +46,7 @@ from memoranda.retrieval.newest import (
     readable_versions,
 )
 from memoranda.retrieval.ranking import Ranking, SegmentScope, rank
+from memoranda.retrieval.relevance import estimate_relevance
 from memoranda.retrieval.retrievers import SearchedSegment
 from memoranda.retrieval.segment import Flags, VersionColumns
 from memoranda.retrieval.vectors import ComparableVectors, add_similarities
@@ -109,7 +110,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         keyword_query, vector_query = _queries_by_kind(queries)
         if (question := self._read(keyword_query, vector_query)) is None:
             return Matches(hits=(), total=0)
-        words, vector_query = question.words, question.vector_query
+        vector_query = question.vector_query
         segments = self._compare(question.segments, vector_query)
         # An explanation names ranks among all matches, so all must be scored.
         rank_segments = partial(
@@ -120,8 +121,33 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         )
         ranking = rank_segments(segments) if segments else None
         if ranking is None or not len(ranking):
-            unknown = {word.terms: _UNKNOWN_WEIGHT for word in words}
+            unknown = {word.terms: _UNKNOWN_WEIGHT for word in question.words}
             return Matches(hits=(), total=0, weights=unknown)
+        segments, ranking, matches = self._check(
+            question, rank_segments, segments, ranking, limit, count_all, count_if_cheap
+        )
+        matches = self._lead_with_newest(
+            matches, ranking, segments, (keyword_query, vector_query), limit
+        )
+        if not (ranking.has_answer or question.exact_count):
+            # The weights are still returned: the caller compares other texts by them.
+            return replace(matches, hits=(), total=0)
+        matches = add_reasons(matches, ranking, segments, is_explained=keyword_query.is_explained)
+        matches = add_passages(matches, self._vectors, vector_query)
+        return self._with_relevance(matches, ranking, segments, question)
+
+    def _check(
+        self,
+        question: Question,
+        rank_segments: Callable[[list[SearchedSegment]], Ranking],
+        segments: list[SearchedSegment],
+        ranking: Ranking,
+        limit: int,
+        count_all: bool,
+        count_if_cheap: bool,
+    ) -> tuple[list[SearchedSegment], Ranking, Matches]:
+        """Return the segments, the ranking and the best matches after the checks by the database."""
+        words, vector_query = question.words, question.vector_query
         size, is_filtered, few = len(ranking), self._has_database_filters, None
         # One more than requested, to know whether there are more.
         hit_count = max(limit + 1, COMPARED_RESULTS)
@@ -148,14 +174,25 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             matches = self._best_matches(ranking, words, passing, hit_count, None)
             if len(matches.hits) <= limit:
                 matches = replace(matches, total=len(matches.hits))
-        matches = self._lead_with_newest(
-            matches, ranking, segments, (keyword_query, vector_query), limit
+        return segments, ranking, matches
+
+    @staticmethod
+    def _with_relevance(
+        matches: Matches,
+        ranking: Ranking,
+        segments: list[SearchedSegment],
+        question: Question,
+    ) -> Matches:
+        """Return the matches with the estimated relevance of each."""
+        vector_query = question.vector_query
+        relevance = estimate_relevance(
+            [hit.version_id for hit in matches.hits],
+            question.ranking_query,
+            ranking,
+            segments,
+            is_calibrated=vector_query is not None and vector_query.is_calibrated,
         )
-        if not (ranking.has_answer or question.exact_count):
-            # The weights are still returned: the caller compares other texts by them.
-            return replace(matches, hits=(), total=0)
-        matches = add_reasons(matches, ranking, segments, is_explained=keyword_query.is_explained)
-        return add_passages(matches, self._vectors, vector_query)
+        return replace(matches, relevance=relevance)
 
     def _read(self, query: KeywordQuery, vector_query: VectorQuery | None) -> Question | None:
         """Return the question as the visible texts answer it; None if there is nothing to search."""
