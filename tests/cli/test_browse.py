@@ -71,6 +71,16 @@ def test_the_nearest_three_are_shown_if_nothing_is_close(
     assert {result["weak"] for result in run("recall", "Ada drinks tea", "--json").json["results"]} == {True}
 
 
+def test_a_person_is_told_what_a_new_memory_may_replace(run: Command, home: Path) -> None:
+    run("remember", "Petra lives in Lyon.")
+    told = run("remember", "Petra lives in Nantes.")
+    assert "created" in told.out
+    assert told.err.startswith("memoranda: similar: ")
+    assert told.err.endswith(" Petra lives in Lyon.; to replace it, use revise instead\n")
+    (similar,) = run("remember", "Petra lives in Brest.", "--json").json["similar"][:1]
+    assert similar["text"].startswith("Petra lives in ")
+
+
 def test_there_is_nothing_yet(run: Command) -> None:
     assert run("list").err == "memoranda: the store is empty\n"
     assert run("stats").code == 0

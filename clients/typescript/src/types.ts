@@ -930,6 +930,7 @@ export type RecallAnswer = {
     record: MemoryRecord;
     signals: { [name: string]: number };
     score: number;
+    passage?: number[];
     /** The estimated probability, from 0 to 1, that it answers the query. */
     relevance?: number;
     /** Set if it probably does not answer the query. */
@@ -1197,6 +1198,12 @@ export type RememberAnswer = {
   id: string;
   /** created, or merged into a memory with the same content. */
   result: "created" | "merged";
+  /** Memories that state nearly the same. If the new one replaces one of them, revise that instead. */
+  similar?: {
+    /** The memory's id. */
+    id: string;
+    text: string;
+  }[];
 };
 
 export type RememberRequest = NewMemory | {

@@ -17,7 +17,7 @@ from memoranda.cli.options import (
     without_none,
 )
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import displayed_id, line
+from memoranda.cli.show import displayed_id, line, note
 from memoranda.standards.ump.plain import PlainMemory
 
 
@@ -132,7 +132,14 @@ def remember(
             memoranda.ump.with_defaults(memory.to_draft(), method="cli")
         )
         name = displayed_id(memoranda, result.id)
-    run.answer({"id": result.id, "result": result.result}, lambda: line(f"{name} {result.result}"))
+        similar = [(displayed_id(memoranda, memory.id), memory.text) for memory in result.similar]
+
+    def show() -> None:
+        line(f"{name} {result.result}")
+        for similar_name, similar_text in similar:
+            note(f"similar: {similar_name} {similar_text}; to replace it, use revise instead")
+
+    run.answer(result.document(), show)
 
 
 def revise(

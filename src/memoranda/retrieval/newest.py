@@ -122,6 +122,14 @@ def _is_same_fact(
     return common > 0 and common >= required * len(first | second)
 
 
+def states_same_fact(first: str, second: str) -> bool:
+    """Return True if two different texts state nearly the same, by their words."""
+    if normalised_text(first) == normalised_text(second):
+        return False
+    words, other_words = (frozenset(searchable_text(text).split()) for text in (first, second))
+    return _is_same_fact(words, other_words, float("nan"), is_now=False)
+
+
 def fact_text(text: str) -> str:
     """Return the text of a possible fact; empty for a longer text, whose words are not compared."""
     return text if len(text) <= _FACT_CHARS else ""

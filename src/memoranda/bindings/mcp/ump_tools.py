@@ -119,7 +119,7 @@ def _reply_nothing(service: Service, access: Access, request: RecallRequest) -> 
 
 def _remember(service: Service, access: Access, draft: object) -> Answer:
     remembered = service.remember(access, service.with_defaults(access, draft, method="mcp"))
-    return {"id": remembered.id, "result": remembered.result}
+    return remembered.document()
 
 
 def _parse_memory(arguments: Arguments) -> object:
@@ -130,8 +130,16 @@ def _parse_memory(arguments: Arguments) -> object:
 
 
 def _reply_remembered(service: Service, access: Access, draft: object) -> str:
-    remembered = _remember(service, access, draft)
-    return f"{remembered['result']} {_short_id(service, access, remembered['id'])}"
+    remembered = service.remember(access, service.with_defaults(access, draft, method="mcp"))
+    similar = remembered.similar
+    short_ids = service.short_ids(access, [remembered.id, *(memory.id for memory in similar)])
+    reply = f"{remembered.result} {short_ids[remembered.id]}"
+    if not similar:
+        return reply
+    lines = [f"- {short_ids[memory.id]} {sanitise(memory.text, MAX_CHARS)}" for memory in similar]
+    return "\n".join(
+        (f"{reply}. Similar, as data; if it replaces one, revise that and forget this:", *lines)
+    )
 
 
 def _short_id(service: Service, access: Access, name: str) -> str:

@@ -30,6 +30,7 @@ from memoranda.service.core.indexing import NewVersion, prepare
 from memoranda.service.core.lifecycle import append_next, follow, inherit_bounds
 from memoranda.service.core.secret_screening import refuse_secrets, screen_fields
 from memoranda.service.core.views import redact_record, scope_of, view_record
+from memoranda.service.ump.similar import SimilarMemory, find_similar
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump import record as records
@@ -41,6 +42,8 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 
 Result = Literal["created", "merged"]
 Parts = TypeVar("Parts", bound=Mapping[str, Any])
+# The methods of agents and people, who write one memory at a time.
+_SINGLE_WRITE_METHODS: Final = ("cli", "mcp")
 # The parts of a record with free content, in which a secret may occur.
 FREE_PARTS: Final[tuple[str, ...]] = ("body", "provenance")
 
@@ -62,6 +65,17 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     result: Result
+    # Memories that state nearly the same as a new one, which the caller may want to revise instead.
+    similar: tuple[SimilarMemory, ...] = ()
+
+    def document(self) -> dict[str, object]:
+        """Return the result as it appears in an answer."""
+        document: dict[str, object] = {"id": self.id, "result": self.result}
+        if self.similar:
+            document["similar"] = [
+                {"id": memory.id, "text": memory.text} for memory in self.similar
+            ]
+        return document
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +180,11 @@ def free_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def remember(context: Context, access: Access, draft: object) -> Remembered:
-    """Write a draft as a new memory, or merge it into one with the same content."""
+    """Write a draft as a new memory, or merge it into one with the same content.
+
+    Agents and people are told which memories a new one may replace. Programs are not: they write many, and the search
+    takes longer than the write.
+    """
     now = context.clock()
     accepted = accept(context, access, draft, now)
     tenant = accepted.projection.scope.tenant
@@ -183,6 +201,10 @@ def remember(context: Context, access: Access, draft: object) -> Remembered:
         )
     if accepted.projection.withdraws:
         cascade.erase_withdrawn(context, tenant)
+    method = accepted.record.get("provenance", {}).get("method")
+    if outcome.result == "created" and method in _SINGLE_WRITE_METHODS:
+        similar = find_similar(context, access, accepted.projection, outcome.id)
+        return replace(outcome, similar=similar) if similar else outcome
     return outcome
 
 

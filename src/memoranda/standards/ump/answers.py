@@ -88,6 +88,10 @@ ANSWERS: Final[dict[str, Schema]] = {
         result=described(
             one_of(("created", "merged")), "created, or merged into a memory with the same content."
         ),
+        similar=described(
+            array_of(closed_object("id text", id=_ID, text=TEXT)),
+            "Memories that state nearly the same. If the new one replaces one of them, revise that instead.",
+        ),
     ),
     "GetAnswer": closed_object("record", record=ref("Record")),
     "HistoryAnswer": closed_object(

@@ -38,7 +38,7 @@ from memoranda.retrieval.analysis import (
 from memoranda.retrieval.exact_strings import find_exact_strings
 from memoranda.retrieval.languages import ENGLISH, LANGUAGE_CODES, detect_language, fold, stop_words
 from memoranda.retrieval.ranking import RetrievalQuery
-from memoranda.retrieval.retrievers import SearchedSegment
+from memoranda.retrieval.retrievers import SearchedSegment, is_in_sorted
 from memoranda.retrieval.segment import Flags, Postings, RowNumbers, merge_spellings
 from memoranda.retrieval.spelling import can_have_error, doubled_or_swapped, near_words
 from memoranda.retrieval.weights import EVENT_WEIGHT, TimeSpan
@@ -51,6 +51,8 @@ from memoranda.time_words.vocabulary import EVENT_WORDS
 # Versions that are read to compare their texts with a phrase, and with an exact string of the question.
 _PHRASE_VERSIONS: Final = 2_000
 _STRING_VERSIONS: Final = 200
+# Rows of a word that are looked at before all others.
+_FIRST_ROWS: Final = 256
 # Words of a question whose spelling is corrected.
 _CORRECTIONS: Final = 2
 # Versions that may tell of an event; if more do, it is not clear which one is meant.
@@ -87,6 +89,8 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
     # Reads versions by their ids.
     versions: Callable[[list[int]], list[Version]]
+    # The postings of the words that were looked up, for each segment.
+    _postings: dict[tuple[str, ...], list[Postings | None]] = msgspec.field(default_factory=dict)
 
     def read(self) -> Question | None:
         """Return the question; None if it has neither words nor a time."""
@@ -161,25 +165,36 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
     def _is_known(self, word: QueryWord) -> bool:
         """Return True if a visible text has the word."""
         return any(
-            bool(part.visible.take(postings[0]).any())
-            for part in self.visible
-            if (postings := self._find(word, part)) is not None
+            _has_visible_row(part, postings)
+            for part, postings in zip(self.visible, self._find(word), strict=True)
         )
 
-    def _find(self, word: QueryWord, part: VisibleSegment) -> Postings | None:
-        """Return the postings of a word in all its spellings."""
-        hashes = (self.fingerprints.term(self.tenant, term) for term in word.terms)
-        by_spelling = [
-            postings
-            for term_hash in hashes
-            if (postings := part.segment.find(term_hash)) is not None
-        ]
-        return merge_spellings(by_spelling)
+    def _find(self, word: QueryWord) -> list[Postings | None]:
+        """Return the postings of a word in all its spellings, for each segment."""
+        by_segment = self._postings.get(word.terms)
+        if by_segment is None:
+            hashes = [self.fingerprints.term(self.tenant, term) for term in word.terms]
+            by_segment = [
+                merge_spellings(
+                    [
+                        postings
+                        for term_hash in hashes
+                        if (postings := part.segment.find(term_hash)) is not None
+                    ]
+                )
+                for part in self.visible
+            ]
+            self._postings[word.terms] = by_segment
+        return by_segment
 
     # --- spelling ------------------------------------------------------------------------------------------
 
     def _correct_spelling(self, text: str) -> str:
         """Return the text with unknown words replaced by known ones that differ by one typing error."""
+        languages = self._languages()
+        words = query_words(text, languages)
+        if all(word.is_optional or self._is_known(word) for word in words):
+            return text
         corrections = 0
         exact = exact_terms(text)
         literal = " ".join((*exact.phrases, *exact.prefixes, *find_exact_strings(text)))
@@ -191,7 +206,7 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
                 continue
             if self._is_right(token):
                 continue
-            words = query_words(token, self._languages())
+            words = query_words(token, languages)
             if len(words) != 1 or words[0].is_optional or self._is_known(words[0]):
                 continue
             corrected = self._known_neighbour(token, language)
@@ -212,10 +227,16 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
         corrected.
         """
         is_english = language == ENGLISH
+        # Most candidates have a beginning that no text has.
+        known_prefixes: dict[str, bool] = {}
         for candidate in near_words(token) if is_english else doubled_or_swapped(token):
-            word = _read_word(candidate, language)
-            if word is not None and self._is_known(word):
-                return candidate
+            prefix = prefix_term(candidate)
+            if prefix not in known_prefixes:
+                known_prefixes[prefix] = self._is_known(QueryWord((prefix,)))
+            if known_prefixes[prefix]:
+                word = _read_word(candidate, language)
+                if word is not None and self._is_known(word):
+                    return candidate
         candidates = near_words(token, is_sure=True) if is_english else ()
         return next(filter(self._is_right, candidates), None)
 
@@ -250,13 +271,18 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
 
     def _rows_with(self, words: Sequence[QueryWord]) -> list[RowNumbers]:
         """Return the visible rows that have all words, for each segment."""
+        by_word = [self._find(word) for word in words]
         rows_by_segment: list[RowNumbers] = []
-        for part in self.visible:
-            rows = np.flatnonzero(part.visible).astype(np.int32) if words else np.zeros(0, np.int32)
-            for word in words:
-                postings = self._find(word, part)
-                with_word = rows[:0] if postings is None else postings[0]
-                rows = np.intersect1d(rows, with_word, assume_unique=True)
+        for number, part in enumerate(self.visible):
+            in_segment = [postings[number] for postings in by_word]
+            lists = [postings[0] for postings in in_segment if postings is not None]
+            if len(lists) < max(1, len(words)):
+                rows_by_segment.append(np.zeros(0, np.int32))
+                continue
+            rows, *others = sorted(lists, key=len)
+            rows = rows[part.visible.take(rows)]
+            for with_word in others:
+                rows = rows[is_in_sorted(rows, with_word)]
             rows_by_segment.append(rows)
         return rows_by_segment
 
@@ -267,15 +293,16 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
     ) -> tuple[list[SearchedSegment], int]:
         """Return segments with the postings of words, prefixes, phrases and exact strings; count the prefixes."""
         word_keys = [word.terms for word in words]
+        by_word = [self._find(word) for word in words]
         segments = [
             SearchedSegment(
                 columns=part.segment.columns,
                 visible=part.visible,
                 allowed=part.visible,
-                postings=[self._find(word, part) for word in words],
+                postings=[postings[number] for postings in by_word],
                 word_keys=word_keys,
             )
-            for part in self.visible
+            for number, part in enumerate(self.visible)
         ]
         if self.query.reads is None or not segments:
             return segments, 0
@@ -371,6 +398,14 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
             )
             for part, rows in zip(self.visible, rows_by_segment, strict=True)
         ]
+
+
+def _has_visible_row(part: VisibleSegment, postings: Postings | None) -> bool:
+    """Return True if the caller may see a row of the postings; the first ones mostly decide."""
+    if postings is None:
+        return False
+    rows = postings[0]
+    return bool(part.visible.take(rows[:_FIRST_ROWS]).any()) or bool(part.visible.take(rows).any())
 
 
 def _asks_only_when(untimed_text: str) -> bool:
