@@ -20,6 +20,7 @@ from bench.figures import Figures
 from bench.retrieval.notes import load as load_notes
 from bench.retrieval.scores import finish, mean
 from memoranda import Memoranda
+from memoranda.library.results import Hit
 
 PATH: Final = Path(__file__).parent / "table.json"
 PROJECT: Final = "table"
@@ -32,6 +33,17 @@ _FOREIGN_SIZES: Final = (1, 5, 20, 100)
 _LONG_NOTE_CHARS: Final = 1_800
 # Letters of a word that gets a typing error.
 _TYPO_LETTERS: Final = 5
+
+# Paths, identifiers, addresses, versions and quoted phrases, which differ by a number only; of each form so many.
+_STRINGS: Final = 10
+_STRING_FORMS: Final[tuple[Callable[[int], str], ...]] = (
+    lambda number: f"src/billing/ledger{number}.py",
+    lambda number: f"load_ledger_{number}",
+    lambda number: f"till{number}@harbour.example",
+    lambda number: f"v2.{number}.1-rc",
+    lambda number: f'"the {("red", "blue")[number % 2]} crane number {number} stands still"',
+)
+_STRING_ENDS: Final = ("waits for a review", "was replaced last week", "belongs to Yuki")
 
 Opener = Callable[[str], Memoranda]
 
@@ -244,11 +256,19 @@ def measure_codes(opened: Opener) -> Figures:
     texts = [f"Order ORD-{code} {states[number % 4]}." for number, code in enumerate(codes)]
     forms = ("What happened with order ORD-{}?", "Status of ORD-{}", "Has ORD-{} been shipped or cancelled?")
     with filled(opened, texts) as m:
-        right = [
+        first = [
             texts_found(m, forms[number % 3].format(code))[:1] == [text]
             for number, (code, text) in enumerate(zip(codes, texts, strict=True))
         ]
-    return {"codes.questions": len(right), "codes.first": sum(right)}
+    figures: Figures = {"codes.questions": len(first), "codes.first": sum(first)}
+    strings = [string(number) for number in range(_STRINGS) for string in _STRING_FORMS]
+    texts = [f"{string} {_STRING_ENDS[number % 3]}." for number, string in enumerate(strings)]
+    with filled(opened, texts) as m:
+        first = [
+            texts_found(m, f"Which of them {_STRING_ENDS[(number + 1) % 3]}, was it {string}?")[:1] == [text]
+            for number, (string, text) in enumerate(zip(strings, texts, strict=True))
+        ]
+    return figures | {"strings.questions": len(first), "strings.first": sum(first)}
 
 
 def measure_foreign(opened: Opener) -> Figures:
@@ -265,8 +285,47 @@ def measure_foreign(opened: Opener) -> Figures:
     return figures
 
 
-def _is_weak(hit: Any) -> bool:
-    return bool(getattr(hit, "weak", False))
+def _is_weak(hit: Hit) -> bool:
+    return hit.weak
+
+
+def measure_relevance(opened: Opener) -> Figures:
+    """Measure how well the relevance of the best result tells questions with an answer from those without.
+
+    The area under the ROC curve, the expected calibration error in ten bins, and the share of questions of which all
+    results are weak.
+    """
+    table = load()
+    with opened(":memory:") as m:
+        for kind, text, _ in table.cases:
+            m.remember(text, kind=kind, project=PROJECT)  # type: ignore[arg-type]
+        finish(m)
+        asked = [(question, text) for _, text, question in table.cases] + [(question, "") for question in table.far]
+        hits = [m.recall(question, project=PROJECT, limit=LIMIT) for question, _ in asked]
+    relevance = [found[0].relevance or 0.0 if found else 0.0 for found in hits]
+    is_right = [bool(found) and found[0].text == text for found, (_, text) in zip(hits, asked, strict=True)]
+    is_weak = [float(all(map(_is_weak, found))) for found in hits]
+    answered, foreign = relevance[: len(table.cases)], relevance[len(table.cases) :]
+    wins = [float(high > low) + float(high == low) / 2 for high in answered for low in foreign]
+    return {
+        "relevance.questions": len(asked),
+        "relevance.auc": round(mean(wins), 4),
+        "relevance.calibration_error": round(calibration_error(relevance, is_right), 4),
+        "relevance.answered.weak": round(mean(is_weak[: len(table.cases)]), 4),
+        "relevance.foreign.weak": round(mean(is_weak[len(table.cases) :]), 4),
+    }
+
+
+def calibration_error(estimates: Sequence[float], is_right: Sequence[bool]) -> float:
+    """Return the mean difference between estimate and share of right ones, in ten bins of estimates."""
+    bins: dict[int, list[tuple[float, bool]]] = {}
+    for estimate, right in zip(estimates, is_right, strict=True):
+        bins.setdefault(min(9, int(10 * estimate)), []).append((estimate, right))
+    gaps = [
+        len(pairs) * abs(mean([estimate for estimate, _ in pairs]) - mean([float(right) for _, right in pairs]))
+        for pairs in bins.values()
+    ]
+    return sum(gaps) / len(estimates)
 
 
 ROWS: Final[dict[str, Callable[[Opener], Figures]]] = {
@@ -278,6 +337,7 @@ ROWS: Final[dict[str, Callable[[Opener], Figures]]] = {
     "after_write": measure_after_write,
     "codes": measure_codes,
     "foreign": measure_foreign,
+    "relevance": measure_relevance,
 }
 
 
