@@ -6,6 +6,7 @@ Nothing else comes of it: no other error, no file, and only memories that are wh
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -217,6 +218,41 @@ def test_what_a_database_would_run_is_not_run(tmp_path: Path, name: str, table: 
         found = list(ImportCodec(IMPORTERS[name.split()[0]], "o-me").items(str(path)))
     assert all(item.error is not None for item in found)
     assert path.read_bytes() == before
+
+
+def test_columns_that_a_database_computes_are_bounded(tmp_path: Path) -> None:
+    name, table = "mem0 history", "history"
+    path = placed(name, tmp_path)
+    with sqlite3.connect(path) as database:
+        columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+        kept = ", ".join(f'"{column}"' for column in columns[:-1])
+        database.executescript(
+            f"""
+            CREATE TABLE other ({kept}, "{columns[-1]}" TEXT AS (printf('%.*c', 900000000, 'x')) VIRTUAL);
+            INSERT INTO other ({kept}) SELECT {kept} FROM {table};
+            DROP TABLE {table};
+            ALTER TABLE other RENAME TO {table};
+            """
+        )
+    database.close()
+    with at_most(5):
+        found = list(ImportCodec(IMPORTERS[name.split()[0]], "o-me").items(str(path)))
+    # A row is refused or left out; no text of its 900 MB is held.
+    assert all(len(repr(item)) < 100_000 for item in found)
+
+
+def test_a_pipe_is_not_waited_for(store: Memoranda, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "folder" / "inner.json")
+    for form in (None, "mem0"):
+        report = exchange.import_files(store.ump.import_items, store.owner, [str(pipe)], form=form)
+        assert (report.created, report.refused) == (0, 1)
+        expected = "neither a file nor a folder" if form is None else "not a regular file"
+        assert expected in report.refusals[0].message
+        report = exchange.import_files(store.ump.import_items, store.owner, [str(tmp_path / "folder")], form=form)
+        assert report.created == 0
 
 
 def test_what_a_body_says_is_said_and_not_done(store: Memoranda, tmp_path: Path) -> None:

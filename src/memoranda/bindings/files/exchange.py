@@ -475,6 +475,9 @@ def find_sources(
             yield _recognise_file(name, form_name, own_hash)
         elif path.is_dir():
             yield from _sources_in_folder(path, report, form_name, own_hash)
+        elif path.exists():
+            # A pipe or a device, which may never end.
+            report.refuse(name, "", InvalidInput("this is neither a file nor a folder"))
         else:
             report.refuse(name, "", NotFound("there is no such file or folder"))
 
