@@ -247,7 +247,7 @@ def test_what_else_is_missing_says_what_to_install(installed: Installed) -> None
 @pytest.mark.parametrize("extra", SMALL_EXTRAS)
 def test_an_extra_brings_what_it_is_for(installed: Installed, extra: str) -> None:
     imports = {
-        "server": "import httptools, jinja2, uvloop",
+        "server": "import httptools, jinja2, markdown_it, uvloop",
         "watch": "import watchfiles",
         "prompt": "import memoranda.cli.cal.reader",
         "async": "import greenlet",

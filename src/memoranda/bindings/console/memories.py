@@ -16,6 +16,7 @@ from memoranda.bindings.console.lists import (
     load_facets,
     load_listing,
 )
+from memoranda.bindings.console.looks import source_of
 from memoranda.bindings.console.visit import (
     ROOT,
     Answer,
@@ -26,7 +27,7 @@ from memoranda.bindings.console.visit import (
     undoable,
 )
 from memoranda.encoding.json_text import dump
-from memoranda.errors import InvalidInput, MemorandaError, NotFound
+from memoranda.errors import InvalidInput
 
 # The reason in the audit log, in English like all of its entries.
 REASON: Final = "asked for in the console"
@@ -34,8 +35,9 @@ REASON: Final = "asked for in the console"
 ERASE_WORD: Final = "erase"
 # Projects that a form offers.
 _PROJECTS: Final = 200
-# Changes on the page of changes, and those read to find them.
+# Changes on the page of changes, and memories in the command palette.
 _CHANGES: Final = 40
+_FOUND: Final = 6
 
 
 def show_list(visit: Visit) -> Answer:
@@ -140,18 +142,13 @@ def show_changes(visit: Visit) -> Answer:
 
 def find_for_palette(visit: Visit) -> Answer:
     """Return the memories that the command palette lists for what was typed."""
-    from memoranda.bindings.console.looks import source_of
-
-    try:
-        memory_list = load_listing(visit)
-    except NotFound as error:
-        raise MemorandaError(error.message) from None
+    memory_list = load_listing(visit)
     rows = [
         {
             "id": item.record["id"],
             "text": item.record["body"]["text"][:120],
             "look": source_of(item.record, visit.access.default_tenant, visit.text).look,
         }
-        for item in memory_list.items[:6]
+        for item in memory_list.items[:_FOUND]
     ]
     return File(body=dump({"memories": rows}), name="", media_type="application/json")
