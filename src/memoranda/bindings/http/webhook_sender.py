@@ -100,7 +100,8 @@ def url_port(url: SplitResult) -> int:
 
 def _look_up(host: str, port: int) -> list[str]:
     """Return the addresses of a host. Raises Unreachable, also after the time limit, which the resolver has not."""
-    if not _LOOKUPS.acquire(blocking=False):
+    slots = _LOOKUPS
+    if not slots.acquire(blocking=False):
         raise Unreachable("too many look-ups of webhooks are waiting")
     result: queue.SimpleQueue[list[str] | None] = queue.SimpleQueue()
 
@@ -111,7 +112,7 @@ def _look_up(host: str, port: int) -> list[str]:
         except (OSError, UnicodeError):
             result.put(None)
         finally:
-            _LOOKUPS.release()
+            slots.release()
 
     # The resolver cannot be stopped, so its thread is abandoned at the limit.
     threading.Thread(target=look_up, name="memoranda-webhook-lookup", daemon=True).start()
