@@ -69,6 +69,14 @@ def test_what_a_revision_took_out_of_the_title_is_not_found_any_more(m: Memorand
     assert found(m, "estuary") == [TEXT]
 
 
+def test_a_merged_record_is_found_by_the_tags_of_both_and_its_index_is_correct(m: Memoranda) -> None:
+    m.remember(TEXT, tags=["marine"])
+    m.remember(TEXT, tags=["coastal"])
+    assert len(list(m.export(history=False))) == len(OTHERS) + 1
+    assert found(m, "marine") == found(m, "coastal") == [TEXT]
+    assert m.verify().ok
+
+
 def test_an_erased_title_is_in_no_segment(m: Memoranda) -> None:
     memory = m.remember(TEXT, structured={"title": "Harbour study"})
     revised = m.revise(memory.id, structured={"title": "Estuary"})

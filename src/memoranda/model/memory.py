@@ -110,6 +110,11 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     sameness: str = ""
 
     @property
+    def indexed_parts(self) -> tuple[str, str, tuple[str, ...], str]:
+        """The parts from which the entry of the word index is made: equal parts give equal entries."""
+        return self.text, self.language, self.titles, self.subject
+
+    @property
     def is_lasting(self) -> bool:
         """True if it is valid since it was observed, without an end."""
         return self.expires is None and self.valid_to is None and self.valid_from <= self.observed

@@ -94,14 +94,18 @@ def prepare(
     *,
     grain: Grain | None = None,
     indexed: IndexedText | None = None,
+    like: NewVersion | None = None,
 ) -> NewVersion:
     """Return a document, read as `projection`, with everything that is stored with it. Raises ForbiddenScope.
 
-    `grain` is the document itself if it is one; `indexed` are the search words of its text if they are known.
+    `grain` is the document itself if it is one; `indexed` are the search words of its text if they are known. `like` is
+    a version whose search words are used again if text and titles are the same.
     """
     from memoranda.standards.cal.field_index import field_index_of
 
     _refuse_foreign_namespace(projection.scope)
+    if like is not None and like.projection.indexed_parts == projection.indexed_parts:
+        indexed = like.indexed
     if grain is not None:
         field_index, names = (
             field_index_of(grain),
@@ -165,7 +169,7 @@ def with_bounds(context: Context, new_version: NewVersion, bounds: Bounds) -> Ne
         project_document(context, new_version.document, scope.tenant, scope.space), bounds
     )
     return replace(
-        prepare(context, new_version.document, projection, indexed=new_version.indexed),
+        prepare(context, new_version.document, projection, like=new_version),
         projection=followed,
     )
 

@@ -38,9 +38,9 @@ from memoranda.service.core.views import (
     project_document,
     read_carried_bounds,
 )
+from memoranda.service.exchange.carried import read_index_state, read_or_none
 from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import Report
-from memoranda.service.exchange.unwrap import read_index_state
 from memoranda.service.oms.grains import space_of as grain_space_of
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import Memory, check
@@ -137,7 +137,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         source = (
             None
             if inner is None
-            else _try_or_none(lambda: self._unwrap_record(record, inner, tenant, space))
+            else read_or_none(lambda: self._unwrap_record(record, inner, tenant, space))
         )
         return source or SourceMemory(
             document=document_of(record), tenant=tenant, space=space, record=record
@@ -174,7 +174,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         source = (
             None
             if is_signed or _NATIVE not in delivery
-            else _try_or_none(lambda: self._unwrap_grain(delivery))
+            else read_or_none(lambda: self._unwrap_grain(delivery))
         )
         if source is not None:
             # No other check is needed: the document inside gives the same bytes.
@@ -228,7 +228,7 @@ class Conversion(msgspec.Struct, kw_only=True):
 
     def _read_memory(self, memory: Memory, raw: bytes | None) -> SourceMemory:
         inner = oams.unwrap(memory)
-        source = None if inner is None else _try_or_none(lambda: self._unwrap_memory(memory, inner))
+        source = None if inner is None else read_or_none(lambda: self._unwrap_memory(memory, inner))
         if source is not None:
             return source
         namespace = adapt_namespace(read_namespace(memory["namespace"]), self.owner)
@@ -260,12 +260,12 @@ class Conversion(msgspec.Struct, kw_only=True):
             blob = (
                 None
                 if item.error is not None
-                else _try_or_none(partial(signature.blob_of, item.value))
+                else read_or_none(partial(signature.blob_of, item.value))
             )
             address = "" if blob is None else grains.address_of(blob)
             if (
                 address in wanted
-                and (source := _try_or_none(partial(self.read_item, item))) is not None
+                and (source := read_or_none(partial(self.read_item, item))) is not None
             ):
                 self._record_ids[address] = self._to_plain_record(source)["id"]
 
@@ -302,7 +302,7 @@ class Conversion(msgspec.Struct, kw_only=True):
         if index is DEFAULT or index == DEFAULT:
             return record
         if index.record is not None:
-            restored = _try_or_none(lambda: self._restore_record(source, index))
+            restored = read_or_none(lambda: self._restore_record(source, index))
             if restored is not None:
                 return restored
         successor = index.successor_name or self._record_ids.get(index.superseded_by or "")
@@ -410,14 +410,6 @@ class Conversion(msgspec.Struct, kw_only=True):
     def owner_hash(self) -> str:
         """The owner's name in OAMS namespaces."""
         return owner_hash(self.owner)
-
-
-def _try_or_none(action: Callable[[], T | None]) -> T | None:
-    """Return the result of an action, or None if a document is malformed."""
-    try:
-        return action()
-    except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
-        return None
 
 
 def _with_structured(record: Record, added: dict[str, object]) -> Record:

@@ -22,10 +22,10 @@ import msgspec
 from msgspec.structs import replace
 
 from memoranda.encoding.json_text import parse
-from memoranda.errors import GrainError, InvalidInput, MemorandaError, StoreCorrupt
+from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.bounds import UNBOUND, apply_bounds, bounds_of_view
-from memoranda.model.instant import LATEST, Instant, parse_instant
-from memoranda.model.memory import NATIVE_KEY, STATE_KEY, Bounds, Document, Version
+from memoranda.model.instant import Instant, parse_instant
+from memoranda.model.memory import NATIVE_KEY, Bounds, Document, Version
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
@@ -36,10 +36,10 @@ from memoranda.service.core.views import (
     is_view,
     project_document,
     read_carried_bounds,
-    read_carried_state,
 )
 from memoranda.service.exchange import ancestry
 from memoranda.service.exchange.adoption import MAX_NATIVE_BYTES, Adoption
+from memoranda.service.exchange.carried import read_index_state, read_or_none
 from memoranda.service.exchange.prepared_item import Outcome, PreparedItem
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
@@ -56,7 +56,7 @@ from memoranda.service.ump.remember import NewParts
 from memoranda.standards.oams import mapping as oams
 from memoranda.standards.oams.memory import metadata_of, same_content
 from memoranda.standards.oms import mapping as oms
-from memoranda.standards.oms.manifest import DEFAULT, UNVERIFIED, IndexState
+from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.oms.port import original_in
 from memoranda.standards.port import port_of
 from memoranda.standards.ump import mapping as ump
@@ -79,7 +79,7 @@ def prepare_record(
     record = accepted.record if adopted is draft else cast("Record", draft)
     inner, index = ump.unwrap(accepted.record), read_index_state(accepted.record)
     if inner is not None:
-        original = _try_or_none(
+        original = read_or_none(
             lambda: _prepare_original_of_record(context, access, record, inner, now, adoption)
         )
         if original is not None:
@@ -157,41 +157,6 @@ def _prepare_original_of_record(
     return replace(_with_view_state(ready_item, record), name_in_file=elsewhere)
 
 
-def read_index_state(record: Record) -> IndexState:
-    """Return the state that another store attached to a record, as an index entry. Raises InvalidInput."""
-    state, location = read_carried_state(record), f"body.structured.{STATE_KEY}"
-    verdict, closed_at = state.get("verification", UNVERIFIED), state.get("closed")
-    begins = state.get("valid_from")
-    if verdict not in grains.VERIFICATIONS:
-        raise InvalidInput(
-            f"{location}.verification must be one of {', '.join(grains.VERIFICATIONS)}"
-        )
-    if closed_at is not None and (type(closed_at) is not int or not 0 <= closed_at <= LATEST):
-        raise InvalidInput(f"{location}.closed must be an instant in milliseconds")
-    try:
-        valid_from = None if begins is None else parse_instant(begins)
-    except (InvalidInput, TypeError, ValueError):
-        raise InvalidInput(f"{location}.valid_from must be a date and time") from None
-    try:
-        read_carried_bounds(record)
-    except StoreCorrupt:
-        raise InvalidInput(
-            f"{location}.bounds does not state the restrictions of a memory"
-        ) from None
-    try:
-        index = IndexState(
-            verification_status=verdict,
-            system_valid_to=closed_at,
-            superseded_by=state.get("successor"),
-            supersedes=tuple(state.get("supersedes", ())),
-            valid_from=valid_from,
-        )
-    except (GrainError, TypeError):
-        message = f"{location}: successor must be the address of a grain, supersedes a list of addresses and ids"
-        raise InvalidInput(message) from None
-    return DEFAULT if index == DEFAULT else index
-
-
 def _with_view_state(ready_item: PreparedItem, record: Record) -> PreparedItem:
     """Return an item with the state that its view states: its successor, and the end of its validity."""
     successors = record.get("superseded_by") or ()
@@ -220,7 +185,7 @@ def prepare_grain(
     opened_grain = open_grain_input(context, delivery)
     inner = oms.unwrap(opened_grain.grain)
     if inner is not None:
-        ready_item = _try_or_none(
+        ready_item = read_or_none(
             lambda: _prepare_original_of_grain(
                 context,
                 access,
@@ -410,7 +375,7 @@ def prepare_memory(
         return _create_memory_item(context, accepted)
     inner = oams.unwrap(accepted.memory)
     if inner is not None:
-        original = _try_or_none(
+        original = read_or_none(
             lambda: _prepare_original_of_memory(context, access, accepted, inner, now, adoption)
         )
         if original is not None:
@@ -560,14 +525,6 @@ def _prepare_original_of_memory(
 # --- originals of any standard ---------------------------------------------------------------------------------------
 
 
-def _try_or_none(make: Callable[[], PreparedItem | None]) -> PreparedItem | None:
-    """Return the result; None if the carried document is malformed: then only the item itself is imported."""
-    try:
-        return make()
-    except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
-        return None
-
-
 def _tighten(context: Context, version: NewVersion, bounds: Bounds | None) -> NewVersion:
     """Return a new version with further restrictions."""
     if bounds is None or bounds == UNBOUND:
@@ -628,7 +585,7 @@ def _prepare_carried_record(
     record = load_record(inside.document.native)
     within = ump.unwrap(record)
     if within is not None and read_carried_bounds(record) is not None:
-        original = _try_or_none(
+        original = read_or_none(
             lambda: _prepare_original_of_record(
                 context, access, record, within, now, inside.adoption
             )

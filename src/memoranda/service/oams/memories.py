@@ -341,11 +341,6 @@ def build_result(
     )
 
 
-def _indexed_text(projection: Projection) -> tuple[str, str]:
-    """Return the parts of a projection from which the word index is built."""
-    return projection.text, projection.language
-
-
 def build_version(
     context: Context,
     location: Location,
@@ -355,16 +350,14 @@ def build_version(
 ) -> NewVersion:
     """Return the version of a complete memory.
 
-    `raw`: its bytes, if it came as bytes. `like`: a version whose index entry is reused if the text is the same.
+    `raw`: its bytes, if it came as bytes. `like`: a version whose search words may be the same.
     """
     name, native = stored_name(context, location, fresh["key"]), dump(fresh) if raw is None else raw
     document = Document(
         standard=mapping.STANDARD, media_type=mapping.MEDIA_TYPE, name=name, native=native
     )
     projection = project_memory(fresh, location.tenant, ump_version=context.ump_version)
-    has_same_text = like is not None and _indexed_text(like.projection) == _indexed_text(projection)
-    indexed = like.indexed if like is not None and has_same_text else None
-    return prepare(context, document, projection, indexed=indexed)
+    return prepare(context, document, projection, like=like)
 
 
 def _build_next(

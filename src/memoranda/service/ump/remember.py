@@ -22,7 +22,6 @@ from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict, ConsentViolation, SignatureInvalid
 from memoranda.model.instant import Instant
 from memoranda.model.memory import NATIVE_KEY, Projection, Version
-from memoranda.retrieval.entry import IndexedText
 from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
@@ -158,15 +157,13 @@ def accept(
     return Accepted(draft=checked, record=record, new=new_record(context, record), is_own=is_own)
 
 
-def new_record(
-    context: Context, record: Record, index_entry: IndexedText | None = None
-) -> NewVersion:
-    """Return the version of a signed record; `index_entry` are the index terms of its text, if they are known."""
+def new_record(context: Context, record: Record, like: NewVersion | None = None) -> NewVersion:
+    """Return the version of a signed record. `like`: a version whose search words may be the same."""
     projection = mapping.project(record)
     if NATIVE_KEY in (record["body"].get("structured") or {}):
         # The record carries a document of another standard.
         projection = cascade.with_consent_links(projection, record)
-    return prepare(context, document_of(record), projection, indexed=index_entry)
+    return prepare(context, document_of(record), projection, like=like)
 
 
 def screen_parts(context: Context, fields: Parts) -> Parts:
@@ -366,7 +363,7 @@ def _with_free_name(context: Context, unit: Unit, accepted: Accepted, now: Insta
             # The draft states every time itself, so a later clock changes nothing.
             completed["id"] = encode_random_id(secrets.token_bytes(16))
         record = signature.seal(completed, context.operator)
-    return replace(accepted, record=record, new=new_record(context, record, accepted.new.indexed))
+    return replace(accepted, record=record, new=new_record(context, record, accepted.new))
 
 
 def _append(
@@ -412,10 +409,7 @@ def _merge_records(
     merged = rules.merge(record, accepted.draft, now=now)
     if merged is None:
         return None
-    # Equal texts may differ in capitals, and then in index terms: `parseInstant` has parts, `PARSEINSTANT` has none.
-    is_same_text = merged["body"]["text"] == accepted.record["body"]["text"]
-    index_entry = accepted.new.indexed if is_same_text else None
-    new = new_record(context, signature.sign(merged, context.operator), index_entry)
+    new = new_record(context, signature.sign(merged, context.operator), accepted.new)
     return inherit_bounds(context, duplicate, new)
 
 
