@@ -163,3 +163,18 @@ def test_notes_may_end_in_markdown(memoranda: Memoranda, folder: Path, sync: Syn
     memoranda.revise(linking.id, "see nothing")
     assert sync() == {"A.markdown": "written"}
     assert (folder / "A.markdown").read_text() == "see nothing"
+
+
+@pytest.mark.requirement("OURS-one-line")
+def test_a_note_shows_the_current_text_after_the_version_it_showed_was_forgotten(
+    memoranda: Memoranda, folder: Path, sync: Sync
+) -> None:
+    first = memoranda.remember(TEXT)
+    sync()
+    memoranda.revise(first.id, "the key is with the neighbour")
+    memoranda.forget(first.id)
+    sync()
+    (text,) = texts_in(folder).values()
+    assert "with the neighbour" in text
+    assert TEXT not in text
+    assert [memory.text for memory in memoranda] == ["the key is with the neighbour"]
