@@ -210,12 +210,12 @@ class Reach:
     def _names_on_import(self, module: str) -> Named:
         return self._named(self.modules[module], self.modules[module].body)
 
-    def reached(self, roots: Iterable[str]) -> set[str]:
-        """Every definition that the roots reach."""
+    def reached(self, roots: Iterable[str], known_attributes: Iterable[str] = ()) -> set[str]:
+        """Every definition that the roots reach, if others name these attributes."""
         found: set[str] = set()
         modules: set[str] = set()
         values: set[str] = set()
-        attributes: set[str] = set()
+        attributes = set(known_attributes)
         waiting = set(roots)
         while waiting:
             for each in waiting:

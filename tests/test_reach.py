@@ -53,6 +53,7 @@ OPEN_STORE = (
 )
 # `module.function` on the page of a standard.
 _NAMED = re.compile(r"`(\w+)\.(\w+)`")
+_ATTRIBUTE = re.compile(r"\w\.([a-z_]+)")
 # Run as programs of their own: `python -m`.
 PROGRAMS = ("memoranda.__main__", "memoranda.cli.reference", "memoranda.bindings.files.importers.reference")
 
@@ -93,7 +94,13 @@ def entry_points() -> Iterator[str]:
 
 @cache
 def alive() -> frozenset[str]:
-    return frozenset(source().reached(entry_points()))
+    return frozenset(source().reached(entry_points(), _attributes_of_templates()))
+
+
+def _attributes_of_templates() -> frozenset[str]:
+    """The attributes that templates of the console name."""
+    templates = (ROOT / "src" / "memoranda" / "bindings" / "console" / "templates").glob("*.html")
+    return frozenset(name for page in templates for name in _ATTRIBUTE.findall(page.read_text(encoding="utf-8")))
 
 
 def test_nothing_in_the_source_is_dead() -> None:

@@ -155,7 +155,9 @@ async def by_library(home: Path) -> AsyncIterator[Call]:
 
 
 def vars_of(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__struct_fields__}
+    fields = {name: getattr(value, name) for name in value.__struct_fields__}
+    # Left out of answers where it is empty.
+    return {name: held for name, held in fields.items() if name != "similar" or held}
 
 
 @asynccontextmanager

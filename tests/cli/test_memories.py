@@ -27,7 +27,7 @@ def test_what_is_remembered_is_recalled_as_text_and_as_json(run: Command) -> Non
     assert name in shown.out
     (found,) = run("--json", "recall", "pnpm").json["results"]
     assert found["record"]["id"] == name
-    assert set(found) == {"record", "signals", "score"}
+    assert set(found) == {"record", "signals", "score", "relevance"}
 
 
 def test_every_option_of_remember_reaches_the_record(run: Command) -> None:

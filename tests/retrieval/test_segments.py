@@ -25,7 +25,7 @@ from memoranda.retrieval.segment import (
     merge_segments,
 )
 from memoranda.retrieval.weights import K1, B, TimeSpan, Weights
-from memoranda.time_words.spans import find_spans
+from memoranda.time_words.spans import read_times
 
 DAY_MS = 86_400_000
 JUNE_1970 = 151 * DAY_MS
@@ -231,7 +231,7 @@ def test_the_one_person_who_is_named_comes_first() -> None:
 
 
 def spans(text: str) -> tuple[TimeSpan, ...]:
-    return find_spans(text, JUNE_1970, UTC)
+    return read_times(text, JUNE_1970, UTC).spans
 
 
 def test_what_was_said_on_a_day_or_soon_after_comes_first() -> None:

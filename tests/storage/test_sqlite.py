@@ -172,6 +172,8 @@ def test_every_statement_on_memories_names_the_tenant() -> None:
         "embedding_",
         "version_last",
         "versions_to_embed",
+        # By the name of the tenant, and of all tenants.
+        "versions_latest",
         "versions_waiting",
         "vectors_blank",
         "vectors_drop",

@@ -88,12 +88,6 @@ _BEFORE_MONTH: Final = re.compile(
 )
 # "Rio de Janeiro" is a place.
 _BEFORE_PLACE: Final = re.compile(r"\brio de $")
-# Prepositions before a date, which have no meaning without it.
-_LEADING: Final = re.compile(
-    r"\b(?:on|in|of|during|around|by|am|im|vom|en|le|el|em)(?: the| early| late| mid)?[ -]$"
-)
-# Words that a question must keep when its dates are removed.
-_LEAST_WORDS: Final = 3
 
 
 class QuestionTimes(NamedTuple):
@@ -103,35 +97,14 @@ class QuestionTimes(NamedTuple):
     remaining_text: str
 
 
-def find_spans(question: str, now: int, zone: tzinfo | None = None) -> tuple[TimeSpan, ...]:
-    """Return the past times that a question means, asked at an instant in a time zone; None is the machine's own."""
-    return _QuestionReader(question, now, zone).find_spans()
-
-
 def read_times(question: str, now: int, zone: tzinfo | None = None) -> QuestionTimes:
-    """Return the times of a question as `find_spans`, and its other words; these are folded if folding adds letters."""
+    """Return the past times of a question, asked at an instant in a time zone, and its other words.
+
+    Without a zone, the machine's own is used. The words are folded if folding adds letters.
+    """
     reader = _QuestionReader(question, now, zone)
     spans = reader.find_spans()
     return QuestionTimes(spans, reader.remaining_text(question) if spans else question)
-
-
-def remove_dates(question: str) -> str:
-    """Return a question without its dates and months, for searches by meaning, which do not compare times.
-
-    The question stays unchanged if fewer than three words would remain, or if folding changes its length.
-    """
-    text = fold(question)
-    if len(text) != len(question):
-        return question
-    ranges = [(written_date.start, written_date.end) for written_date in find_dates(text)]
-    ranges += [match.span() for match in _MONTH_ALONE.finditer(text) if _is_month(text, match)]
-    parts, last = [], 0
-    for start, end in sorted(ranges):
-        preposition = _LEADING.search(text, last, start)
-        parts.append(question[last : preposition.start() if preposition else start])
-        last = max(last, end)
-    undated = " ".join(" ".join((*parts, question[last:])).split())
-    return undated if ranges and len(undated.split()) >= _LEAST_WORDS else question
 
 
 def _is_month(text: str, match: re.Match[str]) -> bool:

@@ -38,7 +38,7 @@ def test_recall_gives_records_with_signals_and_a_score(client: httpx.Client) -> 
     name = remember(client, "the staging database is called marmot")
     results = client.post("/ump/recall", json={"query": "marmot database", "scope": {"project": "p"}}).json()["results"]
     assert results[0]["record"]["id"] == name
-    assert set(results[0]) == {"record", "signals", "score"}
+    assert set(results[0]) == {"record", "signals", "score", "relevance"}
     assert set(results[0]["signals"]) == {"similarity", "recency", "salience", "scope_match", "provenance_depth"}
 
 

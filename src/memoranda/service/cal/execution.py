@@ -26,7 +26,7 @@ from memoranda.standards.cal.item import bare_address
 from memoranda.standards.cal.language import check as checks
 from memoranda.standards.cal.language.binding import bind
 from memoranda.standards.cal.language.canonical import query_hash
-from memoranda.standards.cal.language.dialect import DIALECTS, translate
+from memoranda.standards.cal.language.dialect import translate
 from memoranda.standards.cal.language.parser import parse
 from memoranda.standards.cal.language.syntax import (
     Add,
@@ -172,7 +172,7 @@ class Execution:
         self, query: QueryInput, params: Mapping[str, object] | None, *, strict: bool
     ) -> ParsedQuery:
         """Parse a query and bind its parameters. Raises QueryError."""
-        if isinstance(query, str) and self._context.cal.dialect != DIALECTS[0]:
+        if isinstance(query, str) and self._context.cal.dialect == "areev":
             query = translate(query, self.session.namespace)
         parsed_query = parse_query(query, strict=strict)
         self._statement_type = STATEMENT_TYPES[type(parsed_query.statement)]

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from memoranda.errors import QueryError
 from memoranda.model.instant import Instant
 from memoranda.service.core.access import Access
-from memoranda.standards.cal.language.dialect import DIALECTS
 from memoranda.standards.cal.printing.counter import BYTES_OVER_FOUR, TokenCounter
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class CalSettings(msgspec.Struct, frozen=True, kw_only=True):
     counter: TokenCounter = BYTES_OVER_FOUR
     auto_toon: bool = False
     # The dialect in which queries are written besides CAL 1.0.
-    dialect: str = DIALECTS[0]
+    dialect: str = "standard"
     templates: bool = True
     query_seconds: float = 5.0
     assemble_seconds: float = 10.0

@@ -19,7 +19,6 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.consolidation.text import corpus as corpora
 from memoranda.consolidation.text import sentences
 from memoranda.consolidation.text.note import MemoryNote, TokenCounter
 from memoranda.encoding import json_text
@@ -203,7 +202,9 @@ def _join_sources(sources: Sequence[EntryVersion]) -> tuple[list[EntryVersion], 
             break
         fitting.append((version, entry))
     statements_by_entry: dict[str, set[Hashable]] = defaultdict(set)
-    for sentence in corpora.Corpus(build_notes(fitting)).sentences:
+    from memoranda.consolidation.text.corpus import Corpus
+
+    for sentence in Corpus(build_notes(fitting)).sentences:
         statements_by_entry[sentence.note.name].add(sentence.key)
     covered: set[Hashable] = set()
     texts = []
@@ -479,8 +480,10 @@ def _distill_notes(
         raise TokenBudgetExceededError(budget, head_tokens + 2 * _smallest(notes, count))
     summary_text, smallest_tokens = "", 0
     if chosen_notes:
+        from memoranda.consolidation.text.corpus import Corpus
+
         result = summary.summarize(
-            corpora.Corpus(chosen_notes),
+            Corpus(chosen_notes),
             budget_tokens=available - source_tokens,
             now=max(note.at for note in chosen_notes),
             count=count,
@@ -615,8 +618,9 @@ def _plan_round(
     no other statement; otherwise both stay and are returned as a contradiction.
     """
     from memoranda.consolidation.text import claims, similar
+    from memoranda.consolidation.text.corpus import Corpus
 
-    corpus = corpora.Corpus(notes)
+    corpus = Corpus(notes)
     conflicts = claims.find_conflicts(corpus)
     replacements: dict[str, dict[str, str]] = {}
     newest_duplicate: dict[str, MemoryNote] = {}

@@ -15,7 +15,6 @@ from typing import Final
 
 from memoranda.standards.cal.language.lexer import Token, TokenKind, tokenize, unquote
 
-DIALECTS: Final = ("standard", "areev")
 _TYPES: Final = {"fact": "belief", "facts": "beliefs", "tool": "action", "tools": "actions"}
 # Words before a type.
 _BEFORE_TYPES: Final = frozenset({"ADD", "RECALL"})
