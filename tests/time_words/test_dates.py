@@ -9,7 +9,7 @@ import pytest
 from memoranda.model.calendar import utc_day
 from memoranda.model.instant import parse_instant
 from memoranda.time_words.dates import find_dates, find_days
-from memoranda.time_words.spans import find_spans
+from memoranda.time_words.spans import read_times
 
 # A Tuesday.
 NOW = parse_instant("2026-03-03T10:00:00Z")
@@ -34,7 +34,7 @@ def test_questions_and_notes_read_the_same_dates(text: str, day: date) -> None:
     (named,) = find_days(text, NOW)
     assert (named.day, named.grain) == (day, "day")
     assert text[named.start : named.end].strip("."), text
-    (span,) = find_spans(text, NOW, UTC)
+    (span,) = read_times(text, NOW, UTC).spans
     assert utc_day(span.start) == day
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memoranda.model.calendar import days_after, local_day, utc_day
 from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, clamp, parse_instant
-from memoranda.time_words.spans import find_spans
+from memoranda.time_words.spans import read_times
 
 # A Tuesday.
 NOW = parse_instant("2025-07-01T07:00:00Z")
@@ -20,7 +20,7 @@ NOW = parse_instant("2025-07-01T07:00:00Z")
 def days(question: str, now: int = NOW, zone: str = "UTC") -> list[tuple[str, str]]:
     """Return the first and the last day of every span, by the asker's calendar; of those in all years the last two."""
     where = ZoneInfo(zone)
-    spans = sorted(find_spans(question, now, where), key=lambda span: span.start)
+    spans = sorted(read_times(question, now, where).spans, key=lambda span: span.start)
     return [(local_day(span.start, where).isoformat(), local_day(span.end - 1, where).isoformat()) for span in spans][
         -2:
     ]
@@ -129,7 +129,7 @@ def test_what_has_no_year_is_meant_of_every_year() -> None:
     assert days("in July") == [("2024-07-01", "2024-07-31"), ("2025-07-01", "2025-07-31")]
     assert days("on the 3rd of June") == [("2024-06-03", "2024-06-03"), ("2025-06-03", "2025-06-03")]
     assert days("in winter") == [("2024-12-01", "2025-02-28"), ("2025-12-01", "2026-02-28")]
-    assert len(find_spans("in July", NOW, UTC)) == 21
+    assert len(read_times("in July", NOW, UTC).spans) == 21
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_has_no_year_is_meant_of_every_year() -> None:
     ],
 )
 def test_what_says_nothing_of_time(question: str) -> None:
-    assert find_spans(question, NOW, UTC) == ()
+    assert read_times(question, NOW, UTC).spans == ()
 
 
 def test_a_day_is_the_askers() -> None:
@@ -157,10 +157,10 @@ def test_a_day_is_the_askers() -> None:
     assert days("yesterday", late, "UTC") == [("2025-06-30", "2025-06-30")]
     assert days("yesterday", late, "Europe/Zurich") == [("2025-07-01", "2025-07-01")]
     assert days("yesterday", late, "America/Los_Angeles") == [("2025-06-30", "2025-06-30")]
-    (span,) = find_spans("yesterday", late, ZoneInfo("Europe/Zurich"))
+    (span,) = read_times("yesterday", late, ZoneInfo("Europe/Zurich")).spans
     assert span.start == parse_instant("2025-06-30T22:00:00Z")
     # The day on which clocks go forward has 23 hours.
-    (short,) = find_spans("on 30 March 2025", late, ZoneInfo("Europe/Zurich"))
+    (short,) = read_times("on 30 March 2025", late, ZoneInfo("Europe/Zurich")).spans
     assert short.end - short.start == 23 * 3_600_000
 
 
@@ -190,7 +190,7 @@ QUESTIONS = st.sampled_from((*(question for question, _ in ONE_DAY), *FAR_QUESTI
 
 @given(QUESTIONS, MOMENTS | ENDS, ZONES | st.none())
 def test_every_span_has_a_length_and_weights_and_lies_within_time(question: str, now: int, zone: str | None) -> None:
-    for span in find_spans(question, now, None if zone is None else ZoneInfo(zone)):
+    for span in read_times(question, now, None if zone is None else ZoneInfo(zone)).spans:
         assert EARLIEST <= span.start < span.end <= LATEST
         assert 1.0 >= span.inside >= span.after >= span.later >= 0.0
         assert span.inside > 0.0
@@ -202,7 +202,7 @@ def far_days() -> st.SearchStrategy[date]:
 
 @given(far_days(), MOMENTS | ENDS)
 def test_a_day_at_an_end_of_time_is_that_day_alone(day: date, now: int) -> None:
-    (span,) = find_spans(f"on {day.isoformat()}", now, UTC)
+    (span,) = read_times(f"on {day.isoformat()}", now, UTC).spans
     assert utc_day(span.start) == day
     assert span.start % DAY_MS == 0
     assert span.end == min(span.start + DAY_MS, LATEST)
@@ -222,5 +222,5 @@ def test_what_is_counted_from_now_moves_with_it(now: int, zone: str, count: int)
 @given(MOMENTS, ZONES)
 def test_nothing_that_is_past_lies_in_the_future(now: int, zone: str) -> None:
     for question in ("yesterday", "last week", "last month", "last year", "last May", "last Tuesday", "last winter"):
-        for span in find_spans(question, now, ZoneInfo(zone)):
+        for span in read_times(question, now, ZoneInfo(zone)).spans:
             assert span.start < now
