@@ -143,7 +143,7 @@ PATCHES: Mapping[str, tuple[Callable[[House], dict[str, Any]], set[str]]] = {
     "confidence": (lambda house: {"lifecycle": {"confidence": 0.3}}, {"confidence"}),
     "end": (lambda house: {"time": {"valid_to": format_instant(Instant(house.now + 40 * DAY))}}, {"valid_to"}),
     "text": (lambda house: {"body": {"text": "zanzibar"}}, {"text"}),
-    "tags": (lambda house: {"relations": [{"type": "about", "target": "tag:new"}]}, {"tags", "relations"}),
+    "tags": (lambda house: {"relations": [{"type": "about", "target": "tag:new"}]}, {"tags", "relations", "titles"}),
 }
 # Fields that every revision changes: its author, its source, its times.
 STAMPS = {"created", "observed", "valid_from", "source", "actor", "sameness", "may_protect"}
@@ -166,7 +166,12 @@ def rich(house: House, standard: str) -> None:
             consent={"exportable": False, "retention": "P90D"},
         )
     elif standard == "oams":
-        metadata = {"confidence": 0.5, "memoranda:valid_to": format_instant(ends), "memoranda:kind": "procedural"}
+        metadata = {
+            "title": "Isle",
+            "confidence": 0.5,
+            "memoranda:valid_to": format_instant(ends),
+            "memoranda:kind": "procedural",
+        }
         house.oams.store("k", text, tags=["x"], metadata=metadata, parent_id="other")
     elif standard == "oms":
         fields: dict[str, Any] = {"structural_tags": ["x"], "session_id": "s", "user_id": "bo", "importance": 0.5}
@@ -180,6 +185,11 @@ def differences(house: House, before: Projection, head: Version) -> set[str]:
     after = project(house.context, head)
     changed = {name for name in Projection.__struct_fields__ if getattr(before, name) != getattr(after, name)}
     return changed - STAMPS - BEYOND
+
+
+def names_of(projection: Projection) -> list[str]:
+    """Return the titles that are no tags."""
+    return [title for title in projection.titles if title not in projection.tags]
 
 
 def only(house: House) -> Version:
@@ -199,6 +209,9 @@ def test_a_revision_changes_only_what_its_patch_names(house: House, standard: st
     found = differences(house, before, only(house))
     assert found
     assert found <= changed
+    assert names_of(project(house.context, only(house))) == names_of(before)
+    if standard == "oams":
+        assert names_of(before) == ["Isle", "k"]
     if standard == "ump" and patch != "text":
         assert house.get(name)["body"]["structured"] == {"mine": [1]}
 

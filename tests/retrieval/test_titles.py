@@ -77,6 +77,25 @@ def test_a_merged_record_is_found_by_the_tags_of_both_and_its_index_is_correct(m
     assert m.verify().ok
 
 
+def test_a_revised_memory_of_oams_is_still_found_by_its_key_and_its_title(m: Memoranda) -> None:
+    m.oams.store("projects/harbour-study.md", TEXT, tags=["marine"], metadata={"title": "Lighthouse"})
+    (hit,) = m.recall("soundings", words_only=True)
+    later = "Dredging starts in May."
+    revised = m.revise(hit.id, later)
+    for question in ("harbour study", "marine", "lighthouse"):
+        assert found(m, question) == [later], question
+    m.revise(revised.id, structured={"title": "Estuary"})
+    assert found(m, "harbour") == found(m, "lighthouse") == []
+    assert found(m, "estuary") == [later]
+
+
+def test_a_title_that_looks_like_a_secret_is_not_taken_over(m: Memoranda) -> None:
+    secret = "AKIA" + "IOSFODNN7EXAMPLQ"
+    m.oams.store("harbour", TEXT, metadata={"title": f"key {secret}"})
+    (hit,) = m.recall("soundings", words_only=True)
+    assert m.get(m.revise(hit.id, "Dredging starts in May.").id).structured == {"memoranda:names": ["harbour"]}
+
+
 def test_an_erased_title_is_in_no_segment(m: Memoranda) -> None:
     memory = m.remember(TEXT, structured={"title": "Harbour study"})
     revised = m.revise(memory.id, structured={"title": "Estuary"})

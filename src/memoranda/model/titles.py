@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+# Other names of a memory than its title, in the structured data of a record.
+NAMES_KEY: Final = "memoranda:names"
 # Fields of a document that name the memory as one text, and those that hold several names.
 _TITLE_FIELDS: Final = ("title", "name", "heading")
-_LIST_FIELDS: Final = ("aliases", "alias", "memoranda:names", "tags", "keywords", "headings")
+_LIST_FIELDS: Final = ("aliases", "alias", NAMES_KEY, "tags", "keywords", "headings")
 _FILE_FIELDS: Final = ("file", "filename", "file_name", "path", "permalink")
 # Titles of a memory, and characters of each; longer texts are no names.
 TITLES_LIMIT: Final = 32
@@ -31,12 +33,12 @@ _SEPARATORS: Final = re.compile(r"[/\\_]+")
 def collect_titles(
     fields: Mapping[str, object], tags: Iterable[str] = (), files: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Return the distinct titles in the fields of a document, its tags, and its keys or file names, the title first."""
+    """Return the distinct titles in the fields of a document, its keys or file names, and its tags, the title first."""
     names = [
         *_texts_in(fields, _TITLE_FIELDS),
         *_texts_in(fields, _LIST_FIELDS),
-        *(tag for tag in tags if not _PROPERTY_TAG.match(tag)),
         *(name_of_file(path) for path in (*_texts_in(fields, _FILE_FIELDS), *files)),
+        *(tag for tag in tags if not _PROPERTY_TAG.match(tag)),
     ]
     distinct = dict.fromkeys(stripped for name in names if (stripped := name.strip()))
     return tuple(name for name in distinct if len(name) <= TITLE_CHARS)[:TITLES_LIMIT]

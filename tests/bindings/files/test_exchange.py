@@ -167,6 +167,7 @@ def test_an_embedding_by_our_model_is_used_and_every_other_is_made_anew_in_the_b
         while m.service.embedding.step():
             pass
         assert m.service.embedding.count_waiting() == 0
-        assert {"vvvv", "xxxx", "wwww"} <= set(embedded)
-        assert "qqqq" not in embedded
+        # A text is embedded after its title, which is its key here.
+        assert {"theirs\nvvvv", "short\nxxxx", "none\nwwww"} <= set(embedded)
+        assert not any("qqqq" in text for text in embedded)
         assert m.recall("marmalade sandwiches", user="ada")[0].text == "qqqq"

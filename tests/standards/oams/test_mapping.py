@@ -41,6 +41,7 @@ def test_a_memory_is_read_without_its_words() -> None:
     assert project(value, TENANT, "personal") == Projection(
         kind="semantic",
         text="Ada likes tea.",
+        titles=("01HX", "tea"),
         scope=Scope(tenant=TENANT, space="personal"),
         created=created,
         observed=parse_instant("2026-04-28T12:00:00Z"),

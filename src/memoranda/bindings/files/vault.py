@@ -32,6 +32,7 @@ from memoranda.bindings.files.sync_pass import (
     one_step,
 )
 from memoranda.errors import InvalidInput, NotFound, TooLarge
+from memoranda.model.titles import NAMES_KEY
 from memoranda.service.exchange.importing import Item
 from memoranda.service.exchange.report import LISTED_LIMIT
 from memoranda.standards.ump import rules
@@ -42,7 +43,6 @@ from memoranda.standards.ump.signature import encode_random_id
 
 LINK: Final = "links_to"
 TITLE: Final = "title"
-NAMES: Final = "memoranda:names"
 DEFAULT_KIND: Final = "semantic"
 # Share of common words from which a new file is a missing one, renamed and edited; git requires 0.5.
 _RENAME_SIMILARITY: Final = 0.6
@@ -375,7 +375,10 @@ class NoteFolder(FolderPass[Note]):
             if merged.title != in_store.title:
                 body["structured"] = {**(body.get("structured") or {}), TITLE: merged.title}
             if merged.names != in_store.names:
-                body["structured"] = {**(body.get("structured") or {}), NAMES: list(merged.names)}
+                body["structured"] = {
+                    **(body.get("structured") or {}),
+                    NAMES_KEY: list(merged.names),
+                }
             patch["body"] = body
         if (set(merged.tags), set(merged.links)) != (set(in_store.tags), set(in_store.links)):
             wanted = _build_relations(merged.tags, merged.links)
@@ -487,7 +490,7 @@ class NoteFolder(FolderPass[Note]):
         note = self._load_note(name)
         structured: Unchecked = {TITLE: note.title or _default_title(name)}
         if names := _other_names(note, name):
-            structured[NAMES] = list(names)
+            structured[NAMES_KEY] = list(names)
         draft: Unchecked = {
             "id": self._new_ids[name],
             "kind": note.kind or DEFAULT_KIND,
@@ -556,7 +559,7 @@ def _property_warning(note: Note) -> str:
 def note_content(record: Record) -> NoteContent:
     """Return the parts of a record that a note has, too."""
     structured = record["body"].get("structured") or {}
-    title, names = structured.get(TITLE), structured.get(NAMES)
+    title, names = structured.get(TITLE), structured.get(NAMES_KEY)
     relations = record.get("relations", ())
     return NoteContent(
         text=plain_text(record["body"]["text"]),

@@ -21,6 +21,7 @@ from memoranda.errors import Conflict, GrainError, MemorandaError, QueryError, T
 from memoranda.model.instant import Instant
 from memoranda.model.memory import NATIVE_KEY, Version, is_true_at
 from memoranda.model.oms_names import ADDRESS_CHARS, DENIED
+from memoranda.model.titles import NAMES_KEY
 from memoranda.service.cal.execution import Outcome, create_entry
 from memoranda.service.cal.session import CalSession, check_op, refuse
 from memoranda.service.core.authorship import attribute_grain
@@ -442,7 +443,8 @@ def _find_inexpressible(version: Version, record: Record) -> str:
     if record.get("provenance", {}).get("evidence"):
         return "evidence"
     structured = rules.drop_original(record)["body"].get("structured") or {}
-    return "structured data" if structured.keys() - RULE_NAMES else ""
+    # A grain has no names beside its tags, like one that replaces a memory with a key.
+    return "structured data" if structured.keys() - {*RULE_NAMES, NAMES_KEY} else ""
 
 
 def _build_revert(

@@ -33,7 +33,14 @@ from memoranda.service.core.lineage import plan_erasure, remove_derived_of
 from memoranda.service.core.lookup import find_own, resolve_name
 from memoranda.service.core.memory_line import erase_line, forget_line
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.views import is_intact, outline_record, scope_of, view_record
+from memoranda.service.core.secret_screening import detect_kinds
+from memoranda.service.core.views import (
+    is_intact,
+    outline_record,
+    project,
+    scope_of,
+    view_record,
+)
 from memoranda.service.ump.remember import new_record, screen_parts
 from memoranda.standards.ump import mapping, rules, signature
 from memoranda.standards.ump.record import Actor
@@ -63,17 +70,19 @@ class ManyForgotten(msgspec.Struct, frozen=True, kw_only=True):
 
 Forgotten = Literal["tombstoned", "erased"]
 Act = TypeVar("Act", bound=ActRequest)
-# A function that returns the unsigned successor of a record, at an instant, by an actor.
-BuildSuccessor = Callable[[Record, Instant, Actor | None], Record]
+# A function that returns the unsigned successor of a version, shown as a record, at an instant, by an actor.
+BuildSuccessor = Callable[[Version, Record, Instant, Actor | None], Record]
 
 
 def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
     """Write a successor of a memory with a patch; the prior stays valid for the time before (UMP §3.5)."""
     patch = screen_parts(context, cast("Patch", request.patch))
 
-    def build(prior: Record, now: Instant, actor: Actor | None) -> Record:
+    def build(version: Version, prior: Record, now: Instant, actor: Actor | None) -> Record:
         rules.require_complete(prior, rules.inherited_parts(prior, patch))
-        return rules.make_successor(rules.drop_original(prior), patch, now=now, actor=actor)
+        own_record = rules.drop_original(prior)
+        successor = rules.make_successor(own_record, patch, now=now, actor=actor)
+        return mapping.with_names(successor, _names_beyond(context, version, own_record))
 
     return _supersede(context, access, request, build)
 
@@ -117,13 +126,29 @@ def restore(
     # Without the state of the version, which says that it was superseded.
     record = outline_record(context, version)
     rules.require_complete(record, ("body", "relations"))
-    content = screen_parts(context, cast("Patch", rules.drop_original(record)))
+    own_record = rules.drop_original(record)
+    named_record = mapping.with_names(own_record, _names_beyond(context, version, own_record))
+    content = screen_parts(context, cast("Patch", named_record))
 
-    def build(prior: Record, now: Instant, actor: Actor | None) -> Record:
+    def build(_: Version, prior: Record, now: Instant, actor: Actor | None) -> Record:
         rules.require_complete(prior, ("scope",))
         return rules.restore(prior, cast("Record", content), now=now, actor=actor)
 
     return _supersede(context, access, ActRequest.parse({"id": name}), build, action)
+
+
+def _names_beyond(context: Context, version: Version, own_record: Record) -> list[str]:
+    """Return the titles that only the document of another standard states, such as its key.
+
+    `own_record` shows the version without that document, which its successor does not have. Titles that look like
+    secrets are left out.
+    """
+    kept = mapping.titles_of(own_record)
+    return [
+        title
+        for title in project(context, version).titles
+        if title not in kept and not detect_kinds({"title": title})
+    ]
 
 
 def _supersede(
@@ -141,10 +166,10 @@ def _supersede(
     current = find_own(context, access, request.id, now)
     actor, claimed = authorship.resolve_corrector(access, request.actor)
 
-    def seal_successor(record: Record) -> tuple[Record, NewVersion]:
+    def seal_successor(version: Version, record: Record) -> tuple[Record, NewVersion]:
         # The evidence supports the statement of the owner, and not that of a peer who revises it.
         source = without_evidence(record) if access.is_peer else record
-        successor = authorship.with_claim(build(source, now, actor), claimed)
+        successor = authorship.with_claim(build(version, source, now, actor), claimed)
         _check_times(successor)
         _refuse_earlier_end(access, current.tenant, record, successor)
         sealed_record = signature.seal(successor, context.operator)
@@ -153,7 +178,7 @@ def _supersede(
     # Prepared outside of the writer's turn, and built again there if the record has changed in between.
     prepared_successor = None
     if current.state.is_head and current.state.tombstoned is None:
-        sealed_record, new_version = seal_successor(view_record(context, current, now))
+        sealed_record, new_version = seal_successor(current, view_record(context, current, now))
         prepared_successor = sealed_record, inherit_bounds(context, current, new_version)
 
     def work(unit: Unit) -> Revised:
@@ -163,7 +188,7 @@ def _supersede(
         sealed_record, new_version = (
             prepared_successor
             if prepared_successor is not None and is_prepared
-            else seal_successor(record)
+            else seal_successor(prior, record)
         )
         version = append_next(context, unit, prior, new_version, now=now)
         unit.close_version(

@@ -26,7 +26,7 @@ from memoranda.model.memory import (
     unwrap_document,
     wrap_document,
 )
-from memoranda.model.titles import collect_titles
+from memoranda.model.titles import NAMES_KEY, collect_titles
 from memoranda.standards.ump import rules, shapes
 from memoranda.standards.ump.record import (
     CONTROL_PATTERN,
@@ -106,6 +106,14 @@ def titles_of(record: Record) -> tuple[str, ...]:
         if is_tag(link["type"], link["target"])
     ]
     return collect_titles(structured, tags) if structured or tags else ()
+
+
+def with_names(record: Record, names: list[str]) -> Record:
+    """Return a record with some names in its structured data, unless it has names there."""
+    structured = record["body"].get("structured") or {}
+    if not names or NAMES_KEY in structured:
+        return record
+    return {**record, "body": {**record["body"], "structured": {**structured, NAMES_KEY: names}}}
 
 
 def searched_text(record: Record) -> str:
