@@ -129,6 +129,7 @@ REFUSED: tuple[Callable[[Memoranda], object], ...] = (
 
 
 def moves(m: Memoranda) -> Iterator[object]:
+    m.remember("The shop opens at nine", project="shop")
     yield [record["body"]["text"] for record in m.export(project="shop")]
     current = list(m.export(project="shop", history=False))
     yield [record["body"]["text"] for record in current]
