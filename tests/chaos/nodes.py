@@ -32,6 +32,7 @@ from memoranda.settings import load_settings
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump.record import Record
 from tests.chaos.cluster import Cluster
+from tests.chaos.served import PASSED
 from tests.embedders import WORDS_ALONE
 from tests.waiting import until
 
@@ -63,7 +64,17 @@ class Node:
     def start(self) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
         environment = {**kept, **WORDS_ALONE, "MEMORANDA_HOME": str(self.home), "MEMORANDA_STORE": self._address}
-        command = [sys.executable, "-m", "tests.chaos.served", str(self._offset), "--json", "serve", "--port", "0"]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.chaos.served",
+            str(self._offset),
+            PASSED,
+            "--json",
+            "serve",
+            "--port",
+            "0",
+        ]
         with (self.home / "server.log").open("ab") as log:
             self._process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, cwd=ROOT)
 
