@@ -29,7 +29,7 @@ def serve(offset: Path, tokens: list[str]) -> int:
 
     memoranda.opening.system_clock = clock
     if tokens[0] == PASSED:
-        memoranda.opening.read_uptime = uptime
+        vars(memoranda.opening)["read_uptime"] = uptime
         tokens = tokens[1:]
     return main(tokens)
 
