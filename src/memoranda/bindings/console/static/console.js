@@ -67,20 +67,33 @@ async function refresh(url, { remember }) {
 
 if (live) {
   let typing = 0;
+  // Searches that have begun, and whether the last one is waiting for its results: a new list must not replace them.
+  let searchCount = 0;
+  let isSearching = false;
+  const search = async () => {
+    const number = ++searchCount;
+    isSearching = true;
+    await refresh(searchUrl(), { remember: true });
+    if (number !== searchCount) return;
+    isSearching = false;
+    catchUp();
+  };
   live.addEventListener("input", () => {
     clearTimeout(typing);
-    typing = setTimeout(() => refresh(searchUrl(), { remember: true }), TYPING_MS);
+    isSearching = true;
+    typing = setTimeout(search, TYPING_MS);
   });
   live.addEventListener("submit", (event) => {
     event.preventDefault();
-    refresh(searchUrl(), { remember: true });
+    clearTimeout(typing);
+    search();
   });
   // Each write of an agent is announced; the list is loaded again unless somebody is reading or choosing in it.
   let seenSeq = Number(live.dataset.seq);
   let isBehind = false;
   const isReading = () => document.activeElement?.closest("#results") || document.querySelector("#results input:checked, #results textarea");
   const catchUp = () => {
-    if (!isBehind || document.hidden || isReading()) return;
+    if (!isBehind || isSearching || document.hidden || isReading()) return;
     isBehind = false;
     refresh(location.pathname + location.search, { remember: false });
   };
