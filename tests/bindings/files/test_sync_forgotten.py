@@ -177,4 +177,7 @@ def test_a_note_shows_the_current_text_after_the_version_it_showed_was_forgotten
     (text,) = texts_in(folder).values()
     assert "with the neighbour" in text
     assert TEXT not in text
-    assert [memory.text for memory in memoranda] == ["the key is with the neighbour"]
+    (memory,) = memoranda
+    assert memory.text == "the key is with the neighbour"
+    # The name of the file that was written for the first version is no name of the memory.
+    assert "mat" not in repr(memory.record["body"])

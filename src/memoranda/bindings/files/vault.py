@@ -575,7 +575,12 @@ def note_content(record: Record) -> NoteContent:
 
 
 def _other_names(note: Note, name: str) -> tuple[str, ...]:
-    """Return the aliases of a note, and the name of its file if neither title nor text begins with its words."""
+    """Return the aliases of a note, and the name of its file if neither title nor text begins with its words.
+
+    A note with an id was written here, and its name may repeat an earlier text, which can be forgotten or erased.
+    """
+    if note.id is not None:
+        return note.aliases
     file_name = _default_title(name)
     beginning = f"{note.title or file_name} {note.text[:_HEADLINE_CHARS]}".casefold()
     is_known = all(word in beginning for word in file_name.casefold().split())
