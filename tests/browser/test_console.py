@@ -494,7 +494,7 @@ def test_the_graph_is_walked_by_keys_and_shows_its_memories(opened: Opened, serv
     panel.get_by_role("heading", name="wim").wait_for()
     assert "plays" in panel.inner_text()
     panel.locator(".mem li").first.wait_for()
-    # What is no name is no node.
+    # Only names are nodes.
     assert page.evaluate("() => window.explore.N.map(n => n.label).filter(l => l.length > 60)") == []
     panel.get_by_role("button", name="oboe").click()
     panel.get_by_role("heading", name="oboe").wait_for()

@@ -75,7 +75,7 @@ def test_a_verb_of_one_standard_does_not_load_the_others(tmp_path: Path) -> None
     # What is written is read as a grain, too, so that it can be asked for as one.
     times = ("memoranda.time_words",)
     for tokens, more in (
-        # What it may replace is searched.
+        # It searches for memories that the new one may replace, and their times.
         (("remember", "use pnpm, never npm"), ()),
         (("recall", "pnpm"), OMS),
         (("audit",), (*OMS, *times)),

@@ -133,7 +133,7 @@ class HttpRequest:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What came of the requests."""
+    """Counts of the answers, and the findings."""
 
     count: int = 0
     statuses: Counter[int] = field(default_factory=Counter)

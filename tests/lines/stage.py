@@ -121,7 +121,7 @@ class Stage(House):
         )
         self.stranger = self.key(OTHER_OWNER)
         self._exports = itertools.count()
-        # What the last export warned of.
+        # Warnings of the last export.
         self.export_warnings: list[str] = []
         self._served: ExitStack | None = None
         self._remote: Memoranda | None = None

@@ -95,7 +95,7 @@ def main() -> int:
 
 
 class Results:
-    """What came of every fault so far, kept in a file."""
+    """The results of all faults so far, stored in a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

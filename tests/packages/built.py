@@ -32,9 +32,10 @@ SOURCE = ROOT / "src" / "memoranda"
 EXTRAS: list[str] = list(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 # Nothing is asked of an index of packages: what is red here is our fault.
 OFFLINE = offline(Path(os.environ["MEMORANDA_TEST_PACKAGES"]))
-# Megabytes of all files in an environment, rounded, without compiled ones.
-WHOLE_MB = 110
-CLIENT_MB = 15
+# Bytes of all files in an environment, without compiled ones. The aim for the whole is 110,000,000, which it exceeds
+# since the console was rebuilt; this limit may only fall.
+WHOLE_BYTES = 110_400_000
+CLIENT_BYTES = 15_000_000
 # What asks for an extra by importing it.
 ADAPTERS = sorted({path.stem for path in (SOURCE / "adapters").glob("[a-z]*.py")} - {"questions"})
 
@@ -82,11 +83,11 @@ class Installed:
         self.uv("pip", "install", "--quiet", *where, what)
 
     @property
-    def megabytes(self) -> int:
+    def size(self) -> int:
         """The size of all that is installed, without what Python compiles."""
         (folder,) = self.bin.parent.glob("lib/python*/site-packages")
         files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-        return round(sum(path.stat().st_size for path in files) / 1e6)
+        return sum(path.stat().st_size for path in files)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -174,7 +175,7 @@ def test_the_command_says_its_version(installed: Installed) -> None:
 
 
 def test_it_is_no_larger_than_it_need_be(installed: Installed) -> None:
-    assert installed.megabytes <= WHOLE_MB
+    assert installed.size <= WHOLE_BYTES
 
 
 def test_what_one_process_remembers_another_recalls(installed: Installed) -> None:
@@ -311,7 +312,7 @@ def test_the_client_uses_every_standard_of_a_server(
     installed: Installed, more: tuple[Path, Path], tmp_path: Path
 ) -> None:
     client = Installed(tmp_path, more[0])
-    assert client.megabytes <= CLIENT_MB
+    assert client.size <= CLIENT_BYTES
     with installed.served() as server:
         key = Path(server["credential"]).read_text().strip()
         shown = client.prints("python", "-c", CLIENT, server["url"], key).splitlines()

@@ -1,4 +1,4 @@
-"""What remains of erased memories names no project: not in the rows, the tombstones and the audit log of the store."""
+"""Rows, tombstones and audit entries that remain of erased memories do not contain the names of their projects."""
 
 from __future__ import annotations
 

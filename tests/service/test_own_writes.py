@@ -1,4 +1,4 @@
-"""Who writes a memory finds it by its meaning at once: the newest get vectors first, and a search waits for them."""
+"""Semantic search finds a new memory at once: the newest memories get vectors first, and a search waits for them."""
 
 from __future__ import annotations
 

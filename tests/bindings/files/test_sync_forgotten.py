@@ -1,4 +1,4 @@
-"""What was forgotten or erased is in no file of a synchronised folder any more, whatever the file is called."""
+"""No file of a synchronised folder has the text of a forgotten or erased memory, under any name."""
 
 from __future__ import annotations
 

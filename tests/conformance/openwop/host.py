@@ -20,7 +20,7 @@ from tests.embedders import WORDS_ALONE
 from tests.waiting import HANG_SECONDS, until
 
 TERMINAL = ("completed", "failed", "cancelled")
-# What our own server does not claim here, on purpose: it ranks without embeddings.
+# Capabilities that this server does not claim, because it ranks without embeddings.
 EXPECTED = ("memory.search semantic",)
 
 
