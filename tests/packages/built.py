@@ -32,9 +32,8 @@ SOURCE = ROOT / "src" / "memoranda"
 EXTRAS: list[str] = list(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 # Nothing is asked of an index of packages: what is red here is our fault.
 OFFLINE = offline(Path(os.environ["MEMORANDA_TEST_PACKAGES"]))
-# Bytes of all files in an environment, without compiled ones. The aim for the whole is 110,000,000, which it exceeds
-# since the console was rebuilt; this limit may only fall.
-WHOLE_BYTES = 110_400_000
+# Bytes of all files in an environment, without compiled ones: what a person waits for and keeps.
+WHOLE_BYTES = 110_000_000
 CLIENT_BYTES = 15_000_000
 # What asks for an extra by importing it.
 ADAPTERS = sorted({path.stem for path in (SOURCE / "adapters").glob("[a-z]*.py")} - {"questions"})

@@ -11,12 +11,16 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-import ormsgpack
+import msgspec
 
 from memoranda.standards.oms.normal import MAX_DEPTH, check_float, is_normal, normalise
 from memoranda.standards.oms.reader import ValueReader
 
-_SORTED: Final = ormsgpack.OPT_SORT_KEYS
+# Keys of maps in the order of their UTF-8 bytes.
+_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
+_DECODER: Final = msgspec.msgpack.Decoder()
+# Malformed, or nested deeper than Python's stack. DecodeError and UnicodeDecodeError are kinds of ValueError.
+_UNREADABLE: Final = (ValueError, TypeError, RecursionError)
 
 
 def encode_value(value: object, *, max_depth: int = MAX_DEPTH) -> bytes:
@@ -35,11 +39,11 @@ def decode_canonical(data: bytes, max_depth: int) -> tuple[object, bool]:
     Raises GrainError.
     """
     try:
-        value = ormsgpack.unpackb(data)
-        if is_normal(value, max_depth) and ormsgpack.packb(value, option=_SORTED) == data:
+        value = _DECODER.decode(data)
+        if is_normal(value, max_depth) and _ENCODER.encode(value) == data:
             return value, False
-    except (ValueError, TypeError):
-        # Malformed, or a map with keys that are not text: the slow reader reports the location.
+    except _UNREADABLE:
+        # The slow reader reports the location.
         pass
     return _MsgpackReader(data, max_depth).read_all(), True
 
@@ -47,15 +51,14 @@ def decode_canonical(data: bytes, max_depth: int) -> tuple[object, bool]:
 def unpack(data: bytes) -> Any:
     """Decode bytes that are known to be canonical. Raises GrainError if they are not MessagePack."""
     try:
-        return ormsgpack.unpackb(data)
-    except (ValueError, TypeError):
-        # The library refuses byte strings as map keys and elsewhere; our reader accepts them where OMS does.
+        return _DECODER.decode(data)
+    except _UNREADABLE:
         return _MsgpackReader(data, MAX_DEPTH).read_all()
 
 
 def pack(normal: object) -> bytes:
     """Encode a value in normal form as canonical MessagePack."""
-    return ormsgpack.packb(normal, option=_SORTED)
+    return _ENCODER.encode(normal)
 
 
 _CONSTANTS: Final = {0xC0: None, 0xC2: False, 0xC3: True}

@@ -129,7 +129,8 @@ def _normalise_text(text: str, path: str) -> str:
         raise GrainError(
             f"{_describe_path(path)} contains a byte order mark", oms_code="ERR_CORRUPT"
         )
-    return unicodedata.normalize("NFC", text)
+    # A text of a subclass becomes a plain one, which every encoder accepts.
+    return unicodedata.normalize("NFC", str.__str__(text))
 
 
 def _check_integer(number: int, path: str) -> int:

@@ -30,6 +30,7 @@ from memoranda.standards.oms.fields import expand_accepted
 from memoranda.standards.oms.grains import Grain
 from memoranda.standards.oms.header import HEADER_BYTES, Header
 from memoranda.standards.oms.mapping import project
+from memoranda.standards.oms.normal import normalise
 
 _MAGIC: Final = (b"MGB1", b"MGB2")
 _RECORD: Final = struct.Struct("<Bq32sI")
@@ -119,6 +120,8 @@ def _parse_grain(record: _LogRecord) -> Grain:
     )
     if not isinstance(decoded, dict) or not all(isinstance(name, str) for name in decoded):
         raise InvalidInput("the grain is not a map of fields")
+    # Its encoding may differ from ours, but its values are of the kinds that a grain can contain.
+    normalise(decoded)
     fields: dict[str, object] = expand_accepted(decoded, head.type_byte)
     if isinstance(fields.get("derived_from"), str):
         fields["derived_from"] = [fields["derived_from"]]
