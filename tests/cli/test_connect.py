@@ -404,7 +404,7 @@ def test_the_server_is_asked_before_anything_is_written(
     assert answer.code == 0
     assert "the server answers, with 6 tools" in answer.err
     entry = json.loads(path.read_bytes())["mcpServers"]["memoranda"]
-    assert entry["args"] == ["mcp", "--data", str(home)]
+    assert entry["args"] == ["mcp", "--data", str(home), "--agent", "cursor"]
 
 
 def test_the_owner_and_the_store_of_this_shell_are_handed_on(
@@ -417,7 +417,7 @@ def test_the_owner_and_the_store_of_this_shell_are_handed_on(
     entry = json.loads(host["text"])["mcpServers"]["memoranda"]
     assert entry["command"] == sys.executable
     assert entry["args"][:3] == ["-m", "memoranda", "mcp"]
-    assert entry["args"][5:] == ["--store", store, "--owner", "ada"]
+    assert entry["args"][5:] == ["--store", store, "--owner", "ada", "--agent", "cursor"]
 
 
 @pytest.mark.parametrize(

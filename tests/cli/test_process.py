@@ -148,4 +148,5 @@ def test_an_agent_is_served_over_standard_input_and_output(environment: dict[str
     with Memoranda.open(tmp_path / "home") as memoranda:
         (record,) = memoranda.export()
     assert record["scope"]["project"] == "p"
+    assert record["scope"]["agent"] == "bob"
     assert (record["provenance"]["actor"], record["provenance"]["actor_kind"]) == ("bob", "agent")

@@ -36,7 +36,10 @@ def _explain(home: Path) -> None:
 def mcp(
     *,
     agent: Annotated[
-        str | None, Parameter(help="The agent's name, stored with its memories.")
+        str | None,
+        Parameter(
+            help="The agent's name, stored with its memories (default: the name that its program states)."
+        ),
     ] = None,
     project: Annotated[
         str | None, Parameter(help="The project of its memories, unless it names another.")
@@ -72,7 +75,7 @@ def mcp(
         access = service.gate.local(settings.owner or None, actor_kind="agent")
         service.start_background()
         run_stdio(
-            service, replace(access, actor=agent or access.actor, default_project=project), offer
+            service, replace(access, default_agent=agent or "", default_project=project), offer
         )
     finally:
         service.close()

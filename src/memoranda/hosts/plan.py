@@ -142,7 +142,7 @@ def plan_connect(
 ) -> list[Edit]:
     """Plan to add the memory to a host. Hooks and rules of an earlier version are updated too."""
     _refuse_shadowing(host, machine)
-    parts = [_server_edit(host, machine, host.entry(server))]
+    parts = [_server_edit(host, machine, host.server_entry(server))]
     if host.hooks is not None:
         path = _resolve_link(machine.path(host.hooks.file))
         if hooks or _has_any_entry(path, HOOKS_FORM, host.hooks.slots):
@@ -172,7 +172,9 @@ def plan_disconnect(host: AgentHost, machine: Machine) -> list[Edit]:
 
 def make_snippet(host: AgentHost, server: ServerCommand) -> str:
     """Return the text of a configuration with only our entry, to copy and paste."""
-    return add_entry(host.form, _add_required_lines(host, ""), host.slot({}), host.entry(server))
+    return add_entry(
+        host.form, _add_required_lines(host, ""), host.slot({}), host.server_entry(server)
+    )
 
 
 def _refuse_shadowing(host: AgentHost, machine: Machine) -> None:

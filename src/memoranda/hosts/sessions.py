@@ -17,7 +17,7 @@ from memoranda.bindings.files.folder import read_file
 from memoranda.encoding.injection import find_instructions
 from memoranda.hosts.transcripts import TRANSCRIPT_BYTES_LIMIT, read_turns
 from memoranda.library.results import Memory
-from memoranda.standards.oams.memory import KIND_KEY, SESSION_KEY
+from memoranda.standards.oams.memory import AGENT_KEY, KIND_KEY, SESSION_KEY
 from memoranda.standards.oams.namespace import namespace_of
 from memoranda.standards.ump.rehydrate import sanitise
 
@@ -109,7 +109,7 @@ def remember_session(m: Memoranda, session: HostSession) -> str | None:
         text,
         namespace=namespace_of(session.project or "", m.owner),
         tags=[_TAG],
-        metadata={KIND_KEY: "episodic", SESSION_KEY: session.id},
+        metadata={KIND_KEY: "episodic", AGENT_KEY: session.host, SESSION_KEY: session.id},
     )
     return text
 

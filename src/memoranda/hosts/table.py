@@ -53,6 +53,10 @@ class ServerCommand:
     command: str
     args: tuple[str, ...]
 
+    def named(self, agent: str) -> ServerCommand:
+        """Return the command that stores the name of an agent with its memories."""
+        return ServerCommand(self.command, (*self.args, "--agent", agent))
+
     def hook_command(self, event: HookEvent, host: str) -> str:
         """Return the command line with which a host, by its shell, announces an event."""
         at = self.args.index("mcp")
@@ -165,6 +169,10 @@ class AgentHost:
     older_file: str = ""
     # The path of the configuration on Windows, if it differs.
     windows: str = ""
+
+    def server_entry(self, server: ServerCommand) -> Entry:
+        """Return the entry of the server, which stores the name of this host with its memories."""
+        return self.entry(server.named(self.name))
 
     def is_installed(self, machine: Machine) -> bool:
         """Return True if the host is installed on a machine."""

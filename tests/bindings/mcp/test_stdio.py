@@ -16,6 +16,8 @@ from tests.bindings.mcp.peers import STDIO_SERVER
 from tests.forking import Forked
 from tests.waiting import HANG_SECONDS
 
+from memoranda.app import Memoranda
+
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -113,3 +115,32 @@ def test_two_processes_share_one_memory(tmp_path: Path) -> None:
 def test_the_sdk_is_loaded_only_by_who_serves_mcp() -> None:
     script = "import memoranda.app, memoranda.cli, sys; sys.exit('mcp' in sys.modules or 'mcp_types' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("stated", "stored"),
+    [
+        ("codex-mcp-client", "codex"),
+        ("a new host", "a new host"),
+        ("with\u0007bell", None),
+        ("n" * 101, None),
+        ("", None),
+    ],
+)
+def test_memories_name_the_agent_that_the_client_states(tmp_path: Path, stated: str, stored: str | None) -> None:
+    home = tmp_path / "home"
+    hello = {**HELLO, "params": {**HELLO["params"], "clientInfo": {"name": stated, "version": "1"}}}
+    with process(home) as server:
+        ask(server, hello)
+        say(server, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+        ask(server, call(2, "ump.remember", DRAFT))
+        named = {"kind": "semantic", "body": {"text": "of a reviewer"}, "scope": {"agent": "reviewer"}}
+        ask(server, call(3, "ump.remember", named))
+        assert server.stdin is not None
+        server.stdin.close()
+        assert server.wait(HANG_SECONDS) == 0
+    with Memoranda.open(home) as memoranda:
+        records = {record["body"]["text"]: record for record in memoranda.export()}
+    assert records["kept"]["scope"].get("agent") == stored
+    assert (records["kept"]["provenance"]["actor"] == stored) == (stored is not None)
+    assert records["of a reviewer"]["scope"]["agent"] == "reviewer"

@@ -31,6 +31,7 @@ from msgspec.structs import replace
 
 from memoranda import __version__
 from memoranda.bindings.mcp import prompts, resources, tools
+from memoranda.bindings.mcp.agents import name_agent
 from memoranda.bindings.mcp.definition import MemoryTool
 from memoranda.bindings.mcp.offer import ToolOffer, list_tools
 from memoranda.bindings.mcp.requests import (
@@ -216,7 +217,7 @@ class _Handlers:
                 question = await confirm_erasure(ctx, params, record["body"]["text"])
                 if question is not None:
                     return question
-                access = self._person
+                access = name_agent(self._person, ctx)
             work = partial(
                 tools.run_tool,
                 tool,
@@ -290,9 +291,12 @@ def create_agent_server(service: Service, access: Access, offer: ToolOffer) -> M
     """Return the server for an agent on this machine.
 
     The agent has the rights of the person who started it, except for erasing, which the person confirms each time.
+    Its memories name it: as `access` does, or else as its client does in the handshake.
     """
     agent = replace(access, verbs=access.verbs - {"erase"})
-    return create_server(service, lambda _ctx: agent, offer_of=lambda _ctx: offer, person=access)
+    return create_server(
+        service, partial(name_agent, agent), offer_of=lambda _ctx: offer, person=access
+    )
 
 
 async def _serve_stdio(service: Service, access: Access, offer: ToolOffer) -> None:

@@ -95,6 +95,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     writes_per_day: int = 0
     # Project of new memories whose draft names none; an agent is started for one project.
     default_project: str | None = None
+    # Agent of new memories whose draft names none; empty if the caller is not known as an agent.
+    default_agent: str = ""
 
     def require(self, verb: str) -> None:
         """Raise ForbiddenScope unless the credential grants the verb."""

@@ -95,7 +95,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 def with_defaults(
     _: Context, access: Access, draft: object, *, method: str, actor_kind: str | None = None
 ) -> object:
-    """Return a draft with the defaults of the caller's credential: owner, project, and provenance.
+    """Return a draft with the defaults of the caller's credential: owner, project, agent, and provenance.
 
     A signed record gets the owner only. A draft that is no JSON object is returned as it is, for the checks to refuse.
     """
@@ -111,7 +111,11 @@ def with_defaults(
         "method": method,
     }
     return records.complete_draft(
-        draft, owner=access.default_tenant, project=access.default_project, origin=origin
+        draft,
+        owner=access.default_tenant,
+        project=access.default_project,
+        agent=access.default_agent,
+        origin=origin,
     )
 
 

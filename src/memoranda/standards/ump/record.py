@@ -226,16 +226,18 @@ def complete_draft(
     *,
     owner: str,
     project: str | None = None,
+    agent: str = "",
     origin: Mapping[str, object],
 ) -> dict[str, object]:
-    """Return a draft with the defaults of its writer: owner, project and provenance (`origin`).
+    """Return a draft with the defaults of its writer: owner, project, agent and provenance (`origin`).
 
     An import without a provider gets the file as its provider (section 2.6).
     """
     completed = dict(draft)
     scope, provenance = completed.get("scope", {}), completed.get("provenance", {})
     if isinstance(scope, dict):
-        defaults = {"owner": owner} if project is None else {"owner": owner, "project": project}
+        defaults = {"owner": owner, "project": project, "agent": agent or None}
+        defaults = {name: value for name, value in defaults.items() if value is not None}
         completed["scope"] = {**defaults, **scope}
     if isinstance(provenance, dict):
         details = provenance if "actor" in provenance else {**origin, **provenance}
