@@ -15,7 +15,6 @@ LAYERS = (
     "build",
     "errors",
     "measures",
-    "tracing",
     "encoding",
     "model",
     "standards",

@@ -16,10 +16,10 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from memoranda.bindings.mcp.http import McpEndpoint
+from memoranda.measures import span
 from memoranda.service.service import Service
 from memoranda.spans import trace_to
 from memoranda.telemetry import start, wanted
-from memoranda.tracing import span
 from tests.bindings.http.running import Running, draft, remember, running
 from tests.waiting import HANG_SECONDS, until
 

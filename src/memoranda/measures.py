@@ -1,11 +1,16 @@
-"""The metrics of the process for /metrics: all metric families are defined at the end of this module.
+"""Observation of the process: metrics for /metrics, ids of requests for the access log, and spans for a tracer.
 
-Code adds to a metric where an event happens, which takes less than a microsecond. Labels are names of this project
-(standards, operations, verbs, codes), never an owner, stored content or a query.
+All metric families are defined in the middle of this module. Code adds to a metric where an event happens, which takes
+less than a microsecond. Labels are names of this project (standards, operations, verbs, codes), never an owner, stored
+content or a query.
 
 Several server processes of one port report together. Each writes its numbers to a page of shared memory, and the
 process that answers /metrics adds up all pages. A page is a list of entries, each with a name and its numbers. It only
 grows, so it can be read while it is written. A process that replaces another one continues its page.
+
+Spans surround slow operations. Without a tracer, spans are empty context managers that cost almost nothing.
+`telemetry.py` installs a tracer with `trace_with`. Spans contain only names of this project (standards, operations,
+verbs, status codes), never an owner, stored content or a query.
 """
 
 from __future__ import annotations
@@ -16,7 +21,9 @@ import struct
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from typing import Final, Literal, Protocol
 
 # Upper bounds of the histogram buckets in seconds, from a cached read to the patience of a person.
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -333,3 +340,77 @@ RESIDENT_BYTES: Final = Family(
 OPEN_FILES: Final = Family(
     "gauge", "process_open_fds", "Files and connections that all server processes have open."
 )
+
+
+# The id of the current request, chosen by its caller or by us; empty outside a request.
+REQUEST_ID: Final[ContextVar[str]] = ContextVar("memoranda_request_id", default="")
+
+# Verbs that one line of the access log names; a request that uses more has used them many times.
+_LOGGED_VERBS_LIMIT: Final = 8
+
+
+class RequestRecord:
+    """The caller and the verbs of a request, noted where they are authorised, whatever the request came through."""
+
+    __slots__ = ("credential", "tenant", "verbs")
+
+    def __init__(self) -> None:
+        self.credential = ""
+        self.tenant = ""
+        self.verbs: list[str] = []
+
+    def add_verb(self, credential: str, tenant: str, verb: str) -> None:
+        """Note a verb with its caller; repeated verbs are noted once."""
+        self.credential, self.tenant = credential, tenant
+        if verb not in self.verbs and len(self.verbs) < _LOGGED_VERBS_LIMIT:
+            self.verbs.append(verb)
+
+
+# The record of the current request; None if requests are not logged.
+REQUEST_RECORD: Final[ContextVar[RequestRecord | None]] = ContextVar(
+    "memoranda_request_record", default=None
+)
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class RequestSpan(Protocol):
+    """The span of a request. It starts when only the headers are known."""
+
+    def finish(self, method: str, standard: str, operation: str, status: int) -> None:
+        """Record the operation and the status, which are known only at the end."""
+        ...
+
+
+class Tracer(Protocol):
+    """A receiver of spans."""
+
+    def span(self, name: str, *, may_begin: bool) -> AbstractContextManager[object]: ...
+
+    def request(self, headers: Headers) -> AbstractContextManager[RequestSpan]: ...
+
+
+class _IgnoredRequestSpan:
+    def finish(self, method: str, standard: str, operation: str, status: int) -> None:
+        """Ignore the result of a request."""
+
+
+_IGNORED_SPAN: Final = nullcontext()
+_IGNORED_REQUEST: Final = nullcontext(_IgnoredRequestSpan())
+_tracer: Tracer | None = None
+
+
+def trace_with(tracer: Tracer | None) -> None:
+    """Send all spans of this process to a tracer; None turns tracing off."""
+    global _tracer
+    _tracer = tracer
+
+
+def span(name: str, *, may_begin: bool = False) -> AbstractContextManager[object]:
+    """Return a context manager that measures its body as a span. `may_begin`: it may be the root of a trace."""
+    return _IGNORED_SPAN if _tracer is None else _tracer.span(name, may_begin=may_begin)
+
+
+def request_span(headers: Headers) -> AbstractContextManager[RequestSpan]:
+    """Return a context manager for a request, as part of the trace in its headers (W3C Trace Context)."""
+    return _IGNORED_REQUEST if _tracer is None else _tracer.request(headers)

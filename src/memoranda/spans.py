@@ -21,7 +21,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from memoranda import __version__
 from memoranda.errors import MemorandaError
-from memoranda.tracing import Headers, trace_with
+from memoranda.measures import Headers, trace_with
 
 
 def trace_to(exporter: SpanExporter, *, at_once: bool = False) -> Callable[[], None]:

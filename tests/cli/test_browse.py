@@ -63,7 +63,7 @@ def test_the_nearest_three_are_shown_if_nothing_is_close(
             m.remember(f"Ada drinks tea at table {number}")
     close = run("recall", "Ada drinks tea")
     assert (close.err, close.out.count("drinks tea")) == ("", 5)
-    monkeypatch.setattr("memoranda.retrieval.calibration.WEAK_RELEVANCE", 1.0)
+    monkeypatch.setattr("memoranda.retrieval.weights.WEAK_RELEVANCE", 1.0)
     far = run("recall", "Ada drinks tea")
     assert (far.err, far.out.count("drinks tea")) == ("memoranda: nothing close; nearest:\n", 3)
     block = run("recall", "Ada drinks tea", "--for-prompt")

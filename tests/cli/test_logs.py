@@ -17,7 +17,7 @@ from tests.bindings.http.running import draft, running
 
 from memoranda.cli.logs import set_up
 from memoranda.cli.show import note
-from memoranda.tracing import REQUEST_ID
+from memoranda.measures import REQUEST_ID
 
 SECRET = "the zebra's own words"
 

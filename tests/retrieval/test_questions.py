@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memoranda.retrieval.exact_strings import find_exact_strings
-from memoranda.retrieval.spelling import can_have_error, doubled_or_swapped, near_words
-from memoranda.time_words.events import find_event
+from memoranda.retrieval.analysis import can_have_error, doubled_or_swapped, find_exact_strings, near_words
+from memoranda.time_words.spans import find_event
 
 EXACT = [
     ("What happened with order ORD-123456?", "ORD-123456"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memoranda.errors import ForbiddenScope, NotFound
-from memoranda.service.core import consent
+from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
 from memoranda.standards.ump.requests import RecallRequest
 from tests.service.world import OPERATOR, PEER, World, grain
@@ -113,7 +113,7 @@ def test_what_was_withdrawn_stays_withdrawn_whatever_becomes_of_the_withdrawal(c
 @pytest.mark.requirement("OMS-8.10-store-withdrawal")
 def test_the_newest_of_very_many_withdrawals_counts(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
     # Pages of three, so that a few consents are more than a page.
-    monkeypatch.setattr(consent, "PAGE_LIMIT", 3)
+    monkeypatch.setattr(compliance, "PAGE_LIMIT", 3)
     for number in range(7):
         clinic.advance(1_000)
         clinic.withdraw(clinic.grant(basis=f"visit {number}"))

@@ -17,7 +17,7 @@ import traceback
 from types import TracebackType
 from typing import Any, Final, Literal
 
-from memoranda.tracing import REQUEST_ID
+from memoranda.measures import REQUEST_ID
 
 # The loggers whose messages never quote a request or an answer: ours, and that of the HTTP server.
 _TRUSTED: Final = ("memoranda", "uvicorn.error")

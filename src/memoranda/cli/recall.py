@@ -9,7 +9,7 @@ from memoranda.cli.run import GivenRun, GlobalOptions, Parameter
 from memoranda.cli.show import line, no_matches, note, record_block
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import Standard
-from memoranda.retrieval.calibration import NEAREST_SHOWN
+from memoranda.retrieval.weights import NEAREST_SHOWN
 from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.plain import PlainQuestion
 from memoranda.standards.ump.requests import (

@@ -1,7 +1,7 @@
 """The relevance of a result: the estimated probability, from 0 to 1, that it answers the query.
 
 A score compares the results of one query; relevance also compares queries. It depends only on the result itself: its
-similarity to the query, and the share of the query words that it contains (`calibration`).
+similarity to the query, and the share of the query words that it contains (`weights`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.retrieval.calibration import estimate_probability
 from memoranda.retrieval.ranking import Ranking, RetrievalQuery
 from memoranda.retrieval.retrievers import SearchedSegment, is_in_sorted
-from memoranda.retrieval.weights import CERTAIN_RELEVANCE, READING_TRUST
+from memoranda.retrieval.weights import CERTAIN_RELEVANCE, READING_TRUST, estimate_probability
 
 
 def estimate_relevance(

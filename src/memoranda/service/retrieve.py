@@ -32,7 +32,7 @@ from memoranda.model.selection import (
 )
 from memoranda.retrieval.analysis import keywords
 from memoranda.service.core.access import Access
-from memoranda.service.core.consent import readable_users, readable_visibilities
+from memoranda.service.core.compliance import readable_users, readable_visibilities
 from memoranda.service.core.context import Context
 from memoranda.service.core.ranking import place_below_sources
 from memoranda.service.core.views import project, run_unless_damaged

@@ -1,7 +1,10 @@
 """Past times that a question means, as spans with weights: "last May", "vor drei Wochen", "le mois dernier".
 
 The time of a memory is compared with the spans. People report an event on its day or soon after, so the weight of a
-span fades after its end. Times that only other memories could resolve ("before the move") are ignored.
+span fades after its end. Other times are ignored here.
+
+A question may also name a time by an event: "before the move", "since I joined the climbing club". The day of the event
+is known only if a memory tells of it, so `find_event` returns the phrase, and the search looks for it.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, tzinfo
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from memoranda.model.calendar import (
     CalendarUnit,
@@ -39,6 +42,52 @@ from memoranda.time_words.vocabulary import (
     alternation,
     parse_count,
 )
+
+_BEFORE: Final = (
+    r"before|prior to|until|bevor|avant (?:que|la|le|les|mon|ma|notre)|avant l['’]"
+    r"|antes de(?:l| la| mi| que)?"
+)
+_AFTER: Final = (
+    r"(?<!look )(?<!looks )(?<!looked )(?<!looking )(?<!named )after|(?:ever )?since|following|nachdem|seitdem"
+    r"|apres (?:que|la|le|les|mon|ma|notre)|apres l['’]|depuis(?: que)?|despues de(?:l| la| mi| que)?|desde(?: que)?"
+)
+# The phrase ends with a comma, a mark, or the word that begins the question proper.
+_EVENT: Final = re.compile(
+    rf"(?<!\w)(?:(?P<before>{_BEFORE})|(?:{_AFTER}))(?!\w)\s*"
+    r"(?P<phrase>[^,.;:!?]{3,80}?)\s*"
+    r"(?=[,.;:!?]|$|\b(?:what|which|who|whom|where|how|did|was|wer|wen|wo|wie)\b)"
+)
+# In German the verb follows the event, so the event is one noun.
+_GERMAN_EVENT: Final = re.compile(
+    r"(?<!\w)(?:(?P<before>vor)|nach|seit) (?:de[mr]|meine[mr]|unsere[mr]) (?P<phrase>\w{3,40})"
+)
+
+
+class EventReference(NamedTuple):
+    """A time before or after an event."""
+
+    relation: Literal["before", "after"]
+    # The words that name the event.
+    phrase: str
+    # The question without the reference.
+    remaining_text: str
+
+
+def find_event(question: str) -> EventReference | None:
+    """Return the first time of a question that is named by an event; None if there is none."""
+    text = fold(question)
+    if len(text) != len(question):
+        return None
+    match = _GERMAN_EVENT.search(text) or _EVENT.search(text)
+    if match is None:
+        return None
+    remaining = f"{question[: match.start()]} {question[match.end() :]}"
+    return EventReference(
+        "before" if match["before"] else "after",
+        question[match.start("phrase") : match.end("phrase")],
+        " ".join(remaining.replace(" ,", " ").split()),
+    )
+
 
 # Days after the end of a span in which people still report it.
 _TAIL_DAYS: Final = 10

@@ -33,7 +33,7 @@ def test_a_question_that_nothing_answers_finds_nothing_over_mcp(tmp_path: Path) 
 def test_an_agent_is_shown_the_nearest_three_if_nothing_is_close(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memoranda.retrieval.calibration.WEAK_RELEVANCE", 1.0)
+    monkeypatch.setattr("memoranda.retrieval.weights.WEAK_RELEVANCE", 1.0)
     with http_peer(tmp_path / "home", lined()) as peer:
         key = peer.key("did:example:gardener")
         fill_garden(peer.service, peer.service.gate.authenticate(key))

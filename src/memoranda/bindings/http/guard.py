@@ -33,17 +33,18 @@ from memoranda.bindings.http.limits import TokenBuckets
 from memoranda.bindings.http.operation import OperationTables
 from memoranda.encoding.json_text import dump
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
-from memoranda.measures import HTTP_REQUESTS, HTTP_SECONDS
-from memoranda.service.core.access import Access, Gate
-from memoranda.service.core.limits import FairShares
-from memoranda.service.core.sign_in import DEFAULT_VERBS
-from memoranda.tracing import (
+from memoranda.measures import (
+    HTTP_REQUESTS,
+    HTTP_SECONDS,
     REQUEST_ID,
     REQUEST_RECORD,
     RequestRecord,
     RequestSpan,
     request_span,
 )
+from memoranda.service.core.access import Access, Gate
+from memoranda.service.core.limits import FairShares
+from memoranda.service.core.sign_in import DEFAULT_VERBS
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 

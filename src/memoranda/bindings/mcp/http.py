@@ -28,10 +28,10 @@ from memoranda.bindings.mcp.offer import ToolOffer
 from memoranda.bindings.mcp.requests import RequestContext
 from memoranda.bindings.mcp.server import create_server
 from memoranda.errors import InvalidInput, MemorandaError, Unauthorized
+from memoranda.measures import REQUEST_RECORD
 from memoranda.service.core.access import Access
 from memoranda.service.core.limits import FairShares
 from memoranda.service.service import Service
-from memoranda.tracing import REQUEST_RECORD
 
 # Sessions of all owners; each holds a task and reads the feed when something changes.
 SESSIONS_LIMIT: Final = 512

@@ -32,8 +32,7 @@ from memoranda.standards.cal.assembly.pipeline import (
     Slice,
     Total,
 )
-from memoranda.standards.cal.field_index import INDEX_NAMES
-from memoranda.standards.cal.item import ResultItem, value_of
+from memoranda.standards.cal.item import INDEX_NAMES, ResultItem, value_of
 from memoranda.standards.cal.language.syntax import (
     GroupBy,
     Limit,

@@ -52,7 +52,9 @@ from memoranda.service.cal.paging import (
     split_pipeline,
 )
 from memoranda.service.cal.recall_query import (
+    SCAN_LIMIT,
     RecallQuery,
+    check_count,
     drop_score_conditions,
     expand_recall,
     has_field_words,
@@ -74,8 +76,13 @@ from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
 from memoranda.standards.cal.assembly.pipeline import GrainList, Total, Values
 from memoranda.standards.cal.conditions import SEARCH, build_index_query
-from memoranda.standards.cal.field_index import SEMANTIC
-from memoranda.standards.cal.item import ResultItem, contradicted_addresses, field_of, value_of
+from memoranda.standards.cal.item import (
+    SEMANTIC,
+    ResultItem,
+    contradicted_addresses,
+    field_of,
+    value_of,
+)
 from memoranda.standards.cal.language.syntax import (
     Hash,
     Option,
@@ -96,8 +103,6 @@ from memoranda.standards.oms.registry import BY_BYTE, DEFAULT_NAMESPACE
 from memoranda.standards.port import port_of
 from memoranda.storage.engine.contract import Snapshot
 
-# Grains that one RECALL may read (CAL-E030); the specification sets no number.
-SCAN_LIMIT: Final = 100_000
 # Grains that are read at once.
 _CHUNK: Final = 500
 # Bytes of documents that one request may read, all its RECALLs together (CAL-E030). Large documents count fourfold,
@@ -536,7 +541,7 @@ class GrainReader(msgspec.Struct):
             field=page.group_field,
             now=self.session.now,
             load_items=self.load_items,
-            check_count=_check_count,
+            check_count=check_count,
         )
         return pager.load_page(page.offset + offset, page.limit, offset + page.limit)
 
@@ -609,7 +614,7 @@ class GrainReader(msgspec.Struct):
                 limit=SCAN_LIMIT + 1,
                 now=self.session.now,
             )
-            _check_count(len(hits))
+            check_count(len(hits))
             items = self.load_items([hit.version_id for hit in hits])
             return [item for item in items if _passes_unscored(query, item)]
         matches = self._search_all(query.text, query.selection)
@@ -622,7 +627,7 @@ class GrainReader(msgspec.Struct):
     def _search_all(self, text: str, selection: Selection) -> Matches:
         """Search a text and return all matches. Raises CAL-E030 if there are too many."""
         matches = self._search(text, selection, SCAN_LIMIT, count_all=True)
-        _check_count(matches.total)
+        check_count(matches.total)
         return matches
 
     def _set_scores(self, hits: Sequence[Selected]) -> None:
@@ -691,16 +696,6 @@ def _is_ranked(query: RecallQuery, page: StorePage) -> bool:
 def _passes_unscored(query: RecallQuery, item: ResultItem) -> bool:
     """Check a grain against the words in fields, and the unindexed conditions that need no score."""
     return has_field_words(query, item) and passes_conditions(query, item, on_score=False)
-
-
-def _check_count(count: int | None) -> None:
-    """Raise CAL-E030 if more grains would have to be read than one RECALL may read."""
-    if count is not None and count > SCAN_LIMIT:
-        raise QueryError(
-            f"The query would have to read more than {SCAN_LIMIT} grains.",
-            cal_code="CAL-E030",
-            suggestion="Narrow the query: by type, subject or time.",
-        )
 
 
 def _members(result: RecallResult) -> tuple[Value, ...]:

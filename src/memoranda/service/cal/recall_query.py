@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from memoranda.errors import QueryError
 from memoranda.model.instant import Instant
 from memoranda.model.selection import IsAmong, Order, Selection, StatusFilter, Test
 from memoranda.retrieval.analysis import keywords
@@ -29,6 +30,8 @@ from memoranda.standards.cal.language.syntax import (
     WhereCondition,
 )
 
+# Grains that one RECALL may read (CAL-E030); the specification sets no number.
+SCAN_LIMIT: Final = 100_000
 # Section 17.4: grains of equal score are ordered by their hash.
 BY_ADDRESS: Final = Order(by="address")
 # Type → the order of grains of equal score in a source of ASSEMBLE. Its first grains matter most to a model: the newest
@@ -178,3 +181,13 @@ def rescale_scores(items: list[ResultItem]) -> list[ResultItem]:
         )
         for item in items
     ]
+
+
+def check_count(count: int | None) -> None:
+    """Raise CAL-E030 if more grains would have to be read than one RECALL may read."""
+    if count is not None and count > SCAN_LIMIT:
+        raise QueryError(
+            f"The query would have to read more than {SCAN_LIMIT} grains.",
+            cal_code="CAL-E030",
+            suggestion="Narrow the query: by type, subject or time.",
+        )

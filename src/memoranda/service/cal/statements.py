@@ -20,7 +20,8 @@ from memoranda.model.selection import IsOneOf
 from memoranda.retrieval.analysis import LANGUAGES
 from memoranda.service.cal.answer import format_result, recall_document, result_document
 from memoranda.service.cal.paging import RecallResult
-from memoranda.service.cal.recall import SCAN_LIMIT, GrainReader
+from memoranda.service.cal.recall import GrainReader
+from memoranda.service.cal.recall_query import SCAN_LIMIT
 from memoranda.service.core.indexing import as_grain
 from memoranda.service.oms.views import is_visible, to_json_value
 from memoranda.standards.cal import describe, plan

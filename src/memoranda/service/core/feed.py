@@ -18,7 +18,7 @@ import msgspec
 from memoranda.errors import StoreUnavailable
 from memoranda.model.memory import ChangeType
 from memoranda.service.core.access import Access
-from memoranda.service.core.consent import may_read_personal
+from memoranda.service.core.compliance import may_read_personal
 from memoranda.service.core.context import CLOSE_SECONDS, Context, audit_entry
 from memoranda.service.core.memory_line import bind_to_line, may_see_forgotten
 from memoranda.service.core.views import (

@@ -101,7 +101,7 @@ def prepare(
     `grain` is the document itself if it is one; `indexed` are the search words of its text if they are known. `like` is
     a version whose search words are used again if text and titles are the same.
     """
-    from memoranda.standards.cal.field_index import field_index_of
+    from memoranda.standards.cal.item import field_index_of
 
     _refuse_foreign_namespace(projection.scope)
     if like is not None and like.projection.indexed_parts == projection.indexed_parts:

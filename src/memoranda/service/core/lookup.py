@@ -23,7 +23,7 @@ from memoranda.model.instant import Instant, format_instant
 from memoranda.model.memory import OMS, UMP, Kind, Standard, Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
-from memoranda.service.core.consent import may_read_personal, readable_visibilities
+from memoranda.service.core.compliance import may_read_personal, readable_visibilities
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.memory_line import bind_to_line, may_see_forgotten
 from memoranda.service.core.views import (

@@ -23,7 +23,7 @@ from memoranda.model.memory import Document, OpenedDocument, State
 from memoranda.model.passages import Passage
 from memoranda.model.selection import Reason
 from memoranda.retrieval.analysis import keywords
-from memoranda.retrieval.calibration import is_weak, relevance_of_share
+from memoranda.retrieval.weights import is_weak, relevance_of_share
 from memoranda.standards.port import port_of
 from memoranda.standards.ump.mapping import searched_text
 from memoranda.standards.ump.record import Record

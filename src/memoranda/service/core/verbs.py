@@ -20,10 +20,9 @@ from time import perf_counter
 from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
 
 from memoranda.errors import MemorandaError
-from memoranda.measures import VERB_FAILURES, VERB_SECONDS
+from memoranda.measures import REQUEST_RECORD, VERB_FAILURES, VERB_SECONDS, span
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.tracing import REQUEST_RECORD, span
 
 # Names in metrics that differ from the class's name.
 _STANDARDS: Final = {"Grains": "oms"}

@@ -21,7 +21,7 @@ from memoranda.model.memory import Document, Version, is_over
 from memoranda.model.selection import Selection
 from memoranda.service.core import compliance
 from memoranda.service.core.access import Access
-from memoranda.service.core.consent import may_read_personal
+from memoranda.service.core.compliance import may_read_personal
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.lifecycle import with_remote_successor
 from memoranda.service.core.memory_line import bind_to_line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoranda.service.core.consent import find_consent
+from memoranda.service.core.compliance import find_consent
 from memoranda.service.core.context import Context
 from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
 from memoranda.service.exchange import exporting, unwrap

@@ -15,7 +15,7 @@ from memoranda.errors import InvalidInput
 from memoranda.model.memory import Document, Version
 from memoranda.retrieval.analysis import keywords
 from memoranda.service.core.access import Access
-from memoranda.service.core.consent import may_read_personal
+from memoranda.service.core.compliance import may_read_personal
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import as_grain
 from memoranda.service.core.memory_line import bind_to_line

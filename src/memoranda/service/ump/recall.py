@@ -27,10 +27,10 @@ from memoranda.model.selection import (
     VectorQuery,
 )
 from memoranda.retrieval.analysis import ExactTerms, exact_terms, normalised_text
-from memoranda.retrieval.calibration import NEAREST_SHOWN
 from memoranda.retrieval.passages import choose_passage
+from memoranda.retrieval.weights import NEAREST_SHOWN
 from memoranda.service.core.access import Access
-from memoranda.service.core.consent import may_read_personal
+from memoranda.service.core.compliance import may_read_personal
 from memoranda.service.core.context import Context, audit_entry, describe_claim
 from memoranda.service.core.lookup import shorten_ids
 from memoranda.service.core.memory_line import bind_to_line

@@ -16,18 +16,20 @@ import msgspec
 from memoranda.model.instant import EARLIEST, LATEST
 from memoranda.model.selection import Compares, IsNoneOf, IsOneOf, Test
 from memoranda.standards.cal import fields as table
-from memoranda.standards.cal.field_index import (
+from memoranda.standards.cal.fields import Field, FieldKind
+from memoranda.standards.cal.item import (
     BOOLEAN_SUFFIX,
+    DEFAULTS,
     DOMAIN_FIELD_NAMES,
     INDEX_NAMES,
     LIST_SUFFIX,
     SEMANTIC,
+    ResultItem,
     index_texts,
     is_number,
     non_empty_texts,
+    value_of,
 )
-from memoranda.standards.cal.fields import Field, FieldKind
-from memoranda.standards.cal.item import DEFAULTS, ResultItem, value_of
 from memoranda.standards.cal.language import times
 from memoranda.standards.cal.language.syntax import Hash, Param, Subquery, Value, WhereCondition
 

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from memoranda.errors import MemorandaError
+from memoranda.measures import span
 from memoranda.model.memory import AuditEntry, DocumentReading, Projection, Version
 from memoranda.retrieval.entry import IndexedText
 from memoranda.storage.crypto.cipher import Cipher, NoCipher
@@ -39,7 +40,6 @@ from memoranda.storage.engine.unit import ERASURE_PENDING, SqlUnit
 from memoranda.storage.index.vector_queue import VectorQueue
 from memoranda.storage.index.verification import Reads, RowVerification, WordIndexVerification
 from memoranda.storage.index.word_index import SegmentKey, SegmentReplacements, WordIndex
-from memoranda.tracing import span
 
 if TYPE_CHECKING:
     from memoranda.retrieval.segment import Segment

@@ -26,26 +26,27 @@ from memoranda.retrieval.analysis import (
     WORD,
     ExactTerms,
     QueryWord,
+    can_have_error,
+    doubled_or_swapped,
     exact_terms,
+    find_exact_strings,
     has_phrase,
     has_prefix,
     names_in,
+    near_words,
     prefix_term,
     query_words,
     searchable_text,
     stem,
 )
-from memoranda.retrieval.exact_strings import find_exact_strings
 from memoranda.retrieval.languages import ENGLISH, LANGUAGE_CODES, detect_language, fold, stop_words
 from memoranda.retrieval.ranking import RetrievalQuery
 from memoranda.retrieval.retrievers import SearchedSegment, is_in_sorted
 from memoranda.retrieval.segment import Flags, Postings, RowNumbers, merge_spellings
-from memoranda.retrieval.spelling import can_have_error, doubled_or_swapped, near_words
 from memoranda.retrieval.weights import EVENT_WEIGHT, TimeSpan
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.index.segment_reader import ReadableSegment
-from memoranda.time_words.events import EventReference, find_event
-from memoranda.time_words.spans import read_times
+from memoranda.time_words.spans import EventReference, find_event, read_times
 from memoranda.time_words.vocabulary import EVENT_WORDS
 
 # Versions that are read to compare their texts with a phrase, and with an exact string of the question.
