@@ -9,6 +9,14 @@ document inside another one, it asks the port of that document's standard, so th
 
 Two standards have a form into which every document is translated: UMP (a record) and OMS (a grain). `record` and
 `grain` return a document that has the form already; `service/core/views.py` and `indexing.py` translate the others.
+
+How to read the groups of methods. *Reading* turns bytes into a `Projection`, the form that the store understands.
+*Documents inside* handles views: a document of one standard that was shown in another carries its original, and
+importing it must give back the original. *Names* are ids and references. *Rules* are restrictions that protect a memory
+whichever interface is used. *Consolidation* says what a run may touch. When you add a method: give it a default that is
+right for a document that binds nothing, never let it raise for stored documents except StoreCorrupt, and use it through
+`port_of` only. A method that gets an `inner` document must treat it as hostile, because anybody can put bytes into a
+document: return None or nothing for whatever cannot be verified.
 """
 
 from __future__ import annotations
@@ -32,7 +40,10 @@ Fields = Mapping[str, Any]
 
 
 class Original(NamedTuple):
-    """The document that another one is the complete view of."""
+    """The document that another one is the complete view of.
+
+    `bounds` exist if the view is narrower than the document, for example because an earlier version was private.
+    """
 
     document: Document
     projection: Projection
@@ -48,7 +59,11 @@ class Embedding(NamedTuple):
 
 
 class Port(ABC):
-    """A standard's documents, for callers that do not know the standard."""
+    """A standard's documents, for callers that do not know the standard.
+
+    Class attributes are facts about all documents of a standard; methods answer for one document. Subclasses have no
+    state, so one instance (`PORT` in their module) serves all threads.
+    """
 
     # The name that documents carry in `Document.standard`.
     name: ClassVar[str]
@@ -75,11 +90,20 @@ class Port(ABC):
     def project(
         self, document: Document, tenant: str, space: str, *, ump_version: str
     ) -> Projection:
-        """Return the standard-free reading of a document that lies in a space of a tenant."""
+        """Return the standard-free reading of a document that lies in a space of a tenant.
+
+        `tenant` and `space` say where the document lies; a standard whose documents state their owner themselves (UMP)
+        ignores both. `ump_version` is the version of the records that the store writes, needed where a view is computed
+        to compare with it. Raises StoreCorrupt for bytes that are no document of the standard.
+        """
 
     @abstractmethod
     def check(self, document: Document) -> None:
-        """Raise MemorandaError unless the bytes are a complete document, in canonical form, under its own name."""
+        """Raise MemorandaError unless the bytes are a complete document, in canonical form, under its own name.
+
+        Called for documents from files and other stores, before they are written. A signature is not verified here; see
+        `verifies`.
+        """
 
     def verifies(self, document: Document) -> bool:
         """Return True if the signature or content address of a document holds; True if the standard has neither."""
@@ -88,7 +112,11 @@ class Port(ABC):
     def project_inside(
         self, inner: Document, tenant: str, space: str, *, ump_version: str
     ) -> Projection | None:
-        """Return the reading of a document that someone put into another one; None unless it is trustworthy there."""
+        """Return the reading of a document that someone put into another one; None unless it is trustworthy there.
+
+        Trustworthy means: complete, unchanged, and written by somebody who may state such a thing here. Nothing else of
+        an inner document may have an effect on access or search.
+        """
         return None
 
     def record(self, document: Document) -> Record | None:
@@ -110,7 +138,11 @@ class Port(ABC):
         return None
 
     def original(self, document: Document, tenant: str, *, ump_version: str) -> Original | None:
-        """Return the document inside this one if this one is only its view; None if it has content of its own."""
+        """Return the document inside this one if this one is only its view; None if it has content of its own.
+
+        The caller then stores, ranks and shows the original in place of the view. If the view says anything that the
+        original does not, it is a document of its own and the answer is None; otherwise information would be lost.
+        """
         return None
 
     def is_valid_inside(self, inner: Document, *, ump_version: str) -> bool:
@@ -124,7 +156,11 @@ class Port(ABC):
     # --- names -------------------------------------------------------------------------------------------------------
 
     def exported(self, document: Document) -> Document:
-        """Return the document under the name that it has in every store."""
+        """Return the document under the name that it has in every store.
+
+        Standards with local names (`has_local_names`) give a document a name that any store can compute from its
+        content.
+        """
         return document
 
     def reference(self, document: Document) -> tuple[str, str] | None:
@@ -150,7 +186,11 @@ class Port(ABC):
     # --- rules -------------------------------------------------------------------------------------------------------
 
     def rule_fields(self, document: Document, tenant: str) -> Fields:
-        """Return the fields that compliance rules read, under the names that grains give them."""
+        """Return the fields that compliance rules read, under the names that grains give them.
+
+        Names follow OMS, which defines the most rules: `user_id`, `structural_tags`, `processing_basis` and others. The
+        rules themselves are in `service/core/protection.py`.
+        """
         return {}
 
     def policy_fields(self, document: Document) -> Fields | None:
@@ -162,7 +202,11 @@ class Port(ABC):
         return {}
 
     def redact_paths(self, document: Document) -> tuple[str, ...] | None:
-        """Return the paths that others are not shown; None if the standard cannot name any."""
+        """Return the paths that others are not shown; None if the standard cannot name any.
+
+        An empty tuple means that nothing is hidden; None means that the standard has no such paths and all restrictions
+        come from elsewhere.
+        """
         return None
 
     def hides_text(self, document: Document) -> bool:
@@ -184,7 +228,10 @@ class Port(ABC):
         return False
 
     def is_archive(self, document: Document) -> bool:
-        """Return True for an archive of a distillation, which is never rewritten."""
+        """Return True for an archive of a distillation, which is never rewritten.
+
+        It may parse the document, so ask `may_be_archive` first where many documents are checked.
+        """
         return False
 
     def embedding(self, document: Document) -> Embedding | None:
@@ -218,7 +265,10 @@ def is_known_standard(standard: str) -> bool:
 
 
 def register_port(port: Port) -> None:
-    """Add the port of a further standard."""
+    """Add the port of a further standard.
+
+    Tests use it for a standard of their own. A registered name wins over the modules of `_MODULES`.
+    """
     _PORTS[port.name] = port
 
 
@@ -239,7 +289,11 @@ def rules_inside(document: Document | None) -> Fields:
 def combined_rules(
     own_fields: Fields, user: str | None, tags: list[str], inner: Document | None
 ) -> Fields:
-    """Return the rule fields of a document together with those of the document inside it."""
+    """Return the rule fields of a document together with those of the document inside it.
+
+    A view must be protected as strictly as the document that it shows, so the rules of both apply; where both state a
+    value, the document's own (outer) value wins.
+    """
     inside = rules_inside(inner)
     return {
         "user_id": inside.get("user_id") or user,

@@ -8,6 +8,11 @@ OAMS has no fields for kind, visibility and expiry. They are in metadata under `
 and `memoranda:expires_at`; the defaults are semantic, private and no expiry. Other keys of ours are the period of
 validity (`memoranda:valid_from`, `memoranda:valid_to`; by default from the creation on), the conversation
 (`memoranda:session`), the agent (`memoranda:agent`), and the writer, if it is not the owner (`memoranda:actor`).
+
+A namespace `user-abc:shop` names an owner and a scope. `space_of` and `user_of` (`namespace.py`, `port.py`) turn it
+into the store's space and user. Sources of a consolidated memory (`parent_id`, `dream_inputs`) become relations of type
+`derived_from`, by which erasing a source finds its results. `is_view` decides if a memory is only the view of another
+document: all fields must agree except those of `_PER_MEMORY_FIELDS`, which belong to the memory and not to one version.
 """
 
 from __future__ import annotations
@@ -85,7 +90,10 @@ def owns(document: Document) -> bool:
 
 
 def project(memory: Memory, tenant: str, space: str, *, user: str = "") -> Projection:
-    """Map a complete, checked memory to the neutral model. `user` is the owner of a claimed namespace."""
+    """Map a complete, checked memory to the neutral model. `user` is the owner of a claimed namespace.
+
+    `memory` must be checked and complete. An empty value is allowed in OAMS; the key then stands in for the text.
+    """
     metadata = metadata_of(memory)
     created = parse_instant(memory["created_at"])
     kind_text = metadata.get(KIND_KEY)
@@ -170,6 +178,8 @@ def parse_reference(text: str, namespace: str) -> tuple[str, str]:
 
     Section 2 calls it a reference of both, section 5 the key of the input. A namespace has no slash, so the first slash
     ends it.
+
+    Never raises: a text that is no reference is a key in the same namespace.
     """
     before, slash, after = text.partition("/")
     if slash and after and ":" in before:

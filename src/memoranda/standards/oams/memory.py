@@ -3,6 +3,12 @@
 A memory is a typed dictionary, stored as it was sent. Unknown fields are stored too, with a warning, because a later
 minor version may have added them (section 8). Two members are never stored: `metadata.score`, which a response to
 RECALL adds, and `metadata["memoranda:tags"]`, which gives the original spelling of tags in responses.
+
+Checks are strict for what has an effect here (key, namespace, times, our own keys in metadata) and lenient for the
+rest, which is stored and returned unchanged. A problem that makes a memory useless raises; one that only looks wrong
+becomes a warning, because section 8 asks servers to warn about unknown values. The order of the members is kept: a
+client that compares texts finds its memory as it sent it. A new key with our prefix must be added to `_OWN_KEYS`, or it
+is refused as misspelt.
 """
 
 from __future__ import annotations
@@ -118,6 +124,8 @@ def check(value: object, *, complete: bool) -> tuple[Memory, Warnings]:
 
     `complete` requires both times, as in files; otherwise they may be missing, as in STORE. The result is the same
     object unless members had to be removed.
+
+    The warnings are sentences for people and are returned to the client in the answer.
     """
     if not isinstance(value, dict):
         raise InvalidInput("a memory must be an object")
@@ -481,7 +489,10 @@ def parse_pair(value: object) -> tuple[str, str] | None:
 
 
 def embedding_of(memory: Mapping[str, Any]) -> Embedding | None:
-    """Return the embedding of a memory, if it has one. Only queries by the same model can use it."""
+    """Return the embedding of a memory, if it has one. Only queries by the same model can use it.
+
+    The vector is not normalised here; `retrieval/entry.py` does that.
+    """
     numbers = memory.get("embedding")
     return Embedding(memory["embedding_model"], pack_vector(numbers)) if numbers else None
 
@@ -515,6 +526,9 @@ def assign_times(memory: Memory, now: int, previous: Memory | None) -> Memory:
 
     `created_at` keeps its value of the previous version. `updated_at` always increases: to the given time, if it is
     later than the previous version's, else to now.
+
+    `now` is in milliseconds since 1970. The result always has both times, and the same object is returned if nothing
+    changed.
     """
     if previous is None:
         created, updated = _first_times(memory, now)
@@ -560,7 +574,10 @@ def _next_update(memory: Memory, now: int, last: Instant) -> str:
 
 
 def same_content(first: Memory, second: Memory, *, ignored_fields: Collection[str] = ()) -> bool:
-    """Return True if two memories are equal except for times, response members and `ignored_fields`."""
+    """Return True if two memories are equal except for times, response members and `ignored_fields`.
+
+    Used to recognise a STORE that changes nothing, which then writes no version.
+    """
     return _same_json(
         _comparable_members(first, ignored_fields), _comparable_members(second, ignored_fields)
     )
@@ -607,7 +624,10 @@ def _same_json(first: Any, second: Any) -> bool:
 
 
 def to_response(memory: Memory, *, score: float | None = None) -> Memory:
-    """Return the memory for a response: tags in lower case, their spelling and the score in its metadata."""
+    """Return the memory for a response: tags in lower case, their spelling and the score in its metadata.
+
+    Never store the result: the two members that it adds are removed again when a client sends it back.
+    """
     additions: dict[str, object] = {}
     tags = memory.get("tags")
     if tags and (lower := lower_tags(tags)) != tags:

@@ -2,6 +2,12 @@
 
 A memory may be the complete view of a document of another standard. Then it is read, and shown through the others, as
 that document; its key, times, source and metadata stay its own.
+
+What is special about OAMS. A memory has no signature, so `verifies` can only say that it is well-formed. Its namespace
+names an owner by a hash, so the same memory reads differently for another tenant (`_locate`), and moving it to another
+owner rewrites the namespace. Keys are names of this store (`has_local_names`), so exports use a portable name. The
+functions below the class are used by `service/oams` directly; they take a parsed memory, and the port's methods are
+thin calls of them.
 """
 
 from __future__ import annotations
@@ -158,7 +164,12 @@ def project_memory(memory: Memory, tenant: str, *, ump_version: str) -> Projecti
 
 
 def original_of(memory: Memory, tenant: str, *, ump_version: str) -> Original | None:
-    """Return the document that a memory is the complete view of; None if it says anything of its own."""
+    """Return the document that a memory is the complete view of; None if it says anything of its own.
+
+    A memory that was exported as the view of a record or grain comes back as that document. If the exported head
+    carries restrictions of earlier versions, the view is compared again with these restrictions applied, and they are
+    returned as bounds.
+    """
     inner = mapping.unwrap(memory)
     if inner is None:
         return None
@@ -186,7 +197,10 @@ def original_of(memory: Memory, tenant: str, *, ump_version: str) -> Original | 
 
 
 def is_signed(memory: Memory, tenant: str, *, ump_version: str) -> bool:
-    """Return True if a memory is the complete view of a signed record, which states its author itself."""
+    """Return True if a memory is the complete view of a signed record, which states its author itself.
+
+    Then the author is known from the record's signature, and must not be replaced by the caller.
+    """
     if NATIVE_KEY not in metadata_of(memory):
         return False
     original = original_of(memory, tenant, ump_version=ump_version)

@@ -6,6 +6,12 @@ other. It returns all fields, including unknown ones.
 
 `encode` and `decode` check everything. `read_accepted_fields`, `read_accepted_grain` and `encode_unchecked` skip checks
 for bytes and fields that are known to be valid; hot paths use them.
+
+Writing: `encode` brings the fields to normal form, checks them against the schema, builds the header and packs both.
+Reading: `decode` does the same backwards and refuses everything that `encode` would not have written, so one grain has
+one address in every implementation. The order of the checks decides which error code a client gets; the published
+vectors fix it. The unchecked functions are safe only for bytes under a seal of the store, or for fields that were built
+here. Using one of them for input from outside would let an invalid grain in.
 """
 
 from __future__ import annotations
@@ -114,6 +120,8 @@ def encode(
     `sensitivity` is a minimum: tags may raise it (section 13). `type_byte` is for application types, 0xF0 to 0xFF.
     `default_namespace` is added to a grain that names none; with None the fields are written exactly as they are, so
     that a decoded grain encodes to the same bytes (section 4.5).
+
+    `profile` limits size and depth: EXTENDED for grains of clients, VIEWS for views, which hold their original.
     """
     prepared_fields = _prepare_fields(fields, profile.max_depth)
     if (
@@ -162,6 +170,9 @@ def decode(
 
     With `strict=False` a type byte reserved for later versions gives an opaque grain (section 19.4). MessagePack under
     the CBOR flag is then read too, because another implementation uses that flag for something else.
+
+    `address` is what the caller expects; a difference is an integrity error. The result keeps the given bytes in
+    `blob`.
     """
     _check_size(blob, profile)
     head = Header.parse(blob)
@@ -196,7 +207,10 @@ def read_accepted_fields(blob: bytes) -> tuple[int, dict[str, Any]]:
 
 
 def read_accepted_grain(blob: bytes, address: str) -> Grain:
-    """Build a grain from bytes that were verified under this address when they were stored. Checks nothing."""
+    """Build a grain from bytes that were verified under this address when they were stored. Checks nothing.
+
+    CAL queries read thousands of grains through it, for which `decode` would be too slow.
+    """
     type_byte, fields = read_accepted_fields(blob)
     return Grain(fields, _type_name(fields), type_byte, address, blob, Header.parse(blob))
 

@@ -4,6 +4,11 @@
 `from_projection` shows a memory of another standard as a grain. Such a view contains the original under
 `context["memoranda:native"]`, so that importing it restores the original byte for byte. It does not depend on mutable
 state, so its address is stable.
+
+Ten types of grains are reduced to five kinds of memory (`_KINDS`), and each type has its own function for its text
+(`_TEXTS`). The text must not be empty and must be stable: it is indexed, compared for duplicates and shown by all other
+standards. A view as a grain must have the same address in every store, so `from_projection` uses nothing that can
+change: no status, no successor, no time of export.
 """
 
 from __future__ import annotations
@@ -146,6 +151,9 @@ def is_text(type_name: str, fields: Fields) -> bool:
     """Return True for a text without a triple: a view of another standard's memory, or a grain that evolved from one.
 
     Its subject and its relation are ours (`from_projection`): nobody wrote them, so they are no part of its text.
+
+    Memories without a triple get a subject and a relation when they become grains, because beliefs need both. Here they
+    are recognised again, so that "alice semantic" does not become part of the text.
     """
     relation = fields.get("relation")
     if not isinstance(relation, str) or relation not in _TEXT_RELATIONS.get(type_name, ()):
@@ -277,7 +285,11 @@ _TEXTS: Final[dict[int, Callable[[Fields], str]]] = {
 
 
 def from_projection(projection: Projection, original: Document) -> Grain:
-    """Return a memory of another standard as a grain (DESIGN: kinds across the standards)."""
+    """Return a memory of another standard as a grain (DESIGN: kinds across the standards).
+
+    If the fields are plainly valid, which `_is_plain` decides cheaply, the schema is not checked: most views take this
+    path.
+    """
     scope = projection.scope
     tags = [*projection.tags]
     if projection.kind == "identity" and IDENTITY_TAG not in tags:

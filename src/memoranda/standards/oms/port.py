@@ -3,6 +3,10 @@
 A document is a bare blob or a signed envelope around one, and is named by the address of the grain. Decoding is cached
 by name and bytes, since several steps of one request need the same grain. A grain may carry the document of another
 standard; `original` returns that document if the grain is nothing but its view.
+
+Addresses protect grains: a grain with one changed byte has another address, so `grain_of` detects damage when a grain
+is read. With `is_sealed` the storage has already verified the bytes, and hashing them again is skipped. Signatures of
+`did:web` signers cannot be checked again offline; they count as checked on the way in.
 """
 
 from __future__ import annotations
@@ -94,6 +98,9 @@ def project_grain(grain: Grain, delivery: bytes, tenant: str, *, ump_version: st
     """Return the standard-free reading of a grain; `delivery` is the bytes in which it travels.
 
     The view of another owner's document, brought here as the grain that it is, is read as that document.
+
+    A grain that was made from a document of another owner's store is read as that document, moved to this tenant, so
+    that both stores find and rank it in the same way.
     """
     projection, inner = mapping.project(grain, tenant), mapping.unwrap(grain)
     if inner is None or mapping.owns(inner):
@@ -128,6 +135,8 @@ def original_in(
 
     `moved` is the same document as the owner's here: then the view may have been made by the store of another owner,
     and only whose memory it was may differ.
+
+    The comparison is exact: the view is built again from the inner document, and must have the same bytes as the grain.
     """
     view = mapping.project(grain, tenant)
     document = inner if moved is None else moved

@@ -3,6 +3,10 @@
 An event contains ids, never the content of memories. Therefore payloads are built from the table below and from nothing
 else: the builder refuses further keys even if the schema permits them, so its events cannot contain content. Documents
 from elsewhere are checked with `check_event`, which accepts whatever the schema accepts.
+
+To add an event type of the standard: add its constant and its rule in `_RULES` (or its name in `RUN_TYPES`), and decide
+in `_DEBUG_TYPES` if `updates` streams it. Events are stored for ever in the log of their run, and streamed to clients
+and webhooks, so a payload with content would copy a secret to places where erasure cannot reach.
 """
 
 from __future__ import annotations
@@ -229,6 +233,8 @@ def parse_stream_modes(
     """Return the requested modes. `values` cannot be combined with others.
 
     Raises WorkflowError `unsupported_stream_mode` (400) with the supported modes.
+
+    `supported` is narrower for hosts without snapshots.
     """
     names = text.split(",")
     modes = frozenset(mode for mode in supported if mode in names)
@@ -266,6 +272,8 @@ def build_event(
     """Build an event for the log of a run. Raises InvalidInput for a payload that breaks its rule.
 
     The id of the event consists of the run's id and the event's sequence number, so it is as unique as the run's id.
+
+    `at` is the instant of the event; `sequence` counts from 0 within a run without gaps.
     """
     document: Event = {
         "eventId": default_event_id(run_id, sequence),
@@ -292,6 +300,8 @@ def copy_for_replay(source: Event, run_id: str, sequence: int) -> Event:
     """Return a copy of an event for the log of a replay fork: the same type, ids and time.
 
     Event ids are globally unique, so the copy has its own; its `causationId` is the id of the original.
+
+    A replay fork repeats a run up to a point; its log begins with copies of the original events.
     """
     copy = {
         **source,

@@ -1,4 +1,10 @@
-"""The port of openwop agent memory: documents are entries. An entry does not say itself in which space it lies."""
+"""The port of openwop agent memory: documents are entries. An entry does not say itself in which space it lies.
+
+Entries have no signature and no address; their id is given by the store. They do not travel in files of their own
+(`has_file_form`), so exports carry them inside another standard's documents. Two tags have a meaning for consolidation:
+`compacted-from:…` marks the result of a run, the archive tag the texts that a distillation replaced. Both are checked
+on the bytes first, because a run looks at thousands of entries.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,12 @@
     errors      under their new codes
 
 Nothing here is stored. A document of 1.1 is translated whenever a client of version 2 reads it.
+
+Rule: version 1.1 is what is stored and what the services know. This module has three kinds of functions: `show_…` turn
+a stored document into one of version 2, `…Request` classes parse requests of version 2 and turn into those of version
+1, and helpers convert ids and event types. Routes call them (`bindings/http/openwop_two.py`). A feature of both
+versions is built in version 1 first. Ids deserve care: version 2 binds an id to its tenant, and an id of another tenant
+must be refused without revealing if it exists.
 """
 
 from __future__ import annotations
@@ -67,7 +73,10 @@ _VERSION: Final = re.compile(r"(0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*))?", re.ASCI
 
 
 def select_major(stated: str | None, *, default: str = PREFERRED_VERSION) -> int:
-    """Return the major version of a request. Raises WorkflowError (406) for one that is not served."""
+    """Return the major version of a request. Raises WorkflowError (406) for one that is not served.
+
+    `stated` is the header as it came, or None. `default` is the version for requests without the header.
+    """
     match = _VERSION.fullmatch(default if stated is None else stated.strip())
     major = None if match is None else match[1]
     if major not in {version.partition(".")[0] for version in PROTOCOL_VERSIONS}:
@@ -100,7 +109,10 @@ def tenant_id(tenant: str) -> str:
 
 
 def bind_id(name: str, tenant: str) -> str:
-    """Return the id of a run or a webhook with its tenant."""
+    """Return the id of a run or a webhook with its tenant.
+
+    The opaque part is filled with hyphens on the left to the minimum length; `read_id` removes them again.
+    """
     return f"{tenant_id(tenant)}/{name.rjust(_OPAQUE_CHARS, '-')}"
 
 
@@ -164,7 +176,10 @@ _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_+", re.ASCII)
 
 
 def event_type(name: str) -> str:
-    """Return the type of an event in version 2: words in lower case, joined by hyphens, in at most three parts."""
+    """Return the type of an event in version 2: words in lower case, joined by hyphens, in at most three parts.
+
+    Unknown types of vendors are converted by the same rule, so that every event has a valid type.
+    """
     renamed = _RENAMED_TYPES.get(name, name)
     if _V2_TYPE.fullmatch(renamed):
         return renamed
@@ -499,7 +514,11 @@ _FIRST_TYPES: Final = {second: first for first, second in _RENAMED_TYPES.items()
 def slice_page(
     items: list[dict[str, Any]], request: ListRequest
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Return a page of documents with ids, and the cursor of the next. Raises InvalidInput for a foreign cursor."""
+    """Return a page of documents with ids, and the cursor of the next. Raises InvalidInput for a foreign cursor.
+
+    The cursor is the id of the last item. If that item was deleted meanwhile, the cursor is refused and the client
+    starts again.
+    """
     start = 0
     if request.cursor is not None:
         ids = [item["id"] for item in items]

@@ -3,6 +3,13 @@
 `project` maps a record to the fields that the store filters and ranks by. `from_projection` shows a memory of another
 standard as a record. Such a view contains the original under `body.structured["memoranda:native"]`, so that importing
 it restores the original byte for byte.
+
+Direction 1, `project`, loses information on purpose: it returns what the store searches and filters by. Direction 2,
+`from_projection`, must lose nothing: whatever UMP cannot express stays in the embedded original, and parts that do not
+fit are cut and named (CUT_KEY). The id of a view depends only on owner, project and original, so the same memory has
+the same id in every export. Careful: what `project` returns decides search, access and retention. A new field there
+needs a column or facet (`service/core/indexing.py`), a line in `verify`, and the same in the mappings of the other
+standards.
 """
 
 from __future__ import annotations
@@ -50,7 +57,11 @@ def owns(document: Document) -> bool:
 
 
 def project(record: Record) -> Projection:
-    """Map a complete record to the neutral model."""
+    """Map a complete record to the neutral model.
+
+    Expects a checked record. `evidence_count` and `sameness` are used by merging; `redacted` tells that others see only
+    a part.
+    """
     scope, time = record["scope"], record["time"]
     lifecycle = record.get("lifecycle", {})
     provenance = record.get("provenance", {})
@@ -139,7 +150,11 @@ def _find_subject(record: Record) -> str:
 def from_projection(
     projection: Projection, original: Document, *, version: shapes.Version
 ) -> Record:
-    """Return a memory of another standard as an unsigned record, with an id derived from the original's bytes."""
+    """Return a memory of another standard as an unsigned record, with an id derived from the original's bytes.
+
+    The record is unsigned; the store signs it as operator when it is shown. `version` is the UMP version that the store
+    writes.
+    """
     scope = projection.scope
     context = {name: _to_name(value) for name, value in _optional_scope(scope) if value}
     lifecycle: shapes.Lifecycle = {}
@@ -270,7 +285,12 @@ _REDACTED_IN_VIEWS = ("body.text", "body.structured")
 
 
 def with_bounds(record: Record, bounds: Bounds) -> Record:
-    """Return an unsigned record with the restrictions inherited from earlier versions of its memory."""
+    """Return an unsigned record with the restrictions inherited from earlier versions of its memory.
+
+    A later version must not be wider than an earlier one: visibility becomes the narrower of both, retention the
+    earlier, and redacted paths accumulate. If the writer of the record was not its first writer, the claimed actor
+    moves to `memoranda:claimed`.
+    """
     restricted = record.copy()
     restricted.pop("integrity", None)
     scope, consent = record["scope"].copy(), record.get("consent", Consent()).copy()

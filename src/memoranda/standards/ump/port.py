@@ -1,4 +1,9 @@
-"""The port of UMP: documents are signed records, the form into which views translate every other document."""
+"""The port of UMP: documents are signed records, the form into which views translate every other document.
+
+Records are signed JSON. A record inside another document is trusted only if it is complete, its signature holds, and
+its scope names this tenant and space. Verification results are cached by the bytes themselves: a changed byte is a
+different key, so a stale result is impossible.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +98,11 @@ def _verifies(native: bytes) -> bool:
 
 
 def rules_of_record(record: Record) -> Fields:
-    """Return a record's user, the tags it is about, and what its structured body names, as rule fields."""
+    """Return a record's user, the tags it is about, and what its structured body names, as rule fields.
+
+    UMP has no tags; a relation `about` with the target `tag:…` stands for one. Names of rules are read from
+    `body.structured`.
+    """
     about = [link["target"] for link in record.get("relations", ()) if link["type"] == "about"]
     tags = [
         target.removeprefix(mapping.TAG_PREFIX)

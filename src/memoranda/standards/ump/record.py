@@ -5,6 +5,13 @@ change its hash. Unknown fields are refused, as in the schema of the standard: a
 no effect. Extensions belong in `body.structured`.
 
 `problems` returns all errors at once, in the order in which the reference implementation reports them.
+
+Three stages of a record: a *draft* (what a client sends, checked by `check`), a *record* with defaults
+(`fill_defaults`), and a signed record (`signature.seal`). Only the last is stored. Records from files skip the first
+two and are checked by `check_complete`. If the standard gets a new field: add it to `shapes`, to `KEY_ORDER` and
+`CLOSED`, write a check into `_CHECKS`, and decide in `rules.py` how merging and revising treat it. Each limit here
+exists because a hostile record must not fill memory or the index; limits are in bytes, characters or entries as their
+comments say.
 """
 
 from __future__ import annotations
@@ -100,6 +107,8 @@ def check_complete(value: object, *, require_provenance: bool = False) -> Record
     """Return the complete record, as in files and signed imports. Raises InvalidInput if it is not valid.
 
     Provenance is not required by default: files of level L0 and L1 have none.
+
+    Does not verify the signature.
     """
     errors = find_problems(value, require_provenance=require_provenance)
     if isinstance(value, dict):
@@ -122,6 +131,9 @@ def fill_defaults(draft: Draft, *, now: int, version: Version) -> Record:
     """Return a record with defaults for everything that a checked draft omits (section 3.3).
 
     The id stays empty if the draft has none. `now` is in milliseconds since 1970.
+
+    The result has all the fields that section 3.3 promises to readers, in the order of the specification. Times in the
+    draft are kept exactly as written, since a signature of the client may cover them.
     """
     moment = format_instant(now)
     scope: Scope = {**draft["scope"]}
@@ -171,7 +183,11 @@ def strip_integrity(record: Record) -> Record:
 
 
 def find_problems(value: object, *, require_provenance: bool = True) -> list[str]:
-    """Return everything that makes a JSON value an invalid draft record; empty for a valid one."""
+    """Return everything that makes a JSON value an invalid draft record; empty for a valid one.
+
+    The order and the wording of the messages follow the reference implementation, because its test vectors compare
+    them.
+    """
     if not isinstance(value, dict):
         return ["a record must be an object"]
     errors: list[str] = []
@@ -232,6 +248,9 @@ def complete_draft(
     """Return a draft with the defaults of its writer: owner, project, agent and provenance (`origin`).
 
     An import without a provider gets the file as its provider (section 2.6).
+
+    `origin` is the provenance that the caller knows: actor, kind of actor and method. Fields of the draft always win;
+    wrong types are left for `find_problems` to report.
     """
     completed = dict(draft)
     scope, provenance = completed.get("scope", {}), completed.get("provenance", {})
@@ -254,6 +273,8 @@ def is_later_minor(value: object) -> bool:
     """Return True for a later minor version of a major version that this server speaks, such as 0.2 or 1.1.
 
     It may have fields that are not known here. They are kept, because a signature covers them.
+
+    A record of a later minor version passes with unknown fields at the top level, and its `ump` field is not changed.
     """
     match = _VERSION_PATTERN.fullmatch(value) if isinstance(value, str) else None
     if match is None:

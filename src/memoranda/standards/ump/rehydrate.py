@@ -7,6 +7,10 @@ character can end the frame, open another one, or start a new line:
     2. Every line break and control character becomes a space.
     3. The frame's own tags are removed repeatedly, because removing one may join the parts of another.
     4. In anything that still resembles one, or a tag of another frame, `<` becomes `‹` (`encoding.untrusted`).
+
+The limit of characters applies twice: `max_chars` for each memory, `budget_chars` for the block. When a block is full,
+the rest is named in `dropped` with its reason, so that callers can say how much was left out. The text of a block is a
+contract with models and is compared with published vectors; change it only with the standard.
 """
 
 from __future__ import annotations
@@ -81,6 +85,9 @@ def rehydrate(
 
     Of a long text the passage is shown that a result names as "passage" ([start, end, focus]). `names` maps ids to
     short ids. With `has_ids` each line begins with its short id; otherwise only a shortened text names it.
+
+    Records are sorted by score here, but results may come from elsewhere and lack scores; these count as 0.
+    `require_signature` drops unsigned records. `max_visibility` is the widest visibility that may enter the block.
     """
     dropped: list[tuple[str, str]] = []
     accepted: list[Mapping[str, object]] = []
@@ -261,7 +268,10 @@ def _cut_plain(body: str, max_chars: int) -> str:
 
 
 def sanitise(text: str, max_chars: int) -> str:
-    """Return stored text as one harmless line of at most `max_chars` characters."""
+    """Return stored text as one harmless line of at most `max_chars` characters.
+
+    Only the first characters of a very long text are cleaned, because the rest is not shown.
+    """
     clean = _BREAKS.sub(" ", strip_invisible(text[: max_chars * _CLEANED_PER_SHOWN]))
     for _ in range(_STRIP_PASSES):
         stripped = _TAG.sub("", clean)

@@ -2,6 +2,10 @@
 
 Every function takes records and returns new ones. All but `redact` return them without an integrity block, because a
 changed record must be signed again. Nothing here reads a clock; `now` is milliseconds since 1970.
+
+This module is the law of UMP without any storage: given records, what is the result? The services decide who may do it,
+write the result and sign it. Keep it pure, since property tests compare it with the published vectors and with the
+reference implementation.
 """
 
 from __future__ import annotations
@@ -59,6 +63,8 @@ def fact_key(record: Mapping[str, Any]) -> str:
 
     Narrower than in the reference implementation, which ignores user, agent, session and visibility: merging across
     those could reveal a memory to the wrong reader.
+
+    Text is compared in normal form C, without surrounding space and regardless of case; punctuation counts.
     """
     scope = record["scope"]
     names = [scope.get(field) for field in ("owner", "project", "user", "agent", "session")]
@@ -71,6 +77,9 @@ def merge(existing: Record, draft: Draft, *, now: int) -> Record | None:
     """Return the existing record strengthened by a draft of the same fact, or None if the draft would lose content.
 
     `draft` is the caller's input without defaults: only explicit content can be lost.
+
+    The caller (`service/ump/remember.py`) has found `existing` by `fact_key`. Confidence grows by _CONFIDENCE_STEP,
+    evidence and relations are joined, `observed` becomes now. None means: write the draft as a memory of its own.
     """
     if _has_conflict(existing, draft):
         return None
@@ -229,6 +238,8 @@ def require_complete(record: Record, parts: Collection[str]) -> None:
     """Raise InvalidInput if the record is a view that shows one of these parts of its original cut.
 
     Call this before a new version takes a part over from a view: the cut rest of the part would be lost.
+
+    A view shows at most MAX_TEXT_BYTES of a text and MAX_RELATIONS relations, and lists what it cut under CUT_KEY.
     """
     structured = record["body"].get("structured") or {}
     cut_fields = structured.get(CUT_KEY)
@@ -247,7 +258,11 @@ def require_complete(record: Record, parts: Collection[str]) -> None:
 
 
 def make_successor(prior: Record, patch: Patch, *, now: int, actor: Actor | None = None) -> Record:
-    """Return the successor that a revision creates (section 3.5), without an id."""
+    """Return the successor that a revision creates (section 3.5), without an id.
+
+    Fields that the patch leaves out are taken over. The caller gives the new version its id, links both versions and
+    signs.
+    """
     successor = strip_integrity(prior)
     if "body" in patch:
         successor["body"] = patch["body"]

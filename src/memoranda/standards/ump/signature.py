@@ -46,6 +46,8 @@ def derive_id(record: Mapping[str, object]) -> str:
 
     Section 6.2 says "the content hash", which is impossible for a field inside the hashed record. As in the reference
     implementation, the identifier is the hash of the record with an empty `id`.
+
+    Two records with the same content get the same id. Drafts that state an id keep it.
     """
     return _ID_PREFIX + _digest({**record, "id": ""})
 
@@ -78,7 +80,11 @@ def _digest(record: Mapping[str, object]) -> str:
 
 
 def seal(record: Record, key: SigningKey) -> Record:
-    """Give the record an id derived from its content if it has none, then sign it."""
+    """Give the record an id derived from its content if it has none, then sign it.
+
+    Returns a new record; the draft is unchanged. `key` is the key of the store for its own records, or a client's key
+    in tools.
+    """
     identified: Record = record if record["id"] else {**record, "id": derive_id(record)}
     return sign(identified, key)
 
@@ -180,6 +186,9 @@ def verify_chain(
 
     With `signer`, every event must be signed by that DID. Without it, unsigned events pass, as in the reference
     implementation.
+
+    `events` may be an iterator over millions of events; only one is held at a time. After pruning, give the first
+    remaining `seq` and the hash before it.
     """
     seq, count = start_seq, 0
     for event in events:

@@ -1,6 +1,9 @@
 """AES-256-GCM and the derivation of keys: the operations of `cryptography` that encryption at rest uses.
 
 That library takes long to import, so `cipher` imports this module only when something is encrypted or decrypted.
+
+The format of a ciphertext is in `key_ring.py` (FORMAT, nonce, tag). A new format needs a new first byte, and `decrypt`
+must go on reading the old one, because documents are never encrypted again.
 """
 
 from __future__ import annotations
@@ -27,7 +30,11 @@ class KeyCipher:
 
     @classmethod
     def derive(cls, master: bytes, salt: bytes, holder: bytes) -> Self:
-        """Return the cipher under the key that wraps the data key of a holder."""
+        """Return the cipher under the key that wraps the data key of a holder.
+
+        `salt` is random for each holder and is replaced at every rotation; `holder` is a hash, so that the derivation
+        names nobody.
+        """
         info = b"memoranda user key\x00" + holder
         kdf = HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=salt, info=info)
         return cls(kdf.derive(master))

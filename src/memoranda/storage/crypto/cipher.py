@@ -17,6 +17,13 @@ file from there, and deletes the previous one.
 
 A process that changes the ring or the master keys holds the ring's write lock from its first read to the end. Otherwise
 one of two processes that rotate, or that rotate and make a key, could wrap under a key that the other one retires.
+
+How a document is encrypted: `make_sealer` for a unit of work, `ensure_key(tenant, user)` for the holder's key, `seal`
+with the associated data of the row. How one is read: `make_opener` once for each snapshot or page, then the opener for
+each document. Three results of reading must stay apart: None means that the key was destroyed (the document is erased),
+StoreCorrupt that the bytes were changed, StoreUnavailable that a key is missing which should exist. Caches: `changes`
+counts the key changes that this process has seen. Code that caches decrypted text compares it (`engine/caches.Age`). A
+method that destroys or rewraps keys must count a change, or other processes keep using what they should forget.
 """
 
 from __future__ import annotations
@@ -131,7 +138,10 @@ class Cipher(Sealer, Protocol):
 
 
 class NoCipher:
-    """The cipher of a store that encrypts nothing."""
+    """The cipher of a store that encrypts nothing.
+
+    Used for stores without encryption. Meeting an encrypted document then means that the key ring was lost.
+    """
 
     changes = 0
 
@@ -179,7 +189,11 @@ def _missing_ring() -> StoreUnavailable:
 
 
 class RingCipher:
-    """Encryption with data keys from a key ring, one for each holder (a user of a tenant)."""
+    """Encryption with data keys from a key ring, one for each holder (a user of a tenant).
+
+    All methods may be called from any thread; one lock guards the ring and the caches. Keys are cached, because
+    deriving and unwrapping one takes much longer than decrypting a document.
+    """
 
     def __init__(
         self,
@@ -231,6 +245,11 @@ class RingCipher:
         return _RingSealer(self, ring_changes)
 
     def make_opener(self, ring_changes: int | None = None, /) -> Opener:
+        """Return a function that decrypts, with the keys as they are now.
+
+        The check for changes is made once, here. A key that is destroyed while the opener is in use may therefore still
+        be used: the reader's snapshot began before that.
+        """
         ciphers: dict[str, KeyCipher | None] = {}
         with self._lock:
             self._refresh(ring_changes)
@@ -260,6 +279,10 @@ class RingCipher:
         return key
 
     def destroy(self, tenant: str, user: str) -> bool:
+        """Destroy the key of a user, after which no copy of the user's documents can be read.
+
+        The caches are dropped first, so that no thread of this process can use the key after the call has returned.
+        """
         with self._lock:
             self._keys.clear()
             self._ids.clear()
@@ -277,6 +300,12 @@ class RingCipher:
                     self._ring.destroy(key.holder)
 
     def rotate(self) -> int:
+        """Wrap all data keys under a new master key and return their number.
+
+        The order matters: the new master key is durable before anything is wrapped under it, and the old one is deleted
+        in a second transaction, when nothing uses it any more. A crash in between leaves both keys, and the next
+        rotation removes the old one.
+        """
         with self._lock:
             # All keys are wrapped in one transaction. The old master key is deleted only when that is durable.
             with self._ring.changing():

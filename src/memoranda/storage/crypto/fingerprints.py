@@ -3,6 +3,13 @@
 Equal texts of a tenant have equal fingerprints, so the database can look them up. Without the key nobody can compute
 one from a guessed text. The key is stored in the key ring, or in the table `meta` if the store has no ring. A second
 kind, the seal of a document, proves that its bytes were not changed in the database.
+
+What the database holds in place of text: `value` for fields and scopes (8 bytes), `word` for names of fields, `term`
+for words of the index (a 64-bit number), `name` for people, and the seal of a document. Each use has its own
+personalisation of BLAKE2, so that a fingerprint of one use says nothing about another. Collisions of 64 bits are
+possible and harmless: what is found is checked against the document. Changing how a fingerprint is computed makes all
+stored ones useless; it needs a new text analysis number (`ANALYSIS`) and a migration. Indexing is the hottest path of a
+write, therefore the caches.
 """
 
 from __future__ import annotations
@@ -59,7 +66,10 @@ class _WordCache(dict[str, _WordNumbers]):
 
 
 class Fingerprints:
-    """The fingerprints of a store. All its processes use the same key, which the store holds."""
+    """The fingerprints of a store. All its processes use the same key, which the store holds.
+
+    Thread-safe: the caches lose at most some work if two threads compute the same.
+    """
 
     def __init__(self, key: bytes, document_key: bytes | None = None) -> None:
         self.secret = key
@@ -112,7 +122,11 @@ class Fingerprints:
         return tuple(self._term(tenant, term) for term in terms), self.term(tenant, start)
 
     def index_text(self, tenant: str, projection: Projection) -> IndexedText:
-        """Return the entries of a version's text, headings and titles for the word index."""
+        """Return the entries of a version's text, headings and titles for the word index.
+
+        Very long texts (more than WORDS_LIMIT words) are analysed once more by `analyse`, which limits the number of
+        terms. Words of titles and headings count several times, so that a memory is found by its title first.
+        """
         tokens, identifiers, language = tokenize(projection.text, projection.language)
         terms: dict[int, int] = {}
         length = self._count_terms(tenant, language, tokens, identifiers, terms)
@@ -199,7 +213,10 @@ def _digest_of(keyed: hashlib.blake2b, message: bytes) -> bytes:
 
 
 def load_index_key(database: Database, cipher: Cipher) -> bytes:
-    """Return the key of all fingerprints. The first process makes it, in the key ring if the store has one."""
+    """Return the key of all fingerprints. The first process makes it, in the key ring if the store has one.
+
+    If two processes open a new store at the same time, `meta_claim` lets the first one win, and both use its key.
+    """
 
     def claim(connection: Connection, value: bytes) -> bytes:
         """Store the key unless another process was first; return the stored one."""

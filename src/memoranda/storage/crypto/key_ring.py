@@ -2,6 +2,10 @@
 
 The ring holds the data keys, wrapped under a master key, and is separate from the documents, so that a copy of the
 documents alone cannot be read. Master keys are stored apart from both.
+
+Two implementations of `KeyRing`: a SQLite file (`sqlite/keys.py`) and tables of PostgreSQL (`postgres/keys.py`).
+`MasterKeys` is a file on each machine (`memoranda.keys`). An implementation must write durably before a method returns:
+a lost key is lost data, and a key that comes back from the dead is a broken erasure.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ ciphertexts, so that a query finds the erased versions of a space by its name.
 A version of Memoranda that does not know this cannot read them. So a store begins with it when no such version is
 connected any more: a migration then writes the row STARTED of the table `meta`. Rows from before are encrypted in the
 background (`engine/sealing.py`).
+
+Deterministic encryption (SIV) is chosen on purpose: the database must find equal names, and nothing else may be learned
+from them. The tenant's number is associated data, so equal names of two tenants have different ciphertexts.
 """
 
 from __future__ import annotations
@@ -46,7 +49,11 @@ class NameCipher:
         return _SEALED + self._cipher().encrypt(data, [b"%d" % tenant_id])
 
     def open(self, tenant_id: int, data: bytes) -> bytes:
-        """Return data that may be encrypted; empty if it is damaged."""
+        """Return data that may be encrypted; empty if it is damaged.
+
+        Data without the mark of encryption is returned unchanged: rows from before the store began with it stay
+        readable.
+        """
         if not data.startswith(_SEALED):
             return data
         from cryptography.exceptions import InvalidTag

@@ -1,6 +1,12 @@
 """The service's own documents of a tenant: items, runs with their logs and writes, and commitments.
 
 The store does not read these documents. Only what they are searched by has a column of its own.
+
+An *item* is a small document of the service that is found by kind and name: rules, schedules, proposals, actions. A
+*run* is an execution of an openwop agent with its log of events and the versions that it wrote. A *commitment* is an
+openwop promise to do something at a time or on an event. `BackgroundReads` is a base of the snapshot and
+`BackgroundWrites` of the unit of work, which keeps both files at a readable size. Contracts of the public methods are
+in `contract.py`. The sizes of items, runs and events count for the quota of bytes, those of commitments do not.
 """
 
 from __future__ import annotations
@@ -82,6 +88,11 @@ class BackgroundReads:
         return bool(self._rows("run_lost_writes", run_id=run_id))
 
     def list_ended_since(self, view: RunView, space: str) -> list[tuple[int, Instant]]:
+        """Return the memories of a space that ended while a run sees them.
+
+        A run reads the store as of its start. Memories that ended after that (`after`: the last change that it knew)
+        are still visible to it; `version_seq` is the last version that it may see.
+        """
         rows = self._rows(
             "ended_since",
             run_id=view.run_id,
@@ -166,6 +177,11 @@ class BackgroundWrites(BackgroundReads):
         )
 
     def delete_runs(self, run_ids: Collection[str]) -> None:
+        """Delete runs with their events and the list of their writes.
+
+        The next event gets the position after the last stored one, so the run with the newest event is kept, even if it
+        is due for deletion.
+        """
         # The run of the last event stays: the positions of later events continue from it.
         last = {run_id for _, run_id in self._rows("run_event_last")}
         deleted = [run_id for run_id in run_ids if run_id not in last]

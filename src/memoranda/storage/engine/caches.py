@@ -4,6 +4,10 @@ Documents and segments never change, and vectors are only appended. The state of
 cached with a document: they are read from every snapshot. Counters of the tenant in the database tell which entries are
 outdated: erasures and key changes (`Age`), by whichever process, and closings. A document is cached decrypted, with the
 result of checking its seal and with what the service computed from it. All classes are shared by threads.
+
+Rule for every cache here: a cached value may only depend on rows that never change, or its key must contain the counter
+that changes with them. A cache is never asked if a memory exists or may be seen. Each limit is in bytes or entries, and
+the least recently used entry is dropped first.
 """
 
 from __future__ import annotations
@@ -97,7 +101,11 @@ class DocumentCache:
         return len(self._entries)
 
     def _is_current(self, tenant_id: int, age: Age) -> bool:
-        """Return True if no later age is known here. If this is a later one, drop what is cached of the tenant."""
+        """Return True if no later age is known here. If this is a later one, drop what is cached of the tenant.
+
+        A snapshot that began before an erasure has a lower age than the cache. It gets nothing and stores nothing, so
+        it cannot bring back what was erased.
+        """
         latest = self._ages.setdefault(tenant_id, age)
         if latest < age:
             self._ages[tenant_id] = age
@@ -127,6 +135,9 @@ class SearchCache:
         """Return the versions that are not live, by id, with the end of their valid time.
 
         `closing_seq` counts the closings of the tenant: what the cache lacks is read from the database.
+
+        The result is a sorted array of rows (version id, end of valid time in ms), shared by all searches; do not
+        change it. If the cache is a little behind, only the closings since then are read.
         """
         from memoranda.retrieval.segment import apply_closings, closings_array
 
@@ -148,7 +159,11 @@ class SearchCache:
 
 
 class VectorCache:
-    """The vectors of recently searched tenants as arrays. Other processes' writes are read before each use."""
+    """The vectors of recently searched tenants as arrays. Other processes' writes are read before each use.
+
+    A search uses the array of its tenant under the lock only while new vectors are added to it. Searches keep using the
+    object that they got; vectors are appended behind the rows that they know.
+    """
 
     def __init__(self, clear: ClearVectors | None) -> None:
         self._lock = threading.Lock()

@@ -5,6 +5,10 @@ use a `Connection`, which runs named queries in one snapshot (reads) or in one t
 which opens snapshots and runs transactions. The text of a named query is data: `load_queries` reads it from
 `sql/<database>/queries.sql`. Only selections have too many shapes for that; `selection.py` builds their SQL from
 clauses that every database understands and from the pieces of a `Dialect`.
+
+To support another database, implement `Database` and `Connection`, write its `queries.sql` and a `Dialect`, and run
+`tests/storage/contract*.py` on it. The names and parameters of the queries must be the same in all databases. Keep
+logic out of these classes: what can be decided in `storage/engine` must not be written twice.
 """
 
 from __future__ import annotations
@@ -58,6 +62,9 @@ class Loss(NamedTuple):
     """The part of an owner's memory that is missing. The owner is None if its name is lost too, "" for credentials.
 
     The field names are those of the losses file (sqlite/heads.py).
+
+    `units` are acknowledged units of work that are missing; if it is 0, the numbers agree but the last audit entry
+    differs, which means that another history was restored. `since` and `until` are instants in ISO format.
     """
 
     noticed: str
@@ -146,7 +153,11 @@ POSTGRES: Final = Dialect(
 
 
 class Connection(Protocol):
-    """Named queries in one snapshot or one transaction."""
+    """Named queries in one snapshot or one transaction.
+
+    `memo` and `ends` belong to one transaction. Code that runs in it may leave rows in `memo` for later units of the
+    same transaction, and must replace them when it changes them.
+    """
 
     dialect: Dialect
     # Rows cached for the rest of this transaction; empty again in the next.
@@ -198,7 +209,11 @@ class PendingWrite(Generic[T]):
         self._performed.wait(self._seconds)
 
     def result(self) -> T:
-        """Wait until the write is durable and return its result. Raises what it raised, and StoreUnavailable."""
+        """Wait until the write is durable and return its result. Raises what it raised, and StoreUnavailable.
+
+        Waits at most the seconds given at the start. After a timeout the write may still be performed; the error says
+        which case applies.
+        """
         return self._wait(self._seconds)
 
 
@@ -219,6 +234,9 @@ class Database(StoreHealth, Protocol):
 
         A database may need the tenant: PostgreSQL shows the transaction no other tenant's rows, and runs the work of
         different tenants in parallel.
+
+        `work` may run twice: if another unit of the same transaction fails, the transaction is repeated without it. So
+        `work` must have no effect outside of the connection, and must compute the same from the same rows.
         """
         ...
 
@@ -229,7 +247,11 @@ class Database(StoreHealth, Protocol):
         ...
 
     def write_later(self, work: Callable[[Connection], None], tenant: str) -> None:
-        """Run `work` in a transaction soon; do not wait for it."""
+        """Run `work` in a transaction soon; do not wait for it.
+
+        Used for audit entries of reads. Errors are logged, not raised. If the disk is full, the work stays queued and
+        `check_recording` raises as soon as too much waits.
+        """
         ...
 
     def flush(self) -> None:
@@ -259,6 +281,8 @@ class Database(StoreHealth, Protocol):
         """Return True if this process is the one of all that does a job now; False if that cannot be known.
 
         An election only spares the others the work; the unit of work itself must make sure that nothing is done twice.
+
+        Nobody is told when an election changes. Ask before each round of a job.
         """
         ...
 
@@ -293,7 +317,12 @@ _FRAGMENT = re.compile(r"\{\{(\w+)\}\}")
 
 @cache
 def load_queries(database: str) -> dict[str, str]:
-    """Return the text of every named query of a database, with its fragments filled in."""
+    """Return the text of every named query of a database, with its fragments filled in.
+
+    The file has one section per query, headed by `-- name: query`, and sections `-- fragment: name` for text that
+    several queries share. Comments are removed, because some databases compare statements by their text to find
+    prepared ones.
+    """
     text = (_SQL / database / "queries.sql").read_text(encoding="utf-8")
     bodies: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
     headings = list(_HEADING.finditer(text))

@@ -6,6 +6,9 @@ transactions, so that other writers get their turn. After a crash, `finish_delet
 
 The row of the tenant itself remains, without a name and with counters of zero: its number must never be given to
 another tenant, because processes cache by number. `HIDDEN` begins the names of such rows, and no owner's name.
+
+To add a table with rows of tenants: add it to `DELETED_TABLES`, to `moving.TABLES`, and write a query
+`tenant_drop_<table>` for each database. `tests/storage` compares the lists with the schema.
 """
 
 from __future__ import annotations
@@ -68,7 +71,11 @@ class TenantDeletion:
         self._database, self._cipher = database, cipher
 
     def delete(self, tenant: str) -> bool:
-        """Delete a tenant; return False if there is none of this name and it has no credentials."""
+        """Delete a tenant; return False if there is none of this name and it has no credentials.
+
+        May take minutes for a large tenant; the name is free as soon as the first transaction is committed. Protection
+        such as legal holds is the caller's duty (`service/core`).
+        """
         is_present = self._database.write(lambda connection: self._hide(connection, tenant))
         self._cipher.destroy(tenant, "")
         self.finish()
@@ -86,6 +93,11 @@ class TenantDeletion:
             self._database.write(partial(_clear, tenant))
 
     def _hide(self, connection: Connection, tenant: str) -> bool:
+        """Take the name of a tenant away, and delete its credentials.
+
+        The row gets a random hidden name. The end of the credentials' chain is counted again, because credentials were
+        deleted.
+        """
         name = without_nul(tenant)
         is_present = (
             connection.query_one(

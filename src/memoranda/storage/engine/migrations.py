@@ -53,7 +53,10 @@ class Predecessor(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def load_migrations(database: str) -> tuple[Migration, ...]:
-    """Return the migrations of a database in the order of their numbers."""
+    """Return the migrations of a database in the order of their numbers.
+
+    The result is cached for the process: migration files are part of the package and do not change while it runs.
+    """
     paths = sorted((FOLDER / database / "migrations").glob("*.sql"))
     return tuple(_parse_file(path) for path in paths)
 
@@ -122,6 +125,9 @@ def layout(database: str, newest: int | None = None) -> bytes:
     """Return a digest of the migrations up to `newest`, or of all, without comments.
 
     It differs if the tables of two builds do.
+
+    Two builds with the same digest have the same tables, so either can open the other's store. Comments do not count,
+    so rewording one is safe.
     """
     statements = "\n".join(
         migration.sql

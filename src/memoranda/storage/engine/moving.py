@@ -3,6 +3,10 @@
 Every table is copied in the order of its key, a chunk of rows in each transaction. So the rows that are already in the
 target are the first ones of the source, and an interrupted move goes on behind them. Then all rows of both are
 compared. Until the move is finished nobody can open the target: see `begin` of each implementation of `TableStore`.
+
+It brings a store from SQLite to PostgreSQL or back. Ids stay the same, so addresses, cursors and the audit chain remain
+valid. A new table must be added to `TABLES` with a complete order (a unique key), otherwise a continued move would skip
+or repeat rows.
 """
 
 from __future__ import annotations
@@ -91,7 +95,11 @@ def move(
     copied: Callable[[int], None] | None,
     compared: Callable[[int], None] | None,
 ) -> int:
-    """Copy all rows, compare them, and return their number. `copied` and `compared` get the number so far."""
+    """Copy all rows, compare them, and return their number. `copied` and `compared` get the number so far.
+
+    Raises StoreCorrupt if a row differs after copying; the source is never changed, and the target is not marked as
+    complete then.
+    """
     target.begin()
     total = 0
     for table in TABLES:

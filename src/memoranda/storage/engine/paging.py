@@ -5,6 +5,11 @@ many rows, the index of the order is walked instead, because what is common is n
 has a limit, after which the narrowest test drives after all. Without any test, the index of the order has the page at
 its beginning. Addresses are in order only within a form, so all forms together are read form by form and merged. The
 limits of all this are in `PagingLimits`; they change the speed of an answer, never the answer.
+
+Decisions, in this order: (1) a single narrow condition in order of writing is read completely and sorted; (2) a driver
+with fewer rows than the last cap is read and sorted; (3) a rare form is sorted; (4) without any driver the index of the
+order is read from its beginning; (5) a common driver with a small page is tried as a walk; (6) otherwise the driver is
+read after all. `tests/storage` runs every selection through all of these with lowered limits and compares the results.
 """
 
 from __future__ import annotations
@@ -87,7 +92,11 @@ class Paging:
     def _load_page(
         self, order: Order, least: int, limit: int, offset: int, after: PageCursor | None
     ) -> tuple[list[Selected], bool]:
-        """Return up to `limit` results and True, or only the first `least` of more results and False."""
+        """Return up to `limit` results and True, or only the first `least` of more results and False.
+
+        `least` is the size of a page, `limit` how many results would allow a total. The second value of the result is
+        True if the list is complete up to `limit`.
+        """
         sql = self._sql
         if order.by == "written" and (few := self._load_few_written(after)) is not None:
             return few[offset : offset + limit], True
@@ -124,7 +133,11 @@ class Paging:
         )
 
     def load_few(self, limit: int) -> list[Selected] | None:
-        """Return all results in any order if an index shows that there are fewer than `most`; None otherwise."""
+        """Return all results in any order if an index shows that there are fewer than `most`; None otherwise.
+
+        Used by search: if few versions pass the filters, ranking exactly these is faster than ranking everything and
+        filtering.
+        """
         counts = self._count_drivers((*self.limits.count_caps, self.limits.covered_rows))
         if counts is None or min(counts) >= self.limits.covered_rows:
             return None
@@ -150,7 +163,11 @@ class Paging:
     def _load_ordered(
         self, order: Order, limit: int, offset: int, after: PageCursor | None
     ) -> list[Selected]:
-        """Read a page from the beginning of the index of the order; versions without the field come last."""
+        """Read a page from the beginning of the index of the order; versions without the field come last.
+
+        The index of an order holds only rows with the field. When its rows are used up, versions without the field
+        follow in order of address; `offset` is then counted from the first of them.
+        """
         if order.by == "address" and self._selection.form is None:
             return self._load_form_by_form(limit, offset)
         results = self._select(self._sql.build_page(order, None, after), limit, offset)
@@ -182,7 +199,11 @@ class Paging:
         return results[offset : offset + limit]
 
     def _find_narrowest(self, order: Order | None) -> tuple[int | None, bool]:
-        """Return the position of the driver with the fewest rows (None without drivers), and True if they are many."""
+        """Return the position of the driver with the fewest rows (None without drivers), and True if they are many.
+
+        Counting stops at a cap. Most selections have a condition with fewer than 64 rows; larger caps follow only if
+        every driver is that large.
+        """
         sql = self._sql
         if sql.needs_no_counts(order):
             return 0, False

@@ -2,6 +2,10 @@
 
 Queries that read complete versions and tenants return their columns in the order of these fields. Queries that add many
 rows take these tuples as parameters; the fields are in the order in which the query first mentions them.
+
+The order of the fields is the contract with the SQL files: a field that is added here must be added at the same
+position in `queries.sql` of both databases. Tuples are used instead of mappings because thousands of them are made per
+request.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Some rows at a time are read, encrypted and written back, table by table in the order of the key. The row STARTED of
 `meta` holds the progress, so that another process continues where this one stopped.
+
+Encryption of names began with a later version, and nodes of the version before it cannot read such names. So the work
+starts only after an upgrade has inserted the row STARTED, which it does when no older node is connected. Each round is
+one transaction: rows and progress change together, so a crash repeats at most one round, and encrypting twice does no
+harm because the ciphertext of a name is always the same.
 """
 
 from __future__ import annotations
@@ -42,7 +47,10 @@ class NameSealing:
         self._is_done = False
 
     def advance(self) -> bool:
-        """Encrypt the names in some rows; return True if there are more."""
+        """Encrypt the names in some rows; return True if there are more.
+
+        Called by a server's background thread until it returns False. A round holds the writer for _CHUNK rows.
+        """
         if self._is_done:
             return False
         with self._database.open_snapshot() as connection:

@@ -8,6 +8,14 @@ no index of `state` answers are answered by facets; space, user, agent and sessi
 
 No text from outside ever becomes SQL: values are bound, names are ours, and the pieces that differ between databases
 come from the `Dialect`. All methods named `build_…` return the text of a query for the bound `params`.
+
+A selection becomes SQL in two steps. The constructor translates every condition once: into the list `clauses`, and into
+a `_Driver` if an index answers it. The `build_…` methods then combine one driver with the remaining clauses for a page,
+a count or groups. So a new kind of test needs a case in `_test_clause`, and a driver only if it may be the narrowest
+condition of a large store. Rules for changes: a clause may only read columns of `s` (the table `state`) and correlated
+subqueries, because it is used with every driver. A clause must also be correct for versions that are not live, since
+lists of history and `as_of` queries use the same clauses. `make test-postgres` checks that each statement uses the
+index that its driver names.
 """
 
 from __future__ import annotations
@@ -116,7 +124,11 @@ _OF_TENANT: Final = "s.tenant_id = :tenant_id"
 
 
 class _Driver(msgspec.Struct, frozen=True):
-    """A source of rows: the text for FROM, and the clause that its index answers."""
+    """A source of rows: the text for FROM, and the clause that its index answers.
+
+    `clause` selects rows by the index. `own_test` is the clause in `SelectionSql.clauses` that is true for all these
+    rows, so that it is not checked a second time; it is empty if the driver implies no single clause.
+    """
 
     source: str
     clause: str
@@ -140,7 +152,12 @@ class TextKeys(msgspec.Struct, frozen=True):
 
 
 class SelectionSql:
-    """The SQL of one selection, with its parameters."""
+    """The SQL of one selection, with its parameters.
+
+    `params` grows with each bound value, so the methods may be called in any order, but the texts of one instance must
+    be run with its own `params`. Build a new instance for each statement that is run with other values of `:limit`,
+    `:offset` or `:cap`, or copy the params, as `Paging` does.
+    """
 
     def __init__(
         self,
@@ -169,6 +186,9 @@ class SelectionSql:
     def find_covering(self, order: Order | None) -> tuple[int, str] | None:
         """Return the position of the driver whose index alone answers the usual queries, and a query that counts its
         rows.
+
+        Only the index of subject, relation and object holds every column that such a query reads. A driver with it is
+        worth reading even if it has many rows, because no row of `state` has to be fetched.
         """
         if order is None or order.by not in ("address", "at") or not self._is_indexed_by_field():
             return None
@@ -183,7 +203,11 @@ class SelectionSql:
         return f"(SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {clause} LIMIT :cap) counted)"
 
     def _index_clause(self, driver: _Driver) -> str:
-        """Return the clause that a driver's index answers. An index of triples also answers its next columns."""
+        """Return the clause that a driver's index answers. An index of triples also answers its next columns.
+
+        Example: with tests of subject and relation, the driver of the subject index gets both clauses, because
+        `triple_sro` begins with subject and relation. A test of the relation alone would use `triple_ros`.
+        """
         triple_tests = {
             other.index: other.own_test
             for other in self._drivers
@@ -242,7 +266,12 @@ class SelectionSql:
         )
 
     def build_walk(self, order: Order, after: PageCursor | None, rows: int) -> str:
-        """Build a page from the first `rows` rows of the index of the order, or fewer results than a page has."""
+        """Build a page from the first `rows` rows of the index of the order, or fewer results than a page has.
+
+        The inner query finds the value of the last of these rows, and the outer one reads up to this value. Without
+        this limit, a page of a rare condition would read the complete index. If fewer results than a page are returned,
+        the caller does not know if there are more, and reads the page from a driver instead.
+        """
         driver = self._order_driver(order)
         clauses = self._cursor_clauses(order, driver, after)
         _, order_by = _order_columns(order, driver)
@@ -402,7 +431,12 @@ class SelectionSql:
         return clauses
 
     def _clauses_as_of(self, clause: str) -> list[str]:
-        """Return a clause about the status of versions as it was when the last version of the selection was written."""
+        """Return a clause about the status of versions as it was when the last version of the selection was written.
+
+        `as_of` names a version id. A version that was superseded or retired by a later version id was still current
+        then. `live` is a stored flag of today, so the clause adds the versions that have lost it only because of later
+        versions.
+        """
         if self.selection.as_of is None:
             return [clause]
         last = self._bind(self.selection.as_of)
@@ -422,7 +456,12 @@ class SelectionSql:
         return [clause, f"s.version_id <= {last}"]
 
     def _line_clauses(self, now: Instant) -> list[str]:
-        """Return the clause by which the head of a memory restricts what is selected of its earlier versions."""
+        """Return the clause by which the head of a memory restricts what is selected of its earlier versions.
+
+        A memory that was forgotten, has expired or became private must not show its earlier versions either. The head
+        (newest version) decides for all versions of its memory. The version whose id equals the memory id is the first
+        one, and it is the head only if no other exists.
+        """
         selection = self.selection
         selects_heads = selection.at is None and selection.status_filter in _HEADS_ONLY
         if selects_heads and selection.as_of is None:
@@ -474,7 +513,12 @@ class SelectionSql:
         return f"coalesce({table}.expires_ms, {FOREVER_MS}) > {self._bind(now)}"
 
     def _validity_clauses(self, at: Instant, now: Instant) -> list[str]:
-        """Return the clauses of both timelines: true at one instant, as far as it was known at another."""
+        """Return the clauses of both timelines: true at one instant, as far as it was known at another.
+
+        `at` is the instant at which the statement must be true, `known_at` the instant up to which the store's
+        knowledge counts; without it, everything known now counts. A version that was closed after `known_at` still has
+        the end that it stated itself (`declared_to_ms`).
+        """
         known_at = self.selection.known_at
         moment, known_until = (
             self._bind(at),
@@ -542,7 +586,12 @@ class SelectionSql:
         return [f"s.space IN {self._in_values(spaces)}"] if spaces else []
 
     def _space_values(self) -> tuple[str, ...]:
-        """Return the values that the column `space` of a selected version may have; none for any."""
+        """Return the values that the column `space` of a selected version may have; none for any.
+
+        Erased rows may have the encrypted name of their space (`crypto/names.py`), so a selection that includes them
+        accepts both spellings. The pair ("", "") makes a condition with two values: a single one would be taken for the
+        space of the selection.
+        """
         space = self.selection.space
         if space is None:
             return ("", "") if self.selection.or_no_space else ()
@@ -649,6 +698,11 @@ class SelectionSql:
         )
 
     def _comparison_clause(self, test: Compares) -> str:
+        """Return the clause of a comparison with a number.
+
+        Fields with a column of their own are compared in `state`, all others in the table `measure`. A version without
+        the field passes no comparison, not even `!=`.
+        """
         operator, number = _OPERATORS[test.operator], self._bind(test.number)
         if test.name in _NUMBER_COLUMNS:
             clause, index = (
@@ -687,6 +741,10 @@ class SelectionSql:
         return f"NOT {within}" if test.negated else within
 
     def _in_keys(self, texts: tuple[str, ...]) -> str:
+        """Return the right side of IN with the fingerprints of texts.
+
+        Empty texts have no fingerprint and are left out. If nothing is left, the list is empty and no row matches.
+        """
         keys = [key for key in map(self._text_keys.value_key, texts) if key is not None]
         if len(keys) == 1:
             return f"({self._bind(keys[0])})"

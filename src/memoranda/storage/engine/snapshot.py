@@ -4,6 +4,13 @@ A `SqlSnapshot` opens with one read of the tenant's row, which holds its counter
 feed, index generations) and rules; everything else is read by named queries. Documents are decrypted and their seals
 are checked when they are read. Since a document never changes, what was decrypted is kept in the process's
 `DocumentCache` for the next snapshot; the state of a version is read from the database every time.
+
+All reads use the one transaction of `connection`, so they agree with each other, and the counters read at the start are
+those of this transaction. Never combine the results of two snapshots: a memory may have been erased between them. Every
+query names the tenant (`:tenant_id`). A tenant that is unknown gets the id -1, for which there are no rows, so reading
+needs no special case. The public methods are declared with their contracts in `contract.py` and have no docstrings
+here. `SqlUnit` inherits from this class, so a read that is added here is available inside a unit of work, and must see
+the rows that the unit has written.
 """
 
 from __future__ import annotations
@@ -61,7 +68,11 @@ PROTECTS: Final = ("policy scope", "lineage")
 
 
 class SqlSnapshot(BackgroundReads):
-    """Reads for one tenant on one connection."""
+    """Reads for one tenant on one connection.
+
+    `memory` holds the search caches of the process, `documents` the decrypted documents; None disables the document
+    cache, which a unit of work needs because its writes may be undone.
+    """
 
     def __init__(
         self,
@@ -115,7 +126,11 @@ class SqlSnapshot(BackgroundReads):
         return self._with_heads([self._version(row) for row in rows])
 
     def _with_heads(self, versions: list[Version]) -> list[Version]:
-        """Return versions with the state of their lines: an earlier version ends when the head of its memory does."""
+        """Return versions with the state of their lines: an earlier version ends when the head of its memory does.
+
+        Only superseded and retired versions can have another head, so the extra query is skipped for pages of current
+        versions.
+        """
         version_ids = [
             version.version_id
             for version in versions
@@ -174,7 +189,12 @@ class SqlSnapshot(BackgroundReads):
     def _open(
         self, row: VersionRow, opener: Opener
     ) -> tuple[bytes, bytes | None, bytes | None, Bounds | None, bool]:
-        """Return the decrypted document, its cause, its restrictions as bytes and decoded, and if there is a key."""
+        """Return the decrypted document, its cause, its restrictions as bytes and decoded, and if there is a key.
+
+        An erased version has no document any more: its column `native` holds the tombstone, whose names may be
+        encrypted. If the key was destroyed, `is_readable` is False and the version counts as erased. If decryption
+        fails although the key exists, the document is damaged and is returned empty.
+        """
         native, cause, bounds_data = row.native, row.cause, row.bounds
         if row.erased:
             native = self._fingerprints.names.open(self._tenant_id, native)
@@ -200,6 +220,10 @@ class SqlSnapshot(BackgroundReads):
         return versions[0] if versions else None
 
     def load_versions(self, version_ids: Sequence[int]) -> list[Version]:
+        """Return versions in the order of their ids in the list; unknown ids are left out.
+
+        Documents that are cached are not decrypted again, but the state of each version is read.
+        """
         rows = [
             VersionRow._make(row)
             for row in self._rows("versions_by_id", version_ids=as_json(list(version_ids)))
@@ -254,6 +278,11 @@ class SqlSnapshot(BackgroundReads):
         )
 
     def fit_into_bytes(self, version_ids: Sequence[int], max_bytes: int) -> list[int]:
+        """Return the first ids whose documents fit into `max_bytes` together.
+
+        The first version is always included, even if it is larger than `max_bytes`, so that a caller who pages by bytes
+        always advances.
+        """
         if self._byte_count <= max_bytes or len(version_ids) < 2:
             return list(version_ids)
         fitting: list[int] = []
@@ -266,7 +295,11 @@ class SqlSnapshot(BackgroundReads):
         return fitting
 
     def _sizes(self, version_ids: Sequence[int]) -> list[tuple[int, int]]:
-        """Return (version id, bytes of its document), without a query if all documents are cached."""
+        """Return (version id, bytes of its document), without a query if all documents are cached.
+
+        Sizes from the cache are those of the decrypted document, sizes from the database may include the overhead of
+        encryption. Both are used only to limit the memory of a page, so the difference does not matter.
+        """
         if self._documents is not None and len(version_ids) <= REMEMBERED_LIMIT:
             age = Age(self._erasure_seq, self._cipher.changes)
             cached = self._documents.get(self._tenant_id, age, version_ids)
@@ -313,6 +346,11 @@ class SqlSnapshot(BackgroundReads):
     def find_duplicate_or_named(
         self, sameness: str, name: tuple[str, str], now: Instant
     ) -> tuple[Version | None, Version | None]:
+        """Find a live duplicate of a memory, and the version that has its name.
+
+        Most writes have no duplicate and no taken name, so a single cheap query answers both questions first, and the
+        two complete reads follow only if needed.
+        """
         key = self._fingerprints.value(self._tenant_id, sameness)
         params = {"sameness_key": key, "standard": name[0], "name": name[1]}
         ((is_same, is_named),) = self._rows("is_same_or_named", **params)
@@ -407,6 +445,8 @@ class SqlSnapshot(BackgroundReads):
     def field_name(self, name: str) -> str:
         """Return the stored name of a field: our own as it is, one from a document as a fingerprint, since it may tell
         something about the owner.
+
+        Names with a colon come from documents (`memoranda:…`, keys of user data); our own names have none.
         """
         return self._fingerprints.word(self._tenant_id, name) if ":" in name else name
 
@@ -533,6 +573,12 @@ class SqlSnapshot(BackgroundReads):
         return self._change_seq
 
     def rewind(self, versions: Sequence[Version], as_of: int) -> list[Version]:
+        """Return versions with the state that they had when `as_of` was the last version.
+
+        The stored state of a version is that of now. A caller who reads as of an earlier version must not see that a
+        later one superseded it, so those changes are taken out of the state. Versions without a later change are
+        returned unchanged.
+        """
         version_ids = [
             version.version_id
             for version in versions
@@ -656,6 +702,9 @@ def _opened_document(version: Version, row: VersionRow) -> OpenedDocument:
 def _stored_document(row: VersionRow) -> tuple[object, ...] | None:
     """Return all values that decrypting a document depends on; None if a cause or restrictions must be decrypted too,
     or there is no document.
+
+    If these values are equal, decrypting again would give the same result, so the cached document can be used. They are
+    compared instead of trusted, so that damage on the disk is found even if the document is cached.
     """
     if row.erased or row.cause is not None or row.bounds is not None:
         return None

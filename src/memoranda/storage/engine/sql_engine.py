@@ -4,6 +4,12 @@ Three pieces of work happen outside of units of work, because they would delay e
 reads are gathered in batches (`record_audit_later`). Large segments of the word index are merged in a snapshot, and
 only the result is written (`merge_large_segments`). Erased versions are taken out of the word index in the same way,
 and then erased bytes are scrubbed from the files (`scrub`).
+
+`SqlEngine` is the class behind the contract `Engine` of `contract.py`, for both databases. It holds what lives as long
+as the process: key ring, fingerprints, caches, and the queue of vectors. A snapshot or unit gets these and a
+connection. All background work has the same form: read and compute in a snapshot, then check in a short transaction
+that nothing has changed, and write. If something has changed, the work is repeated or left for the next round. Keep to
+this form, because SQLite has one writer, and every millisecond in a transaction is one in which nobody else can write.
 """
 
 from __future__ import annotations
@@ -143,6 +149,12 @@ class SqlEngine:
         )
 
     def record_audit_later(self, tenant: str, entry: AuditEntry) -> None:
+        """Queue an audit entry of a read.
+
+        Many reads of one owner share a unit of work. The batch accepts entries until its unit begins (`is_closed`); the
+        lock makes sure that no entry is added to a batch that was already written. Raises StoreUnavailable if reads
+        must not be answered because the log cannot be written.
+        """
         self._database.check_recording()
         with self._batching:
             batch = self._batches.get(tenant)
@@ -156,7 +168,11 @@ class SqlEngine:
             )
 
     def _unit(self, connection: Connection, tenant: str, work: Callable[[Unit], T]) -> T:
-        """Run one unit of work in a transaction, and write the tenant's counters back."""
+        """Run one unit of work in a transaction, and write the tenant's counters back.
+
+        `tenant_lock` returns nothing for a new tenant; `tenant_add` then inserts its row and returns it. The chain end
+        is put into `connection.ends`, and is stored outside of the database after the commit.
+        """
         params = {"name": without_nul(tenant)}
         # An earlier unit of the same transaction may have left the row; nobody else can have written it since.
         row = (
@@ -181,6 +197,11 @@ class SqlEngine:
         return self._fingerprints.index_text(tenant, projection)
 
     def fingerprint(self, tenant: str, text: str) -> str:
+        """Return a keyed fingerprint of a text, as 32 hexadecimal digits.
+
+        The audit log has it in place of a query, and cursors are signed with it. It cannot be reversed without the key
+        of the store.
+        """
         digest = hashlib.blake2b(
             f"{tenant}\x00{text}".encode("utf-8", "surrogatepass"),
             digest_size=16,
@@ -192,6 +213,10 @@ class SqlEngine:
         return self._cipher.destroy(tenant, user)
 
     def delete_tenant(self, tenant: str) -> bool:
+        """Delete a tenant and everything that it owns.
+
+        Queued audit entries are written first, because a later one would create the tenant again.
+        """
         self._database.flush()
         return self._deletion.delete(tenant)
 
@@ -219,6 +244,12 @@ class SqlEngine:
         return self._database.list_losses()
 
     def scrub(self, *, patient: bool = True) -> None:
+        """Remove the bytes of erased versions from index and files.
+
+        This is called after erasures and when a store is opened. First erased versions are removed from the word index,
+        then the database removes their bytes from its files. If readers prevent that, the row ERASURE_PENDING stays and
+        the next call tries again. `patient` waits up to SCRUB_SECONDS for readers.
+        """
         if self.is_read_only:
             return
         self._unindex()
@@ -260,6 +291,11 @@ class SqlEngine:
             )
 
     def merge_large_segments(self) -> None:
+        """Merge the segments that units of work left for later.
+
+        Background upkeep and imports call this. A merge that was overtaken by another process is dropped:
+        `_put_merged_segment` writes only if all segments of the run still exist.
+        """
         while self._untidy:
             tenant_id = self._untidy.pop()
             with self._database.open_snapshot() as connection:
@@ -336,6 +372,7 @@ class SqlEngine:
         return self._sealing.advance()
 
     def find_damage(self, tenants: Sequence[str] = ()) -> list[str]:
+        """Return the damage of the database's files, and versions of these tenants with only half of their rows."""
         # Rows without their other half: documents without a state, and states without a document.
         lone_counts = [0, 0]
         for tenant in tenants:

@@ -2,6 +2,11 @@
 
 Every change of a credential is counted. The count is stored outside the database as well (sqlite/heads.py), so that a
 database that lost its last changes is noticed.
+
+These rows belong to no tenant, and PostgreSQL's row security hides them from transactions of a tenant; so every method
+opens its own snapshot or transaction without one. Secrets are never stored: a key is found by its id and checked by its
+hash. Times that the retention clock needs (`clock`) are stored here, too, because a clock that jumps affects all
+owners.
 """
 
 from __future__ import annotations
@@ -137,6 +142,12 @@ class SqlSystem:
         )
 
     def replace_key(self, key: ApiKey, *, ends: Instant) -> None:
+        """Add a key that replaces another, which ends at `ends`.
+
+        In one transaction the new key is added, the old one gets an end, and the grants of programs move to the new
+        key, so that nobody has to authorise them again.
+        """
+
         def replace(connection: Connection) -> None:
             connection.execute("api_key_add", _key_params(key))
             connection.execute("api_key_end", {"key_id": key.replaces, "expires_ms": ends})
@@ -182,6 +193,11 @@ class SqlSystem:
     def use_grant(
         self, grant_id: str, generation: int, *, now: Instant, expires: Instant
     ) -> ProgramGrant | None:
+        """Advance the generation of a grant and return the grant; None if the generation is not the current one.
+
+        A refresh token carries the generation of its grant. If it is not the current one, the token was used before,
+        which means that it was copied: the grant is deleted, and both holders must authorise again.
+        """
         params = {"grant_id": grant_id, "turn": generation, "now_ms": now, "expires_ms": expires}
 
         def use(connection: Connection) -> Row | None:

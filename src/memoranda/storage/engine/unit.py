@@ -5,6 +5,13 @@ the first query that might read them. The tenant's counters (versions, bytes, ch
 generations) are counted in memory and written back once, by `finish`, which also writes the new entries of the word
 index. Nothing is visible to others before the commit, and a unit may be run a second time if another one in the same
 transaction fails: it has no effect outside its transaction.
+
+Order of a unit: `SqlEngine` locks the row of the tenant and creates the unit with its counters; `work` reads and
+writes; `finish` sends the waiting rows, writes the index segment and stores the counters. The lock makes the counters
+exact although they are kept in memory. Careful: whatever a unit changes in `state.live` must be added to or subtracted
+from `_live_count`, and must take a new `_next_closing()`; otherwise quotas drift, and caches of live versions keep
+versions that have ended. `memoranda verify` and `tests/storage/contract*.py` find both. Bytes of documents that are
+added or removed belong into `_byte_count`.
 """
 
 from __future__ import annotations
@@ -81,7 +88,10 @@ def _first_state(projection: Projection, now: Instant, updated: Instant) -> Stat
 
 
 class SqlUnit(SqlSnapshot, BackgroundWrites):
-    """Reads and writes of one tenant in one transaction."""
+    """Reads and writes of one tenant in one transaction.
+
+    `seal` computes the entry and the hash of the next link of the audit chain. `is_untidy` is read after `finish`.
+    """
 
     def __init__(
         self,
@@ -121,6 +131,12 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         index: VersionIndex = NO_INDEX,
         follow_head: bool = False,
     ) -> Version:
+        """Write a document as a new version, with everything that it is found by.
+
+        `projection` is the document as the store sees it: scope, times, texts. `follows` is the version that the new
+        one revises, whose memory it joins; the caller closes that version with `close_version`. With `follow_head`, the
+        document's name will name the newest version of the memory from now on, not this one.
+        """
         bounds_data = None if projection.bounds is None else bounds.encode(projection.bounds)
         seal = self._fingerprints.seal_document(
             self._tenant, document.standard, document.name, document.native, bounds_data
@@ -157,7 +173,12 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         return version
 
     def _update_instant(self, projection: Projection, follows: Version | None) -> Instant:
-        """Return the time of writing that the document states, moved after the times of all earlier versions."""
+        """Return the time of writing that the document states, moved after the times of all earlier versions.
+
+        Documents state their own times, which may be equal or go backwards. Lists sort by this time, so a revision
+        always gets a later one than the version before, by at least one millisecond, and no later one than `LATEST`,
+        the last instant that can be stored.
+        """
         written_at = max(projection.created, projection.observed)
         if follows is None:
             return written_at
@@ -274,6 +295,11 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def consume_rate(
         self, name: str, *, now: Instant, window_ms: int, limit: int, count: int = 1
     ) -> bool:
+        """Record uses of a limited operation, and return False if they exceed `limit`.
+
+        The window slides: uses of the last `window_ms` milliseconds before `now` count. Either all of `count` uses are
+        recorded and the result is True, or none is. Older uses are deleted with the first call of a unit.
+        """
         name_key, since = self.value_key(name), now - window_ms
         rate = self._rates.get(name)
         if rate is None or rate[:2] != (now, window_ms):
@@ -342,6 +368,11 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
     def close_version(
         self, version: Version, *, successor: Version | None, valid_to: Instant | None, now: Instant
     ) -> None:
+        """End a version: superseded by its successor, or with an end of its valid time.
+
+        The statement waits in the buffer with other changes; the live count is corrected when it is sent
+        (`_count_closed`), because only then is it known which of the versions were live.
+        """
         closing = {
             "tenant_id": self._tenant_id,
             "version_id": version.version_id,
@@ -363,10 +394,17 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._live_count -= live
 
     def measure_usage(self) -> tuple[int, int]:
+        """Count live versions and bytes, with the writes of this unit.
+
+        Waiting closings would still be counted as live, so the buffer is sent first.
+        """
         self._buffer.send()
         return super().measure_usage()
 
     def supersede(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> None:
+        """Connect versions that were written apart, as imports do: each pair is (id of the older, id of the newer
+        version).
+        """
         self._live_count -= self.count_live([version_id for version_id, _ in pairs])
         params = {"valid_to_ms": now, "now_ms": now, "closing": self._next_closing()}
         closings = [
@@ -376,6 +414,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._announce_all("revised", [version_id for version_id, _ in pairs], now)
 
     def reopen_superseded(self, pairs: Sequence[tuple[int, int]], *, now: Instant) -> int:
+        """Undo `supersede` for the pairs that are still connected, and return their number."""
         rows = self._rows("superseded_by", pairs=as_json(list(pairs)))
         version_ids = [version_id for version_id, _ in rows]
         self._live_count += sum(live for _, live in rows)
@@ -405,6 +444,13 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._run("state_tombstone", version_id=version.version_id, **params)
 
     def erase(self, version: Version, *, tombstone: bytes, now: Instant) -> None:
+        """Erase the text of a version and everything that was derived from it.
+
+        The version row stays, with the tombstone in place of the document, so that ids, history and audit remain
+        complete. Everything that could reveal the text is removed: facets, numbers, feedback, vectors, and the vectors
+        of other versions that were computed with this text as context. The word index is rebuilt later without it
+        (`SqlEngine.scrub`), because rebuilding a large segment takes longer than a unit may last.
+        """
         version_id = version.version_id
         count, size, terms = self._uncount(version)
         self._version_count -= count
@@ -430,6 +476,7 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._connection.execute("meta_put", {"name": ERASURE_PENDING, "value": os.urandom(8)})
 
     def restore(self, version: Version, *, status: str, follow_head: bool) -> None:
+        """Undo a tombstone. Without one, nothing changes."""
         params = {"status": status, "closing": self._next_closing()}
         rows = self._rows("state_restore", version_id=version.version_id, **params)
         for live, is_public in rows:
@@ -446,6 +493,11 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         self._run("state_review", version_id=version.version_id, review=int(needs_review))
 
     def set_verification(self, version: Version, verification: str, *, now: Instant) -> None:
+        """Set the verification of a version.
+
+        This can make a version live or end it (a retracted version is not live), so the version is first subtracted and
+        then counted again.
+        """
         self._uncount(version)
         params = {
             "version_id": version.version_id,
@@ -543,7 +595,12 @@ class SqlUnit(SqlSnapshot, BackgroundWrites):
         return self._first_appended
 
     def _put_action(self) -> None:
-        """Write the item of this unit's action, unless it is one change that appended or forgot one version."""
+        """Write the item of this unit's action, unless it is one change that appended or forgot one version.
+
+        An action groups changes that one call made, so that Undo can revert them together. The common case, one version
+        appended or forgotten, needs no item: the change feed describes it completely. `_continued` is the last change
+        of an earlier unit that belongs to the same action. Only the newest ACTIONS_KEPT actions are stored.
+        """
         count = self._change_seq - self._changes_before
         is_plain = (self._announced_type == "tombstoned") != bool(self._first_appended)
         if not count or (count == 1 and is_plain and not self._continued):
@@ -632,12 +689,19 @@ class InsertBuffer:
         self._changes.setdefault(name, []).append(params)
 
     def query_now(self, name: str, params: Params) -> Row:
-        """Return the one row of a query that does not depend on the waiting rows, without sending them."""
+        """Return the one row of a query that does not depend on the waiting rows, without sending them.
+
+        Use it only for tables and rows that no waiting row can touch: the result would otherwise lack them.
+        """
         (row,) = self._connection.query(name, params)
         return row
 
     def send(self) -> Connection:
-        """Send the waiting rows and return the connection."""
+        """Send the waiting rows and return the connection.
+
+        Additions are sent in the order in which their kinds were first used, and before changes, because a change may
+        concern a row that was added in the same unit.
+        """
         if self._additions:
             additions, self._additions = self._additions, {}
             for name, rows in additions.items():

@@ -7,6 +7,12 @@ threads. If work that nobody waits for cannot be written, because the disk is fu
 into the queue; until it succeeds, `behind` says why, and reads are refused if the settings demand it or too much waits.
 
 SQLite has one writer and a `WriteQueue`; PostgreSQL has several and a `TenantQueue`.
+
+Changing this file: work that somebody waits for must never wait behind work that nobody waits for, hence two lines
+(`_now`, `_background_items`). A thread must be woken exactly once, after the commit or the failure of its item. All
+state is guarded by one lock, on which both conditions are based; `_is_begun` and `_turn` of an item have a protocol of
+their own, see `WorkItem`. Measurements (`WRITES_WAITING`, `WRITER_WAIT`, `WRITE_SECONDS`) are what operators watch, so
+keep them exact.
 """
 
 from __future__ import annotations
@@ -156,6 +162,9 @@ class WriteQueue:
         """Wait for a batch: waited-for items at once, others when they are due or with the first waited-for item.
 
         Returns None when the queue is closed and empty, and an empty list after `idle_seconds` without work.
+
+        The writer thread of SQLite also uses the idle time to make chain ends durable; that is why it can ask for an
+        empty list.
         """
         with self._item_arrived:
             while not (batch := self._take_now()):
@@ -208,7 +217,11 @@ class WriteQueue:
         return batch + [self._now.popleft() for _ in range(min(len(self._now), GROUP_LIMIT))]
 
     def settle(self, outcomes: list[Outcome]) -> None:
-        """Wake the waiting threads after the commit; put records that could not be written back into the queue."""
+        """Wake the waiting threads after the commit; put records that could not be written back into the queue.
+
+        `outcomes` has one entry per item of the batch: (item, result, failure). Call it exactly once per batch, after
+        the commit.
+        """
         WRITE_SECONDS.observe(time.perf_counter() - outcomes[0][0].since)
         self._requeue_unrecorded(outcomes)
         for item, result, failure in outcomes:
@@ -266,6 +279,7 @@ class TenantQueue(WriteQueue):
             self._idle -= 1
 
     def _take_now(self) -> list[WorkItem]:
+        """Take the items of the first tenant that no writer works for; `settle` frees the tenant again."""
         first = next((item for item in self._now if item.tenant not in self._busy), None)
         if first is None and self._is_later_due():
             first = next((item for item in self._background_items if self._may_begin(item)), None)
@@ -361,7 +375,11 @@ class WorkItem:
             self._performed.set()
 
     def wait(self, seconds: float) -> object:
-        """Wait for the result. Raises StoreUnavailable if no writer takes the item in time; then none ever will."""
+        """Wait for the result. Raises StoreUnavailable if no writer takes the item in time; then none ever will.
+
+        Two different timeouts: before a writer took the item, nothing was written and the caller may try again.
+        Afterwards the result is unknown, because the commit may still succeed.
+        """
         if not self._settled.acquire(timeout=seconds):
             if self._turn.acquire(blocking=False):
                 raise StoreUnavailable(

@@ -5,6 +5,11 @@
 3. The words are looked up in each visible segment; phrases, prefixes and exact strings become further words.
 
 Everything is decided by visible texts alone, so hidden ones change no result.
+
+Why the texts take part in reading a question: a name of an event, a typing error or a language can only be recognised
+by comparing with what was written. The steps run in this order because a removed time changes the words, and a
+corrected word changes what is looked up. Each limit above bounds the work of one question. When a limit is exceeded,
+the step is left out, not the question.
 """
 
 from __future__ import annotations
@@ -94,7 +99,11 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
     _postings: dict[tuple[str, ...], list[Postings | None]] = msgspec.field(default_factory=dict)
 
     def read(self) -> Question | None:
-        """Return the question; None if it has neither words nor a time."""
+        """Return the question; None if it has neither words nor a time.
+
+        If the text was changed, the vector is computed again from the new text. A question that only asks for a time
+        ("what happened last week?") uses no vector, because its words mean nothing.
+        """
         text, vector_query = self.query.text, self.vector_query
         times = read_times(text, self._asked_at, self._zone)
         spans, remaining_text = times
@@ -149,6 +158,9 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
 
         Optional words, and words that only tell the time, are returned only if a visible text has them: a date that no
         text mentions is compared with the times of the texts instead.
+
+        The languages of the visible texts decide how words are stemmed: a question in Turkish among English notes is
+        looked up in both.
         """
         languages = self._languages()
         words = query_words(text, languages)
@@ -191,7 +203,11 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
     # --- spelling ------------------------------------------------------------------------------------------
 
     def _correct_spelling(self, text: str) -> str:
-        """Return the text with unknown words replaced by known ones that differ by one typing error."""
+        """Return the text with unknown words replaced by known ones that differ by one typing error.
+
+        At most _CORRECTIONS words are corrected. Words in quotes, prefixes (`deploy*`) and exact strings such as codes
+        stay as they are.
+        """
         languages = self._languages()
         words = query_words(text, languages)
         if all(word.is_optional or self._is_known(word) for word in words):
@@ -247,6 +263,9 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
         """Return the time before or after an event; None unless a visible note has all words that name it.
 
         Turns of a conversation mention an event many times, and their words are needed to find the answer near them.
+
+        The first mention counts as the time of the event. If more than _EVENT_VERSIONS versions mention it, the
+        reference is not used.
         """
         words = [
             word for word in query_words(event.phrase, self._languages()) if not word.is_optional

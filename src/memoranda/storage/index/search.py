@@ -11,6 +11,15 @@
 This module imports NumPy, so it is imported when the first search runs (`SqlSnapshot.match`).
 
 The functions at the end add the details of results: similarities, passages of long texts, parts of the scores.
+
+Why in this order: segments are arrays in memory, so filtering and scoring hundreds of thousands of rows takes
+milliseconds, while the database takes microseconds for each version. So the segments decide all that they store, and
+the database sees few versions. `_check` chooses between its two ways by the size of the ranking.
+
+Rules for changes. Statistics (document frequencies, lengths) must come from visible rows only: otherwise scores would
+reveal texts that the caller may not see. The same query on the same snapshot must give the same order, so ties are
+broken by version id or address. A filter that segments cannot decide must be named in `_has_database_filters`, or its
+versions are treated as certain to pass.
 """
 
 from __future__ import annotations
@@ -108,7 +117,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         count_all: bool,
         count_if_cheap: bool,
     ) -> Matches:
-        """Return the best matches. The total is counted if `count_all`, or if that is cheap and requested."""
+        """Return the best matches. The total is counted if `count_all`, or if that is cheap and requested.
+
+        The result has at most `limit` hits. `total` is None if it was not counted. Without any word, vector or time in
+        the query there is nothing to rank, and the result is empty.
+        """
         keyword_query, vector_query = _queries_by_kind(queries)
         if (question := self._read(keyword_query, vector_query)) is None:
             return Matches(hits=(), total=0)
@@ -148,7 +161,12 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         count_all: bool,
         count_if_cheap: bool,
     ) -> tuple[list[SearchedSegment], Ranking, Matches]:
-        """Return the segments, the ranking and the best matches after the checks by the database."""
+        """Return the segments, the ranking and the best matches after the checks by the database.
+
+        Three cases. A selection that an index of the database holds completely (`few`) is read first, and only its
+        versions are ranked. A small ranking is checked as a whole. Of a large one only the candidates that determine
+        the scores are checked, because nearly all matches of a usual query pass.
+        """
         words, vector_query = question.words, question.vector_query
         size, is_filtered, few = len(ranking), self._has_database_filters, None
         # One more than requested, to know whether there are more.
@@ -219,6 +237,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         """Check the candidates that set the scale of the scores, and the first results; repeat without failing ones.
 
         Return segments and ranking of the passing versions, and the versions that are known to pass.
+
+        The scale of the scores depends on the best candidates of each retriever. If one of them fails, it must not have
+        an influence, so the ranking is repeated without it, until all that remain pass.
         """
         passing: dict[int, str] = {}
         while True:
@@ -250,7 +271,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         passing: dict[int, str],
         failing: set[int],
     ) -> set[int]:
-        """Check the best versions of each retriever until enough pass; return failing ones and add to `passing`."""
+        """Check the best versions of each retriever until enough pass; return failing ones and add to `passing`.
+
+        If a filter is selective, removing the failing candidates one round at a time would take many rounds. Here whole
+        pages of each retriever's best versions are checked until CANDIDATE_LIMIT of them pass.
+        """
         by_retriever = list(ranking.keyword_scores())
         for segment in segments:
             similarities = segment.similarities
@@ -288,7 +313,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         queries: tuple[KeywordQuery, VectorQuery | None],
         limit: int,
     ) -> Matches:
-        """Return `limit` matches with the newest statement of each fact first; the scores keep their positions."""
+        """Return `limit` matches with the newest statement of each fact first; the scores keep their positions.
+
+        Only the first COMPARED_RESULTS hits are compared with each other. A newer statement takes the position, and the
+        score, of the older one that it replaces; the older one follows directly behind.
+        """
         hits = matches.hits[:COMPARED_RESULTS]
         keyword_query, vector_query = queries
         # A query that names a time asks for the state of that time.
@@ -337,7 +366,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     def _passing_nearest(
         self, segments: list[SearchedSegment], passing: dict[int, str]
     ) -> dict[int, str]:
-        """Return the most similar versions that pass, as many as a retriever returns."""
+        """Return the most similar versions that pass, as many as a retriever returns.
+
+        Semantic search finds versions that share no word with the query, so they are not among the matches of the
+        keyword ranking and must be checked in addition.
+        """
         versions_by_segment, scores_by_segment = [], []
         for segment in segments:
             similarities = segment.similarities
@@ -365,7 +398,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     # --- visible rows ------------------------------------------------------------------------------------
 
     def _visible_segments(self) -> list[VisibleSegment]:
-        """Return the segments with at least one visible row."""
+        """Return the segments with at least one visible row.
+
+        The flags are cached with the columns of a segment, keyed by scope, closed versions and instant. Most queries of
+        one agent have the same scope, so they find them there.
+        """
         selection = self.selection
         if any(
             isinstance(test, IsAmong) and not test.version_ids and not test.negated
@@ -419,7 +456,10 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return self.fingerprints.number(self.tenant_id, text)
 
     def _closed_versions(self) -> ClosedVersions | None:
-        """Return the versions that are not live; None if the selection includes them at any time."""
+        """Return the versions that are not live; None if the selection includes them at any time.
+
+        With `known_at`, versions that were closed later count as open, which only the database can tell.
+        """
         selection = self.selection
         if selection.known_at is not None:
             return None
@@ -498,6 +538,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         """Return the best passing versions; of equal scores the lower address first, if there are addresses.
 
         `total` None: `passing` is incomplete, so the database is asked about each page.
+
+        Pages double in size: mostly the first page is enough, and a rare filter needs many versions.
         """
         hits: list[Selected] = []
         start, size = 0, min(limit, _PAGE_VERSIONS)

@@ -6,6 +6,12 @@ every write. A query gets the base and the fresh run as two segments. The cut be
 session continues across it, so that the neighbours of a text are always in its own segment.
 
 Small segments are read whole. Of a large one the columns are read, and per query word one block of postings.
+
+What is cached: joined runs (`run`), bases (`base`, `whole`), the cut (`cut`, `head`), single blocks of large segments,
+and postings of a term in a base. Every cache key holds the segment keys or the serial number of the base, so a write, a
+merge or an erasure invalidates exactly what it changed. If you add a derived value, give its size to the cache: the
+limit is in bytes. Errors of decoding become StoreCorrupt with advice to rebuild (`report_damage`), because a damaged
+index must not look like an empty one.
 """
 
 from __future__ import annotations
@@ -96,6 +102,8 @@ class SegmentReader:
         """Return all versions of the index: the base and the fresh run, or one segment if nothing was written lately.
 
         One segment is searched in two thirds of the time of two.
+
+        `keys` are all segments of the tenant in order, as `WordIndex.segment_keys` returns them from the same snapshot.
         """
         runs = list(_runs(keys))
         is_settled = bool(runs) and runs[-1][0].docs >= SMALL_SEGMENT_DOCS
@@ -109,7 +117,10 @@ class SegmentReader:
         return self._cut(self._base(settled, "base"), self._whole_run(runs[-1]), tuple(keys))
 
     def merged(self, keys: Sequence[SegmentKey], erased: Sequence[int] = ()) -> Segment:
-        """Return consecutive segments as one, without erased versions."""
+        """Return consecutive segments as one, without erased versions.
+
+        The segments are read from the database, not from the cache, so that a merge works on exactly the stored bytes.
+        """
         params = {"first_version": keys[0].first_version, "last_version": keys[-1].first_version}
         with report_damage():
             rows = [
@@ -237,7 +248,11 @@ class SegmentReader:
     def _cut(
         self, base: ReadableSegment, fresh: ReadableSegment, keys: tuple[SegmentKey, ...]
     ) -> list[ReadableSegment]:
-        """Return base and fresh run, cut where no session continues; one segment if there is no such cut."""
+        """Return base and fresh run, cut where no session continues; one segment if there is no such cut.
+
+        Ranking looks at the texts before and after a text of a session. If a session began in the base and continues in
+        the fresh run, its rows in the base are moved to the second segment, with all rows behind them.
+        """
         cached: tuple[int, VersionColumns, VersionColumns] | None = self._cached("cut", keys)
         if cached is None:
             row_count = base.columns.settled_size(fresh.columns)

@@ -9,6 +9,14 @@ database can compare them.
 
 Failures are recorded in the table `meta`: one row per failing model, and one per version that was skipped because it
 could not be embedded.
+
+Life of a vector: a version is written; `EmbeddingQueue` (`service/core/embedding_queue.py`) claims the model, takes a
+batch, computes, and stores it with `put`, which also moves `upto`. So the newest versions of a busy store would wait
+behind all older ones; `latest_batch` and `put_latest` embed them first, and the queue later passes over versions that
+have vectors. If a batch fails, the worker halves it; a single version that fails alone is skipped (`skip_batch`) and
+named in `meta`, so that one text cannot stop all others. `memoranda models` shows failures and retries skipped
+versions. A method that stores checks in its transaction that it still holds the lease and that `upto` has not moved: a
+process that slept through its lease writes nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +59,10 @@ class ToEmbed(NamedTuple):
 
 
 class EmbeddingBatch(NamedTuple):
-    """The next versions to embed. They are all that need vectors after `after` and up to `upto`."""
+    """The next versions to embed. They are all that need vectors after `after` and up to `upto`.
+
+    `upto` may be higher than the last of `versions`, because versions that are erased or not live need no vector.
+    """
 
     after: int
     upto: int
@@ -144,7 +155,11 @@ class VectorQueue:
             return {name: upto for _, name, upto in connection.query("embedding_models", {})}
 
     def claim(self, model: str, holder: str, now: Instant) -> bool:
-        """Take or extend the lease of a model; return False if another process holds it."""
+        """Take or extend the lease of a model; return False if another process holds it.
+
+        The lease lasts LEASE_MS and is extended by every stored batch, so a crashed holder delays the others by five
+        seconds at most.
+        """
 
         def work(connection: Connection) -> bool:
             connection.execute("embedding_model_add", {"name": model})
@@ -169,7 +184,11 @@ class VectorQueue:
         self._database.write(work)
 
     def next_batch(self, model: str, limit: int) -> EmbeddingBatch:
-        """Return the next versions that need vectors; no versions if there are none."""
+        """Return the next versions that need vectors; no versions if there are none.
+
+        Versions of a transaction that is still open could get lower ids than committed ones. `find_settled_version`
+        keeps the batch below them, so that none is passed over.
+        """
         settled = self._database.find_settled_version()
         with self._database.open_snapshot() as connection:
             row = model_row(connection, model) or _NEW_MODEL
@@ -259,7 +278,11 @@ class VectorQueue:
         vectors: Sequence[NewVector],
         now: Instant,
     ) -> bool:
-        """Store the vectors of a batch; return False, and store nothing, if another process was faster."""
+        """Store the vectors of a batch; return False, and store nothing, if another process was faster.
+
+        All vectors of the batch and the new `upto` are one transaction. `vectors` may lack versions of the batch that
+        have no text.
+        """
 
         def work(connection: Connection) -> bool:
             row = _lock_for_batch(connection, model, holder, batch)
@@ -349,7 +372,11 @@ class VectorQueue:
     # --- unused models, and unencrypted copies -----------------------------------------------------------
 
     def delete_model(self, model: str, limit: int) -> bool:
-        """Delete up to `limit` vectors of a model, and the model with the last; return True while it exists."""
+        """Delete up to `limit` vectors of a model, and the model with the last; return True while it exists.
+
+        Call it until it returns False. The rows are first emptied and then deleted, in portions, so that other writers
+        get their turn.
+        """
 
         def work(connection: Connection) -> bool:
             row = _lock_model(connection, model)
@@ -499,7 +526,11 @@ def open_vectors(rows: Sequence[Row], cipher: Cipher) -> list[StoredVector]:
 
 
 def _previous_versions(index: WordIndex, version_ids: Sequence[int]) -> dict[int, int]:
-    """Return the previous version in the session of each version that has one: of the same user and audience."""
+    """Return the previous version in the session of each version that has one: of the same user and audience.
+
+    A message like "yes, the second one" has no meaning alone, so a second vector is computed from it together with the
+    previous text of its session. That text must be visible to exactly the same people.
+    """
     segments = index.segments()
     contexts: dict[int, int] = {}
     for segment in segments:

@@ -5,6 +5,11 @@ writer's transaction, and stored in one unit of work if its segments are still t
 continue, and searches find everything meanwhile.
 
 The other index tables (state, facets, measures, aliases) are compared in pages of versions.
+
+`memoranda verify` reports the problems, `memoranda reindex` repairs the word index, and a server rebuilds outdated
+sections in the background after an upgrade. The expected values are computed from the documents by the same functions
+that index a new version (`service/core/indexing.py`), so a new index column must be compared here, or damage in it
+stays unnoticed.
 """
 
 from __future__ import annotations
@@ -78,7 +83,12 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
     def rebuild(
         self, progress: Callable[[int], None] | None = None, *, outdated: bool = False
     ) -> int:
-        """Rebuild the index, or only its outdated sections; return the number of versions indexed."""
+        """Rebuild the index, or only its outdated sections; return the number of versions indexed.
+
+        `progress` is called with the number of versions so far, after each section. The tenant can be read and written
+        all the time. If it is interrupted, running it again repeats everything, except with `outdated`, where finished
+        sections are current and are left out.
+        """
         count, after = 0, 0
         sections = self._sections_after(after, only_outdated=outdated)
         while sections:
@@ -206,7 +216,11 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
         entries: list[IndexEntry],
         connection: Connection,
     ) -> bool:
-        """Replace the segments of a section; return False if they have changed since it was read."""
+        """Replace the segments of a section; return False if they have changed since it was read.
+
+        The tenant is locked while segments are replaced. Versions that were written after the section was read are in
+        segments of their own, which stay.
+        """
         from memoranda.retrieval.segment import build_segment
 
         index = WordIndex(connection, tenant_id, self.cache).lock()

@@ -6,6 +6,12 @@ it. Erased versions are removed by rebuilding their segment, before the scrub of
 
 A small segment is stored in one row. A large one is stored in parts: part 0 holds the columns of its versions, each
 other part a block of postings. This module writes segments; `segment_reader` reads, caches and merges them.
+
+Costs: a write adds one row; a merge copies each version once per tier, five times in its life at most; a query reads
+about MERGE_FAN_IN segments per tier. A segment is never changed. Merging or erasing writes a new one with a higher
+edition and deletes the old ones in the same transaction, so readers with an older snapshot keep reading the old ones.
+Terms are stored as keyed 64-bit hashes (`crypto/fingerprints.py`), so the index reveals no words. After a change of the
+text analysis, increase `ANALYSIS`; sections with an older one are rebuilt by `verification.py`.
 """
 
 from __future__ import annotations
@@ -103,7 +109,11 @@ class SegmentCache:
 
 
 class WordIndex:
-    """The segments of one tenant on one connection."""
+    """The segments of one tenant on one connection.
+
+    Only a unit of work, or a caller of `lock`, may use the methods that write: two writers would each delete what the
+    other has merged.
+    """
 
     def __init__(self, connection: Connection, tenant_id: int, cache: SegmentCache) -> None:
         self._connection, self._tenant_id, self._cache = connection, tenant_id, cache
@@ -160,7 +170,11 @@ class WordIndex:
         self.add(build_segment(entries))
 
     def next_merge(self) -> list[SegmentKey]:
-        """Return the segments to merge next, of the lowest tier that has enough; none if no tier has."""
+        """Return the segments to merge next, of the lowest tier that has enough; none if no tier has.
+
+        The run includes smaller segments that were written after those of the tier, so that segments stay in the order
+        of their versions.
+        """
         keys = self.segment_keys()
         for tier in range(_TIERS):
             run = _last_up_to_tier(keys, tier)
@@ -198,7 +212,10 @@ class WordIndex:
         return True
 
     def replace(self, keys: Sequence[SegmentKey], segment: Segment) -> None:
-        """Replace consecutive segments by one, which may be empty."""
+        """Replace consecutive segments by one, which may be empty.
+
+        The new segment keeps the oldest analysis of those it replaces, so that a rebuild still finds it outdated.
+        """
         self.remove(keys)
         if len(segment.columns):
             edition = max(key.edition for key in keys) + 1

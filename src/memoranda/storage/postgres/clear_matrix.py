@@ -3,6 +3,10 @@
 `ClearMatrix` has the methods of a `VectorMatrix` (retrieval/vectors.py), but each comparison is a query on the table of
 unencrypted vectors (pgvector.py). An array is one value in PostgreSQL's binary form, which NumPy reads and writes
 without a Python object per number. This module imports NumPy, so it is imported only when vectors are used.
+
+Queries are sent as the sum of two half-precision vectors, because pgvector's small type (`halfvec`) is used on the
+stored side and one half-precision number alone would lose accuracy. The copies are compared exactly, so results agree
+with those in the process up to rounding (`tests/storage/postgres_vectors.py`).
 """
 
 from __future__ import annotations
@@ -89,7 +93,10 @@ def read_new_positions(
 
 
 class ClearMatrix:
-    """The vectors of a tenant for one search, compared by the database."""
+    """The vectors of a tenant for one search, compared by the database.
+
+    It lives for one search, on the snapshot's connection. `positions` are shared by all searches of the process.
+    """
 
     def __init__(
         self, connection: Connection, vector_set: VectorSet, positions: VectorPositions
@@ -114,7 +121,11 @@ class ClearMatrix:
         return {}
 
     def nearest(self, query: Floats, by_segment: Sequence[VectorRows]) -> list[VectorRows]:
-        """Return the vectors of the segments that are nearest to the query, at most NEAREST_BY_SIGNS."""
+        """Return the vectors of the segments that are nearest to the query, at most NEAREST_BY_SIGNS.
+
+        The database does not know which rows the caller may see, so it is asked for more than needed, and the rows that
+        are not wanted are removed here.
+        """
         is_wanted = np.zeros(len(self._positions), np.bool_)
         for segment_rows in by_segment:
             is_wanted[segment_rows.vector_rows] = True

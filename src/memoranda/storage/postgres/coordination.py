@@ -46,7 +46,11 @@ _WAIT_SECONDS: Final = 0.25
 
 
 class Election:
-    """The advisory locks of this node, all held by one session."""
+    """The advisory locks of this node, all held by one session.
+
+    All locks of a node are in one session, so they are lost together. Jobs are named by text; the lock is a hash of it.
+    A collision of two jobs would only make one node do both.
+    """
 
     def __init__(self, connect: Callable[[], PostgresConnection]) -> None:
         self._connect = connect
@@ -139,7 +143,11 @@ class Announcer:
 def watch_notifications(
     connect: Callable[[], PostgresConnection], read_token: Callable[[], int]
 ) -> Generator[int]:
-    """Yield the change token every LOOK_SECONDS, and a different number at once after each notification."""
+    """Yield the change token every LOOK_SECONDS, and a different number at once after each notification.
+
+    The yielded numbers have no meaning but that they differ. The token itself is read every LOOK_SECONDS, which finds
+    commits whose notification was lost.
+    """
     with postgres_errors():
         connection = connect()
         try:

@@ -11,6 +11,13 @@ bypass this, so the connection takes a role without that right.
 
 Connections are opened when they are needed, and opened again when they break, so that the process need not be restarted
 with the database. While the database cannot be reached, calls fail at once, or after CONNECT_SECONDS.
+
+Differences from SQLite that a change must respect. Version ids are taken before the commit, so a lower id may appear
+after a higher one: readers that follow ids use `find_settled_version`. Several writers run at the same time, but never
+two for one tenant of this process (`TenantQueue`). A lost connection during COMMIT leaves the outcome unknown; it is
+reported as such and never repeated. Everything that a node needs to know about others is in the database, so a node can
+be killed at any time. Rights: `bound_role` gives up the rights of a superuser, because row-level security does not
+apply to one. Upgrades and pgvector's tables need those rights, so they open a connection of their own.
 """
 
 from __future__ import annotations
@@ -101,7 +108,11 @@ _DAMAGED: Final = (
 
 
 class PostgresDatabase:
-    """One database of a PostgreSQL server."""
+    """One database of a PostgreSQL server.
+
+    `queue` is shared by up to WRITERS_LIMIT writer threads, which are started when they are needed. `_watcher` is one
+    connection for short queries outside of transactions.
+    """
 
     def __init__(
         self,
@@ -275,6 +286,9 @@ class PostgresDatabase:
         """Run work items in one transaction, again if the database aborts it.
 
         Returns the connection for the next batch, and the outcome of each item.
+
+        Three kinds of failure: an error of one item (the batch runs again item by item), an abort by the database (the
+        batch runs again), and a lost connection before the commit was sent (it runs again on a new connection).
         """
         for tries_left in reversed(range(TRIES)):
             try:
@@ -343,6 +357,12 @@ class PostgresDatabase:
         self._election.resign(job)
 
     def find_settled_version(self) -> int:
+        """Return a version below which no open transaction will add another.
+
+        First the last id and the number of a new transaction (the horizon) are noted. Once all transactions older than
+        the horizon have ended, that id is settled. Until then the previous answer is returned, so a long transaction
+        delays embeddings, but loses none.
+        """
         # A transaction takes version ids before it commits, so a lower id may become visible after a higher one.
         self.queue.refuse_when_closed()
         if self.is_read_only:
@@ -356,7 +376,10 @@ class PostgresDatabase:
         return self._settled
 
     def _reach_horizon(self) -> bool:
-        """Return True if all transactions before the horizon have ended, and settle their versions."""
+        """Return True if all transactions before the horizon have ended, and settle their versions.
+
+        `_settling` has the version and the horizon that are waited for.
+        """
         number, horizon = self._settling
         ((oldest,),) = self._select_alone(_OLDEST)
         if oldest < horizon:

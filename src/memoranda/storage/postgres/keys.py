@@ -1,6 +1,10 @@
 """The key ring in the tables of PostgreSQL, for stores that several machines share.
 
 The data keys there are wrapped; only the master key, which unwraps them, is outside the database.
+
+Unlike SQLite's ring, it is shared by all nodes (`is_shared`): a key that one node destroys must be forgotten by all.
+The counter `changes` tells them, because every snapshot reads it with the tenant's row. Rotation of the master key
+locks the ring for all nodes.
 """
 
 from __future__ import annotations

@@ -14,6 +14,12 @@ advisory lock and reads the number again, so that it is done once. A node that i
 A `contract` runs only while no node without it is connected. Every connection has the number of its version in its
 application name. A node that opens a store takes a lock, shared, while it reads `compatible`, and a `contract` takes
 the same lock before it looks for older nodes: so a node is seen, or it sees the contract.
+
+A rolling upgrade goes like this: the first new node runs the `expand` migrations, after which old and new nodes work on
+the same tables; the elected new node fills new columns and builds indexes in the background; when the last old node has
+gone, the `contract` migrations remove what only the old version needed. Tests: `tests/upgrades/rolling.py`. Rules: a
+step must be possible to repeat, because the connection may be lost after the work and before it is recorded; and it
+must take its locks within _LOCK_SECONDS, because requests wait behind it.
 """
 
 from __future__ import annotations
@@ -130,7 +136,10 @@ def migrate(raw: psycopg.Connection[Row], *, may_be_moving: bool = False) -> boo
 
 
 def continue_upgrade(raw: psycopg.Connection[Row]) -> bool:
-    """Run one step of the next migration; return True if another step can follow now."""
+    """Run one step of the next migration; return True if another step can follow now.
+
+    False means that nothing is left, or that the step must wait for a lock or for older nodes; ask again later.
+    """
     with raw.transaction():
         progress = _read_progress(raw)
     pending = pending_migrations("postgres", progress.number)
@@ -316,7 +325,10 @@ def _complete(raw: psycopg.Connection[Row], migration: Migration) -> None:
 
 
 def _has_older_nodes(raw: psycopg.Connection[Row], number: int) -> bool:
-    """Return True if a connection belongs to a version without the migration of a number."""
+    """Return True if a connection belongs to a version without the migration of a number.
+
+    Connections of tools such as psql have other names and do not count.
+    """
     names = [str(name) for (name,) in raw.execute(_OTHERS).fetchall()]
     return any(_layout_of(name) < number for name in names)
 

@@ -1,6 +1,10 @@
 """A store on PostgreSQL as tables, for moving it from or to another database (engine/moving.py).
 
 While a store is being filled, its table `meta` has the row `moving`, and no process opens the store.
+
+Reading happens in one snapshot, so the source may be in use, but writes after its begin are not moved. Rows are sent in
+binary form as one array per column, because row-level security forbids COPY. After the last row the
+sequences continue behind the highest ids.
 """
 
 from __future__ import annotations

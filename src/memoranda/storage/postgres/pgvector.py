@@ -7,6 +7,10 @@ comparison in the process, with any filter.
 
 This module sets up the extension and the tables, and copies vectors. `clear_matrix` compares them; it is imported
 inside functions, because most commands use no vectors and NumPy takes long to import.
+
+Choosing pgvector is a decision of the operator, because it stores vectors unencrypted: a reader of the database could
+guess the topics of texts. `switch_off` deletes all copies when the setting is changed back. Erasing a version deletes
+its copy in the same transaction, by a trigger on the table of vectors.
 """
 
 from __future__ import annotations
@@ -77,6 +81,9 @@ class ClearVectors:
         """Copy the next vectors of a model, decrypted by `open_rows`; return False if the copies were switched off.
 
         The caller has locked the row of the model, so vectors are copied in the order of their positions.
+
+        Called in the transaction that stores vectors, and by a background job until old vectors are copied. `filled`
+        becomes true with the first batch that is not full; before that, searches compare in the process.
         """
         progress = connection.query("clear_progress", {"model_id": model_id})
         if not progress:
@@ -190,6 +197,9 @@ def open_clear_vectors(
     """Return the unencrypted vectors of a database, or None if it has none.
 
     Creates them if they are wanted and the database can be written. Raises StoreUnavailable.
+
+    A standby can use copies that exist, and cannot make any. The messages tell an operator who may not create
+    extensions which statement a superuser has to run.
     """
     if is_wanted and not is_read_only:
         _add_extension(raw)

@@ -3,6 +3,11 @@
 `open_connection` connects and applies the settings. A `PostgresConnection` runs named queries: it translates parameters
 `:name` to PostgreSQL's `$1` and queues statements in a pipeline (statements.py). `migrate` creates the tables in an
 empty database, or upgrades them (migrating.py). `postgres_errors` translates psycopg's errors into ours.
+
+Named parameters keep the queries of both databases alike; `native` translates each text once. Limits of time are set on
+the server (`_SETTINGS`), so that a hanging process cannot hold locks for ever. Sequential scans are switched off
+because every query is meant to use its index; `make test-postgres` fails if one does not. An error of psycopg never
+reaches a caller of the store: `translate_error` gives it words without addresses, passwords or SQL.
 """
 
 from __future__ import annotations
@@ -78,7 +83,11 @@ def native(sql: str) -> tuple[str, tuple[str, ...]]:
 
 
 class PostgresConnection:
-    """Named queries on one connection."""
+    """Named queries on one connection.
+
+    A connection is used by one thread at a time. Statements are queued by `_send` and answered by `_receive`; an error
+    may therefore surface at a later call than the one that caused it, but always before the commit.
+    """
 
     dialect = POSTGRES
 
@@ -158,6 +167,9 @@ class PostgresConnection:
 
         `tenant_query` is the named query that finds the tenant's row, which is cached in the memo. `number_count`
         version ids are taken in the same round trip.
+
+        One round trip: BEGIN, the tenant's name for row-level security, its row, and version ids for the writes to
+        come. For a write, `tenant_query` locks the row.
         """
         self.memo.clear()
         self.ends.clear()
@@ -203,7 +215,10 @@ class PostgresConnection:
         self._statements.receive()
 
     def give_up(self) -> None:
-        """Roll back; close the connection if that is impossible."""
+        """Roll back; close the connection if that is impossible.
+
+        Never raises: it is called while another error is on its way.
+        """
         if self.is_broken:
             self.close()
             return
@@ -244,7 +259,11 @@ def _in_order(names: tuple[str, ...], params: Params) -> Sequence[object]:
 
 
 def open_connection(address: str) -> PostgresConnection:
-    """Connect to a database. Raises psycopg's errors, and InvalidInput for an invalid address."""
+    """Connect to a database. Raises psycopg's errors, and InvalidInput for an invalid address.
+
+    Options in the address win over our defaults. The application name gets the layout number, which `migrating.py`
+    reads to find older nodes.
+    """
     try:
         options = psycopg.conninfo.conninfo_to_dict(address)
     except psycopg.ProgrammingError:
@@ -329,7 +348,10 @@ class postgres_errors:  # noqa: N801 -- used like a function; a generator would 
 
 
 def is_gone(error: BaseException) -> bool:
-    """Return True if the database aborted the whole transaction, or the connection is lost."""
+    """Return True if the database aborted the whole transaction, or the connection is lost.
+
+    Such an error is handled by running the transaction again, not by failing one work item.
+    """
     return isinstance(error, errors.SerializationFailure | errors.DeadlockDetected) or (
         isinstance(error, psycopg.OperationalError) and not isinstance(error, _STATEMENT_ERRORS)
     )

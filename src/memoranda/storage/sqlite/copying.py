@@ -1,4 +1,11 @@
-"""Copies of a SQLite database: a backup while others read and write it, and a move of the whole store row by row."""
+"""Copies of a SQLite database: a backup while others read and write it, and a move of the whole store row by row.
+
+Two different jobs share this file because both open databases that another process may use. A *copy* (`copy_database`,
+for backups) uses SQLite's backup interface page by page and gives one consistent moment. A *move* (`SqliteTables`)
+reads and writes rows, because the target may be another database (`engine/moving.py`). Neither may leave a file that
+looks complete before it is: copies are checked before they are used, and the target of a move has other file names
+until `finish`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +30,11 @@ _STEP_PAGES = 2_000
 def copy_database(
     source: Path, target: Path, progress: Callable[[int], None] | None = None
 ) -> None:
-    """Copy one moment of a database, without delaying writers. Raises StoreCorrupt if it is damaged."""
+    """Copy one moment of a database, without delaying writers. Raises StoreCorrupt if it is damaged.
+
+    `progress` gets the number of pages copied so far. The copy has no write-ahead log, so it is one file. Only the form
+    of the pages is checked; `memoranda verify` checks the content.
+    """
     with (
         sqlite_errors(),
         closing(_open_database(source)) as origin,
@@ -57,7 +68,11 @@ def writers_kept_out(path: Path) -> Iterator[None]:
 
 
 def settle(path: Path) -> None:
-    """Merge a database's log into its file, so that the file can be moved. Raises StoreUnavailable if it is in use."""
+    """Merge a database's log into its file, so that the file can be moved. Raises StoreUnavailable if it is in use.
+
+    After it, the database has no log beside it. A damaged database is left as it is, so that nothing that could still
+    be saved is lost.
+    """
     with closing(_open_database(path)) as raw:
         raw.set_busy_timeout(0)
         try:
@@ -135,6 +150,11 @@ class SqliteTables:
                 )
 
     def finish(self) -> None:
+        """Give the files of a target their final names.
+
+        The chain ends are written and renamed first: a database without them would not notice a loss. Renaming replaces
+        in one step each, so a crash in between leaves an unfinished move, which can be continued.
+        """
         self._raw.close()
         write_heads_of(self._file)
         heads = self._file.with_name(f"{self._file.name}-heads")

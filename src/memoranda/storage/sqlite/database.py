@@ -9,6 +9,13 @@ held back for a moment so that it shares a commit.
 
 Other processes of ours hold the write lock for the length of one such commit, in the order in which they asked
 (`ChainEnds.write_turn`). If another program holds it, we try again for up to BUSY_SECONDS.
+
+Threads: any number of callers; one writer thread, which alone uses `_writer`; connections for reading, which a thread
+borrows for a snapshot; and `_watcher` for change tokens and checkpoints, guarded by `_watching`. A read inside a read
+of the same thread takes a second slot and can deadlock under load (`tests/reader_nesting.py` looks for it). Steps of a
+write: queue → writer thread → lock of other processes → BEGIN IMMEDIATE → work items → COMMIT → check that the file is
+still the same → chain ends → wake the callers. Do not reorder them: each step is there because a crash or a second
+process between the others lost an acknowledged write.
 """
 
 from __future__ import annotations
@@ -107,6 +114,11 @@ class SqliteConnection:
         return row
 
     def next_version_id(self) -> int:
+        """Return the number of the next version.
+
+        Numbers are counted in `memo` for the length of a transaction, because asking the table for its greatest number
+        before each of a thousand inserts is slow.
+        """
         # There is one writer at a time: nobody else uses the same number before this transaction ends.
         row = self.memo.get(_LAST) or self.query_one("version_last", {})
         assert row is not None
@@ -127,7 +139,11 @@ class SqliteConnection:
 
 
 class SqliteDatabase:
-    """One SQLite file, many readers, one writer thread with group commit."""
+    """One SQLite file, many readers, one writer thread with group commit.
+
+    A store whose file or disk cannot be written is opened read-only. Reads are then answered, and cannot be audited;
+    `list_losses` and `doctor` say so.
+    """
 
     # SQLite compares no vectors.
     clear_vectors: ClassVar[None] = None
@@ -246,7 +262,11 @@ class SqliteDatabase:
                 self._put_back(connection)
 
     def _put_back(self, connection: SqliteConnection) -> None:
-        """End a connection's snapshot and return it to the idle ones, or close it if the store was closed."""
+        """End a connection's snapshot and return it to the idle ones, or close it if the store was closed.
+
+        A snapshot ends with COMMIT, though it wrote nothing: SQLite frees the read lock with it, so that checkpoints
+        can continue.
+        """
         try:
             if connection.raw.in_transaction:
                 connection.raw.execute("COMMIT")
@@ -317,6 +337,12 @@ class SqliteDatabase:
             yield self.read_change_token()
 
     def scrub(self, patience_seconds: float) -> bool:
+        """Remove erased bytes from every file of the store.
+
+        Pages in the database file are overwritten by SQLite (`secure_delete`). Old images of them remain in the
+        write-ahead log, and backups made before an upgrade hold everything, so both are removed. Returns False if a
+        reader still needs the log; the caller tries again later.
+        """
         if self._path is not None:
             remove_backups(self._path)
         # A truncating checkpoint copies every page home and cuts the log, so that no old page image remains.
@@ -353,6 +379,12 @@ class SqliteDatabase:
         self.queue.refuse_when_closed()
 
     def close(self) -> None:
+        """Finish waiting work, wait up to CLOSE_SECONDS for readers, and close all connections.
+
+        The writer is closed last: the last connection to close makes a checkpoint and deletes the write-ahead log. If
+        the file was replaced by another one, no checkpoint may be made, because it would write old pages into the new
+        file.
+        """
         if not self.queue.close():
             return
         atexit.unregister(self.close)
@@ -394,7 +426,11 @@ class SqliteDatabase:
                 self._heads.sync(only_if_due=bool(batch))
 
     def _commit(self, batch: list[WorkItem]) -> None:
-        """Run a batch in one transaction; wake its waiting threads only after the commit."""
+        """Run a batch in one transaction; wake its waiting threads only after the commit.
+
+        Every item of the batch gets an outcome, whatever happens: a caller that is never woken would wait until its
+        timeout.
+        """
         outcomes: list[Outcome] = []
         try:
             with sqlite_errors(), self._turn():
@@ -459,6 +495,11 @@ class SqliteDatabase:
             self._file.check(with_log=True)
 
     def _attempt(self, item: WorkItem) -> tuple[object, BaseException | None]:
+        """Return result and failure of an item that is run in a savepoint.
+
+        The memo is copied before and restored after a failure, because the item may have stored rows there that are now
+        undone.
+        """
         raw, memo, ends = self._writer.raw, dict(self._writer.memo), dict(self._writer.ends)
         raw.execute("SAVEPOINT item")
         try:

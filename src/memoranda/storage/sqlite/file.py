@@ -1,4 +1,12 @@
-"""SQLite files: opening them, noticing that they were replaced, and SQLite's errors in our words."""
+"""SQLite files: opening them, noticing that they were replaced, and SQLite's errors in our words.
+
+Everything that opens a SQLite file goes through this module, for three reasons: the settings must be the same on every
+connection; POSIX locks disappear if any other descriptor of the file is closed (`_create_private`); and SQLite's errors
+must not reach a caller, because they name no action that a person could take. The settings: WAL lets readers and the
+writer work at the same time; `synchronous = FULL` makes each commit durable; `secure_delete` overwrites deleted rows,
+which erasure depends on; `trusted_schema = OFF` keeps functions out of foreign schemas. Changing one of them needs a
+test in `tests/storage/test_sqlite.py`, and `make chaos` for the first two.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +59,10 @@ _creation = threading.Lock()
 
 
 def set_up(raw: apsw.Connection, *, read_only: bool = False) -> None:
-    """Apply the settings. If another process is switching a new file to WAL, SQLite fails at once, so we try again."""
+    """Apply the settings. If another process is switching a new file to WAL, SQLite fails at once, so we try again.
+
+    `read_only` sets only what does not write, because switching to WAL changes the file.
+    """
     raw.set_busy_handler(wait_a_little)
     for attempt in itertools.count():
         try:
@@ -117,7 +128,11 @@ def open_existing(path: Path) -> apsw.Connection:
 
 
 def open_to_read(path: Path) -> apsw.Connection:
-    """Open a database file without making any file beside it, if nobody has it open. Raises apsw.Error."""
+    """Open a database file without making any file beside it, if nobody has it open. Raises apsw.Error.
+
+    `immutable` tells SQLite that nobody changes the file, so it takes no locks and makes no index of the log; that is
+    right only if nobody has it open (`is_settled`).
+    """
     uri = f"file:{quote(str(path.resolve()))}?mode=ro{'&immutable=1' if is_settled(path) else ''}"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return FileConnection(uri, path, flags=flags, statementcachesize=STATEMENTS_LIMIT)
@@ -166,7 +181,10 @@ class Watched:
         return self._trouble is not None
 
     def check(self, *, with_log: bool = False) -> None:
-        """Raise StoreUnavailable if the files are not those that were opened, and at every later call."""
+        """Raise StoreUnavailable if the files are not those that were opened, and at every later call.
+
+        Called before every snapshot, and around every commit with `with_log`. It costs one or two `stat` calls.
+        """
         is_news = self._trouble is None
         if is_news:
             self._trouble = self._find_trouble(with_log)
@@ -212,6 +230,7 @@ class Watched:
 
 
 def wait_a_little(attempt: int) -> bool:
+    """Wait before another attempt to lock; return False after BUSY_SECONDS in total."""
     # Random and short, so that several processes take turns instead of moving in step.
     if attempt * 0.002 > BUSY_SECONDS:
         return False
@@ -233,7 +252,10 @@ class sqlite_errors:  # noqa: N801 -- used like a function; as a generator funct
 
 
 def translate_error(error: BaseException) -> BaseException:
-    """Return our error for one of SQLite's, and any other error unchanged."""
+    """Return our error for one of SQLite's, and any other error unchanged.
+
+    The cause of the result is the original, so that a traceback in the log still shows what SQLite said.
+    """
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreUnavailable(f"another process kept the store locked for {BUSY_SECONDS:.0f} s")
     # We write only valid UTF-8, so a text that cannot be decoded is damaged.

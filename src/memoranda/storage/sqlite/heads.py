@@ -8,6 +8,11 @@ are at most that old. When a database is opened, `compare` finds the owners whos
 how much is missing and since when in a second file, which `memoranda doctor` shows.
 
 The locks that decide which process writes next are on the same file (`write_turn`).
+
+A slot holds: tenant number, units, versions and audit entries ever written, the time, a digest of the last audit hash,
+and a checksum. It is overwritten in place at `tenant number × 64`. If writing it fails, the commit still counts; only
+the detection of a loss is a little older. Limits of the method: a file that was deleted together with the database's
+end is not noticed, and a restored backup must bring its own ends (`write_heads_of`), or it would look like a loss.
 """
 
 from __future__ import annotations
@@ -87,7 +92,10 @@ def losses_path(database: Path) -> Path:
 
 
 def losses_of(database: Path) -> list[Loss]:
-    """Return the recorded losses of a database. A person deletes the file once they are dealt with."""
+    """Return the recorded losses of a database. A person deletes the file once they are dealt with.
+
+    Raises no error without a file; a line that is not JSON raises, because nobody but this module writes the file.
+    """
     try:
         lines = losses_path(database).read_bytes().splitlines()
     except FileNotFoundError:
@@ -96,7 +104,10 @@ def losses_of(database: Path) -> list[Loss]:
 
 
 class ChainEnds:
-    """The file of chain ends of one database."""
+    """The file of chain ends of one database.
+
+    If the file cannot be opened or locked, all methods do nothing: detecting losses must never prevent a write.
+    """
 
     def __init__(self, database: Path, *, read_only: bool = False) -> None:
         self._database = database
@@ -132,7 +143,10 @@ class ChainEnds:
                 fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 2, _ENTRANCE)
 
     def note(self, ends: Mapping[int, ChainEnd]) -> None:
-        """Write the chain ends of a commit; an end that is already further stays."""
+        """Write the chain ends of a commit; an end that is already further stays.
+
+        Called after each commit, and before its callers are woken.
+        """
         if self._descriptor is None or not ends:
             return
         now = time.time_ns() // 1_000_000
@@ -158,7 +172,11 @@ class ChainEnds:
             _sync(self._descriptor)
 
     def compare(self, raw: apsw.Connection) -> list[Loss]:
-        """Return and record the losses of a database that is behind its ends, and continue from the state it has."""
+        """Return and record the losses of a database that is behind its ends, and continue from the state it has.
+
+        Run once when a database is opened. A loss is reported once: afterwards the slots have the state that is really
+        there.
+        """
         # Read before the database, which other processes go on writing.
         slots = self._read_slots()
         rows: list[Row] = raw.execute(_ENDS).fetchall()

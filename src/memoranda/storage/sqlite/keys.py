@@ -1,4 +1,9 @@
-"""SQLite's key ring: a small file beside the database."""
+"""SQLite's key ring: a small file beside the database.
+
+The file is separate from the database so that a copy of the database alone reveals nothing, and so that destroying a
+key needs no rewriting of the database. Its tables are those of the key ring on PostgreSQL. Backups contain it, wrapped
+under the master key.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,10 @@ _VERSIONS = "SELECT min(master_version), max(master_version) FROM data_key"
 
 
 class SqliteKeyRing:
-    """A key ring in a small SQLite file of its own."""
+    """A key ring in a small SQLite file of its own.
+
+    One connection, used under the lock of the cipher (`crypto/cipher.py`); the class takes no lock itself.
+    """
 
     is_shared = False
 

@@ -2,6 +2,12 @@
 
 A file holds the number of its last migration in `user_version`. The process that takes the write lock first upgrades
 the file; others wait. If it fails or is killed, SQLite rolls everything back, and the next process starts again.
+
+What `migrate` decides, in this order: an empty file gets all tables; a file of this version is used if its layout
+digest is ours; an older one is checked against the schema that its number promises, backed up, upgraded and checked
+again; a newer one, one of another build and a foreign file are refused with a sentence that says what to do. Nothing is
+written before all checks have passed. Upgrade code runs on real data of people and cannot be repeated, so it is tested
+with stores of every released version (`tests/upgrades`). How to add a step: docs/howto/add-a-migration.md.
 """
 
 from __future__ import annotations
@@ -63,7 +69,11 @@ def remove_backups(database: Path) -> None:
 
 
 def migrate(raw: apsw.Connection, before_upgrade: BeforeUpgrade | None = None) -> None:
-    """Bring the tables up to date. Raises StoreUnavailable for a newer store, and for one that cannot be upgraded."""
+    """Bring the tables up to date. Raises StoreUnavailable for a newer store, and for one that cannot be upgraded.
+
+    `before_upgrade` writes the backup. It runs inside the transaction that holds the write lock, so the backup has
+    exactly the state that is upgraded; if it raises, nothing is changed.
+    """
     newest = newest_number("sqlite")
     present = read_number(raw)
     if present == newest:
@@ -181,6 +191,8 @@ def _identify(raw: apsw.Connection, present: int) -> tuple[Predecessor, ...]:
     """Return the steps from the tables of a file to migration 1, usually none.
 
     Raises StoreUnavailable if the tables are not ours.
+
+    The number alone is not trusted: development builds had tables that differ from any release.
     """
     numbers = (present, *_ALSO_NUMBERS.get(present, ()))
     if any(not find_differences(raw, number=number) for number in numbers):

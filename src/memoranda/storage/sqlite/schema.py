@@ -2,6 +2,10 @@
 
 A file from elsewhere may hold more than tables: a trigger or a view runs its own statements inside ours, and a default
 or an expression of an index may, too. So every object is compared by its text, without comments and white space.
+
+Attack that this prevents: a person restores a backup or opens a folder from somebody else, with a trigger that copies
+what is written later, or a view in place of a table. Only the exact schema of our migrations is accepted. Indexes and
+tables that SQLite makes for itself are left out of the comparison.
 """
 
 from __future__ import annotations
@@ -32,7 +36,11 @@ _QUOTED: Final = re.compile(r'^(CREATE TABLE )"(\w+)"')
 
 
 def read_schema(raw: apsw.Connection) -> Schema:
-    """Return the schema of a file."""
+    """Return the schema of a file.
+
+    Names and texts are compared after normalising white space, because ALTER TABLE and earlier releases format them
+    differently.
+    """
     return {
         (str(kind), str(name)): _normalize(str(sql or ""))
         for kind, name, sql in raw.execute(_OBJECTS)
