@@ -721,9 +721,31 @@ def test_a_file_is_a_store_with_all_five_operations(run: Command, tmp_path: Path
     absent = run("oams", "store", "pot", "x", "--file", file, "--namespace", OWN, "--if-absent")
     etag = run("oams", "store", "pot", "x", "--file", file, "--namespace", OWN, "--if-match", "e")
     assert (absent.code, etag.code, file.read_bytes()) == (1, 1, before)
-    nowhere = run("oams", "store", "k", "v", "--file", tmp_path / "new.jsonl")
-    assert (nowhere.code, (tmp_path / "new.jsonl").exists()) == (1, False)
-    assert "--namespace" in nowhere.err
+
+
+@pytest.mark.requirement("OAMS-1-file-as-store")
+def test_a_new_file_is_a_store_of_its_own_without_any_option(run: Command, tmp_path: Path) -> None:
+    file, home = tmp_path / "new.jsonl", tmp_path / "no-store"
+
+    def oams(*tokens: object) -> dict[str, Any]:
+        document: dict[str, Any] = run("--data", home, "oams", *tokens, "--file", file, "--json").json
+        return document
+
+    assert oams("store", "tea", "green, no sugar")["result"] == "created"
+    assert oams("store", "cup", "the blue one", "--namespace", "kitchen")["memory"]["namespace"] == "local:kitchen"
+    batch = written(tmp_path / "batch.jsonl", [memory(key="pot", namespace="local:kitchen")])
+    assert len(oams("batch", batch)["memories"]) == 1
+    assert [each["key"] for each in oams("recall", "sugar", "--namespace", "default")["memories"]] == ["tea"]
+    assert {each["key"] for each in oams("list", "--namespace", "kitchen")["memories"]} == {"cup", "pot"}
+    assert oams("forget", "pot", "--namespace", "kitchen")["result"] == "forgotten"
+    assert not home.exists()
+    assert run("oams", "validate", file).code == 0
+    # With a store the memories have its owner, so that importing the file needs no option.
+    file.unlink()
+    assert run("remember", "x").code == 0
+    assert run("oams", "store", "tea", "black", "--file", file).code == 0
+    assert run("import", file, "--format", "oams", "--json").json["created"] == 1
+    assert run("oams", "get", "tea", "--json").json["memory"]["value"] == "black"
 
 
 @pytest.mark.requirement("OAMS-4-other-names")

@@ -594,3 +594,19 @@ def test_a_value_over_the_limit_is_refused_with_its_code_and_other_names_are_sto
     answer = client.post("/v1/oams/recall", json={"namespace": "string", "query": "string"})
     assert [each["key"] for each in answer.json()] == ["string"]
     assert client.delete("/v1/oams/memories/string/string").status_code == 204
+
+
+@pytest.mark.requirement("OAMS-4-shared-names")
+def test_one_owner_name_in_two_tenants_is_two_spaces_and_a_hash_belongs_to_its_tenant(server: Running) -> None:
+    path = "/v1/oams/memories/user-shared:own/k"
+    with server.client(server.key("did:example:first")) as one, server.client(server.key("did:example:second")) as two:
+        assert one.put(path, json={"value": "of the first"}).status_code == 201
+        assert two.get(path).status_code == 404
+        assert two.put(path, json={"value": "of the second"}).status_code == 201
+        assert one.get(path).json()["value"] == "of the first"
+        assert two.delete(path).status_code == 204
+        assert one.get(path).status_code == 200
+        # Only the hash is bound to a tenant, whether it exists or not.
+        for tenant in ("did:example:first", "did:example:nobody"):
+            refused = put(two, f"{owner_hash(tenant)}:default", "k")
+            assert oams_error_of(refused) == (403, -32005)

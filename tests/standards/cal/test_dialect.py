@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.standards.cal.published import VALID
 
 from memoranda.errors import QueryError
+from memoranda.standards.cal.language import saved_query
 from memoranda.standards.cal.language.dialect import translate
 from memoranda.standards.cal.language.parser import parse
 
@@ -72,3 +75,16 @@ def test_what_the_dialect_may_not_say_is_refused_as_before(query: str) -> None:
 )
 def test_any_text_is_translated_without_an_error(text: str) -> None:
     translate(text, HERE)
+
+
+@pytest.mark.requirement("CAL-OURS-dialect-saved", "CAL-OURS-dialect-formats")
+@given(
+    st.text(max_size=100)
+    | st.lists(
+        st.sampled_from('DEFINE QUERY RUN "name" ( $a = : 1 "x" , ) DESCRIPTION AS { } [ ] FORMAT json RECALL'.split())
+    ).map(" ".join)
+)
+def test_any_text_is_a_saved_query_a_list_of_formats_or_refused(text: str) -> None:
+    for read in (saved_query.parse_definition, saved_query.parse_call, saved_query.split_formats):
+        with suppress(QueryError):
+            read(text)

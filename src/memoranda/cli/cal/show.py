@@ -174,6 +174,17 @@ def _show_batch(envelope: Document) -> None:
             show(slot)
 
 
+def _show_definition(envelope: Document) -> None:
+    is_query = envelope["_cal"]["statement_type"] == "define_query"
+    line(f"{'saved query' if is_query else 'template'} {envelope['defined']} defined")
+
+
+def _show_formats(envelope: Document) -> None:
+    for name, text in envelope["formats"].items():
+        line(f"{name}:", "bold")
+        write_text(text)
+
+
 def _show_operation(envelope: Document) -> None:
     verb = {"add": "added", "supersede": "supersedes", "revert": "reverts"}[envelope["operation"]]
     target = f" {envelope['target_hash']}" if "target_hash" in envelope else ""
@@ -186,6 +197,7 @@ def _tree(value: object) -> str:
 
 # The member of an envelope that tells its kind, with the function that prints it; the first present wins.
 _PARTS: Mapping[str, Callable[[Document], None]] = {
+    "formats": _show_formats,
     "results": _show_results,
     "values": _show_values,
     "groups": _show_groups,
@@ -197,7 +209,7 @@ _PARTS: Mapping[str, Callable[[Document], None]] = {
     "description": _show_description,
     "batch": _show_batch,
     "operation": _show_operation,
-    "defined": lambda envelope: line(f"template {envelope['defined']} defined"),
+    "defined": _show_definition,
 }
 
 

@@ -8,21 +8,31 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from memoranda.bindings.files import oams
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, note_report, progress_steps
 from memoranda.errors import InvalidInput, NotFound, VersionMismatch
+from memoranda.keys import OPERATOR_KEY_FILE, operator_key
 from memoranda.service.oams import file as oams_file
 from memoranda.standards.oams.bundle import LINES_NAME
 from memoranda.standards.oams.jsonl_store import JsonlStore
 from memoranda.standards.oams.memory import Memory, Warnings, assign_times, check, same_content
-from memoranda.standards.oams.namespace import Namespace, read_namespace
+from memoranda.standards.oams.namespace import (
+    DEFAULT_SCOPE,
+    Namespace,
+    owner_hash,
+    read_namespace,
+)
 from memoranda.standards.oams.requests import ListRequest, RecallRequest
 
 if TYPE_CHECKING:
     from memoranda.bindings.files.oams import Validity
+    from memoranda.settings import Settings
+
+# The owner in a new file of somebody who has no store. `import --namespace` makes such memories one's own.
+_LOCAL_OWNER: Final = "local"
 
 
 def validate(
@@ -91,6 +101,14 @@ class FileStore:
         ]
         return read_namespace(candidates[0] if len(candidates) == 1 else name)
 
+    def namespace_to_write(self, name: str | None, owner: str) -> Namespace:
+        """Return the namespace of a new memory: one of the file, or else the scope `name` of this owner."""
+        if name is None and not self._store.namespaces:
+            return Namespace(owner, DEFAULT_SCOPE)
+        namespace = self.namespace(name)
+        is_known = namespace.owner or str(namespace) in self._store.namespaces
+        return namespace if is_known else read_namespace(f"{owner}:{name}")
+
     def recall(self, request: RecallRequest) -> list[Memory]:
         """Return the best memories for a request."""
         # Loads the storage, which reading a file does without.
@@ -145,6 +163,14 @@ class FileStore:
             return self._store.get(read_namespace(memory["namespace"]), memory["key"])
         except NotFound:
             return None
+
+
+def find_owner(settings: Settings) -> str:
+    """Return the owner part of new namespaces in files: that of the store's owner, or `local` if there is no store."""
+    if settings.owner:
+        return owner_hash(settings.owner)
+    has_key = (settings.home / OPERATOR_KEY_FILE).exists()
+    return owner_hash(operator_key(settings.home).did) if has_key else _LOCAL_OWNER
 
 
 def name_of(memory: Memory) -> tuple[str, str]:

@@ -206,12 +206,11 @@ def store(
     if file is not None:
         _refuse_etag(if_match)
         tags = without_none(tags=list(tag) or None)
+        # Commands on the store do without the readers of files.
+        from memoranda.cli.oams.files import find_owner
+
         with _open_file(file, is_new=True) as lines:
-            if namespace is None and not lines.namespaces:
-                raise InvalidInput(
-                    "the file has no memories yet; choose a namespace with --namespace"
-                )
-            namespace_name = str(lines.namespace(namespace))
+            namespace_name = str(lines.namespace_to_write(namespace, find_owner(run.settings())))
             content = {"key": key, "namespace": namespace_name, "value": text, **tags, **fields}
             memory, result, warnings = lines.store(content, if_absent=if_absent)
         _show_stored(run, {"memory": memory, "result": result, "warnings": [*warnings]})

@@ -11,12 +11,12 @@ import hashlib
 import secrets
 import time
 import uuid
-from collections.abc import Awaitable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Unpack, overload
 
 from memoranda.errors import ForbiddenScope, InvalidInput, QueryError
-from memoranda.service.cal import evolve
+from memoranda.service.cal import evolve, saved_queries
 from memoranda.service.cal import prepare as cal_prepare
 from memoranda.service.cal.execution import (
     Execution,
@@ -50,7 +50,7 @@ from memoranda.standards.cal import limits, plan
 from memoranda.standards.cal import token as capability
 from memoranda.standards.cal.assembly import stream as events
 from memoranda.standards.cal.language import check as checks
-from memoranda.standards.cal.language import words
+from memoranda.standards.cal.language import saved_query, words
 from memoranda.standards.cal.language.binding import bind
 from memoranda.standards.cal.language.canonical import canonical
 from memoranda.standards.cal.language.check import CheckResult, error_document
@@ -102,11 +102,23 @@ def run(
     """Run one query and return its answer. `approve` allows changes, where the host enables them."""
     session = _open_session(context, access, options, approve=approve)
     with open_execution(context, session, query) as execution:
-        bound = execution.bind_query(query, params, strict=strict)
-        check_ops(session, bound)
-        if session.max_uses is not None and not tier_of(bound.statement):
+        if saved_queries.is_dialect(query, context):
+            definition = saved_query.parse_definition(query)
+            if definition is not None:
+                _require_owner(session)
+                return saved_queries.define(context, execution, definition)
+            if saved_query.is_describe_queries(query):
+                return saved_queries.describe(context, execution)
+        text, values = saved_queries.expand(context, session, query, params)
+        formats = saved_queries.split_formats(context, text)
+        bound = [
+            execution.bind_query(one, values, strict=strict) for one in formats.values() or (text,)
+        ]
+        check_ops(session, bound[0])
+        if session.max_uses is not None and not tier_of(bound[0].statement):
             cal_prepare.spend_token(context, session)
-        return _run(context, bound, execution, cursor)
+        answers = _run(context, bound, execution, cursor)
+        return saved_queries.join_formats(formats, answers) if formats else answers[0]
 
 
 def prepare(
@@ -122,6 +134,7 @@ def prepare(
     """Prepare a query without running it, and return {token, plan, tier, side_effects}."""
     session = _open_session(context, access, options)
     with open_execution(context, session, query, operation="prepare") as execution:
+        query, params = saved_queries.expand(context, session, query, params)
         bound = execution.bind_query(query, params, strict=strict)
         check_ops(session, bound)
         text = canonical(bound.original or bound)
@@ -141,7 +154,7 @@ def execute(
         prepared_query = cal_prepare.open_prepared(context, session, token)
         execution.session = prepared_query.session
         bound = execution.bind_query(prepared_query.text, prepared_query.params, strict=False)
-        return _run(context, bound, execution, None)
+        return _run(context, [bound], execution, None)[0]
 
 
 def stream(
@@ -166,6 +179,7 @@ def stream(
     runner: Runner | None = None
     statement: Assemble | None = None
     try:
+        query, params = saved_queries.expand(context, session, query, params)
         bound = execution.bind_query(query, params, strict=strict)
         check_ops(session, bound)
         statement = _require_assemble(bound)
@@ -242,15 +256,16 @@ def issue(
 def remove_template(
     context: Context, access: Access, /, name: str, **options: Unpack[SessionOptions]
 ) -> bool:
-    """Remove a template of a namespace; return True if there was one."""
+    """Remove a template of a namespace, or a saved query of this name; return True if there was one."""
     session = _open_session(context, access, options)
     _require_owner(session)
 
     def work(unit: Unit) -> bool:
-        kind = template_kind(session.namespace)
-        if unit.load_item(kind, name) is None:
+        kinds = (template_kind(session.namespace), saved_queries.query_kind(session.namespace))
+        present = [kind for kind in kinds if unit.load_item(kind, name) is not None]
+        if not present:
             return False
-        unit.delete_item(kind, name)
+        unit.delete_item(present[0], name)
         scope = {"owner": session.tenant, "project": space_of(session.namespace)}
         unit.record_audit(
             audit_entry(
@@ -409,29 +424,38 @@ def _require_assemble(query: ParsedQuery) -> Assemble:
 
 
 def _run(
-    context: Context, query: ParsedQuery, execution: Execution, cursor: str | None
-) -> dict[str, Any]:
-    """Run a bound query, record it, and return its answer."""
-    session, statement = execution.session, query.statement
+    context: Context, queries: Sequence[ParsedQuery], execution: Execution, cursor: str | None
+) -> list[dict[str, Any]]:
+    """Run a bound query, or one in several formats, record it, and return the answers."""
+    session, statement = execution.session, queries[0].statement
     if tier_of(statement):
-        change = evolve.run(context, session, query, execution.query_hash)
-        warnings = [warning._asdict() for warning in checks.find_warnings(query)]
-        return {"_cal": execution.build_header(1), **change, "warnings": warnings}
+        change = evolve.run(context, session, queries[0], execution.query_hash)
+        warnings = [warning._asdict() for warning in checks.find_warnings(queries[0])]
+        return [{"_cal": execution.build_header(1), **change, "warnings": warnings}]
     if isinstance(statement, DefineTemplate):
-        return _define_template(context, statement, execution)
+        return [_define_template(context, statement, execution)]
     offset = 0 if cursor is None else decode_cursor(cursor, execution.query_hash)
-    if any(checks.has_text_search(recall) for recall in checks.walk_recalls(query)):
+    if any(checks.has_text_search(recall) for recall in checks.walk_recalls(queries[0])):
         context.semantic_search.settle(session.tenant)
     with _open_reader(context, session, statement) as reader:
-        runner = Runner(reader, query, execution.query_hash, offset, tier1_enabled=session.tier1)
-        body = runner.run()
+        return [_read(reader, query, execution, offset) for query in queries]
+
+
+def _read(
+    reader: GrainReader, query: ParsedQuery, execution: Execution, offset: int
+) -> dict[str, Any]:
+    """Run a bound query that reads, record it, and return its answer."""
+    tier1_enabled = execution.session.tier1
+    runner = Runner(reader, query, execution.query_hash, offset, tier1_enabled=tier1_enabled)
+    scanned_before = reader.scanned
+    body = runner.run()
     for part, count, error_code in runner.batch_results:
         execution.record_part(part, Outcome(result_count=count, error_code=error_code))
     execution.record(Outcome(result_count=runner.returned))
     budget = {
         "tokens_used": runner.tokens_used,
         "grains_returned": runner.returned,
-        "grains_scanned": reader.scanned,
+        "grains_scanned": reader.scanned - scanned_before,
     }
     return {
         "_cal": {**execution.build_header(runner.returned), "budget": budget},

@@ -185,6 +185,10 @@ class Execution:
         check_complexity(bound)
         return bound
 
+    def name_statement(self, statement_type: str) -> None:
+        """Name the type of a statement that the parser of CAL 1.0 does not know."""
+        self._statement_type = statement_type
+
     def build_header(self, count: int) -> dict[str, object]:
         """Build the member `_cal` of the answer, which describes the execution."""
         return {

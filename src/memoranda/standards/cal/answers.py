@@ -78,6 +78,10 @@ ANSWERS: Final[dict[str, Schema]] = {
             next_cursor=described(nullable(TEXT), "Send it as cursor to get the next page."),
             format=described(NAME, "The format of the formatted text."),
             formatted=described(TEXT, "The results in the format of AS."),
+            formats=described(
+                open_object(""),
+                "The text of each format of a list, by its name (only in the dialect of areev).",
+            ),
             formatted_context=described(
                 closed_object("format text", format=NAME, text=TEXT),
                 "The text that ASSEMBLE returns.",
