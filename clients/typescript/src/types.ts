@@ -58,6 +58,8 @@ export type CalAnswer = {
   format?: string;
   /** The results in the format of AS. */
   formatted?: string;
+  /** The text of each format of a list, by its name (only in the dialect of areev). */
+  formats?: { [name: string]: unknown };
   /** The text that ASSEMBLE returns. */
   formatted_context?: {
     format: string;
