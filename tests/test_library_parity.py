@@ -179,6 +179,9 @@ def looks_around(m: Memoranda) -> Iterator[object]:
     listed = m.ump.list_records(project="history", kinds=("semantic",), since=Instant(0))[0]
     yield one.id.endswith(short) or short in one.id, [each["body"]["text"] for each in listed]
     yield m.ump.framed(listed).text.replace(short, "…"), m.ump.history_page(one.id)[1]
+    m.remember("Petra lives in Lyon.", project="similar")
+    nantes = m.remember("Petra lives in Nantes.", project="similar")
+    yield [memory.text for memory in m.similar(nantes.id)], m.ump.similar(one.id)
     place = m.ump.feed_position()
     m.ump.revise(ReviseRequest.parse({"id": one.id, "patch": {"body": {"text": "Lovelace wrote programs"}}}))
     page = m.ump.changes({"owner": m.owner}, place)
@@ -360,6 +363,7 @@ VERBS = (
         "stats",
         "get",
         "history",
+        "similar",
         "revise",
         "forget",
         "feedback",

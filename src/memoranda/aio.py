@@ -202,6 +202,7 @@ class AsyncMemoranda:
     stats = _Verb(Memoranda.stats)
     get = _Verb(Memoranda.get)
     history = _Verb(Memoranda.history)
+    similar = _Verb(Memoranda.similar)
     revise = _Verb(Memoranda.revise)
     forget = _Verb(Memoranda.forget)
     feedback = _Verb(Memoranda.feedback)

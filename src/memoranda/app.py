@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from memoranda.service.ump.remember import Remembered
     from memoranda.service.ump.review import Suspect
     from memoranda.service.ump.revise import Forgotten, Revised
+    from memoranda.service.ump.similar import SimilarMemory
     from memoranda.service.verify import VerifyReport
     from memoranda.standards.ump.rehydrate import RehydratedBlock
 
@@ -450,6 +451,18 @@ class Memoranda:
     def history(self, name: str) -> Versions:
         """Return all versions of a memory, oldest first."""
         return [build_version(entry) for entry in self.ump.history(name)]
+
+    def similar(self, name: str) -> Sequence[SimilarMemory]:
+        """Return the memories that state nearly the same as one, which it may replace: at most three.
+
+        Examples:
+            >>> with Memoranda.open(":memory:") as m:
+            ...     lyon = m.remember("Petra lives in Lyon.")
+            ...     nantes = m.remember("Petra lives in Nantes.")
+            ...     [memory.text for memory in m.similar(nantes.id)]
+            ['Petra lives in Lyon.']
+        """
+        return self.ump.similar(name)
 
     def revise(
         self,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memoranda.errors import StoreUnavailable
+from memoranda import Memoranda
+from memoranda.errors import NotFound, StoreUnavailable
 from memoranda.service.ump import similar
 from tests.service.world import World
 
@@ -53,7 +54,28 @@ def test_a_failing_search_does_not_fail_the_write(world: World, monkeypatch: pyt
     assert world.texts("Petra") == ["Petra lives in Nantes."]
 
 
-def test_programs_that_write_many_are_not_told(world: World) -> None:
-    world.remember("Petra lives in Lyon.")
+def test_programs_that_write_many_ask_for_similar_memories(world: World) -> None:
+    lyon = world.remember("Petra lives in Lyon.")
     completed = world.service.with_defaults(world.owner, draft("Petra lives in Nantes."), method="library")
-    assert world.service.remember(world.owner, completed).similar == ()
+    nantes = world.service.remember(world.owner, completed)
+    assert nantes.similar == ()
+    assert [memory.id for memory in world.service.similar(world.owner, nantes.id)] == [lyon]
+    assert [memory.id for memory in world.service.similar(world.owner, lyon)] == [nantes.id]
+
+
+def test_a_memory_of_each_standard_has_similar_memories() -> None:
+    """A memory is compared by its text, whichever standard wrote it, and named by any of its names."""
+    with Memoranda.open(":memory:") as m:
+        m.remember("Petra lives in Lyon.")
+        m.oams.store("petra-home", "Petra lives in Nantes.")
+        (oams,) = [memory for memory in m.list() if "Nantes" in memory.text]
+        assert [memory.text for memory in m.similar(oams.id)] == ["Petra lives in Lyon."]
+
+
+def test_who_may_not_read_learns_of_no_similar_memory(world: World) -> None:
+    world.remember("Petra lives in Lyon.")
+    nantes = world.remember("Petra lives in Nantes.")
+    with pytest.raises(NotFound):
+        world.service.similar(world.key("did:example:stranger", "read"), nantes)
+    world.forget(nantes)
+    assert world.service.similar(world.owner, nantes) == []

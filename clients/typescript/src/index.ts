@@ -29,6 +29,7 @@ import type {
   Report,
   ReviseAnswer,
   RulesAnswer,
+  SimilarAnswer,
   StandardsAnswer,
   StatsAnswer,
   SuspectsAnswer,
@@ -362,6 +363,11 @@ export class Memoranda {
   /** Return the sources of a memory, the memories derived from it, and how many would be erased with it. */
   origins(id: string, options: CallOptions = {}): Promise<OriginsAnswer> {
     return this.#server.call("origins", { id }, options);
+  }
+
+  /** List the memories that state nearly the same as one, which it may replace: at most three. */
+  async similar(id: string, options: CallOptions = {}): Promise<SimilarAnswer["similar"]> {
+    return (await this.#server.call("similar", { id }, options)).similar;
   }
 
   /** List the projects that have or had memories. */

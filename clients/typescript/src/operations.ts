@@ -77,6 +77,7 @@ import type {
   RulesAnswer,
   RulesRequest,
   ShortIdsAnswer,
+  SimilarAnswer,
   StandardsAnswer,
   StatsAnswer,
   SupersedeAnswer,
@@ -213,6 +214,13 @@ export interface Operations {
       id: string;
     };
     answer: OriginsAnswer;
+  };
+  /** List the memories that state nearly the same, which this one may replace */
+  similar: {
+    fields: {
+      id: string;
+    };
+    answer: SimilarAnswer;
   };
   /** List the projects that have or had memories */
   projects: {
@@ -651,6 +659,7 @@ export const ROUTES: { [Name in keyof Operations]: Route } = {
   elsewhere: ["POST", "/ump/recall/elsewhere", "body", false],
   seen_as: ["GET", "/ump/memory/{id}/standards", "query", true],
   origins: ["GET", "/ump/memory/{id}/origins", "query", true],
+  similar: ["GET", "/ump/memory/{id}/similar", "query", true],
   projects: ["GET", "/ump/projects", "query", true],
   short_ids: ["POST", "/ump/short_ids", "body", false],
   undo_last: ["POST", "/ump/undo", "path", false],

@@ -1322,6 +1322,15 @@ export type ShortIdsAnswer = {
   short: { [name: string]: string };
 };
 
+export type SimilarAnswer = {
+  /** Memories of the same kind and project that state nearly the same. */
+  similar: {
+    /** The memory's id. */
+    id: string;
+    text: string;
+  }[];
+};
+
 export type StandardsAnswer = {
   /** The memory in each standard, by name; standards that cannot show it are absent. */
   standards: { [name: string]: { [name: string]: unknown } };

@@ -260,6 +260,16 @@ OPERATIONS: Final = (
     ),
     row(
         "GET",
+        "/ump/memory/{id}/similar",
+        "similar",
+        "List the memories that state nearly the same, which this one may replace",
+        "SimilarAnswer",
+        verb="similar",
+        fields=_ID,
+        under="similar",
+    ),
+    row(
+        "GET",
         "/ump/projects",
         "projects",
         "List the projects that have or had memories",

@@ -1,6 +1,7 @@
-"""Memories that a new one may replace: those that state nearly the same in other words.
+"""Memories that another one may replace: those that state nearly the same in other words.
 
-They are found by the index after the new memory is written, without an embedding model, and only told to the caller.
+They are found by the keyword index, without an embedding model, and only named to the caller. Agents and people, who
+write one memory at a time, get them with the answer to each write (`remember`); programs ask for them (`similar`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import Final
 import msgspec
 
 from memoranda.errors import MemorandaError, describe_error
-from memoranda.model.memory import Projection, Version
+from memoranda.model.memory import Projection, Version, has_ended
 from memoranda.model.selection import KeywordQuery, Selection
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context
-from memoranda.service.core.views import project, run_unless_damaged
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.lookup import find_visible, resolve_name
+from memoranda.service.core.views import project, run_unless_damaged, scope_of
 from memoranda.service.retrieve import restrict_selection
 from memoranda.standards.ump import mapping
 from memoranda.standards.ump.mapping import derive_view_id
@@ -39,12 +41,31 @@ class SimilarMemory(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+def similar(context: Context, access: Access, name: str) -> list[SimilarMemory]:
+    """Return the visible memories that state nearly the same as one of any standard, at most three."""
+    now, name = context.clock(), resolve_name(context, access, name)
+    version, record = find_visible(context, access, name, now)
+    is_gone = version.state.is_forgotten or has_ended(version.state, now)
+    projection = None if is_gone else _load_projection(context, version)
+    found = () if projection is None else find_similar(context, access, projection, record["id"])
+    entry = audit_entry(
+        access,
+        "get",
+        now=now,
+        targets=(record["id"], *(memory.id for memory in found)),
+        scope=scope_of(record),
+        result="ok",
+    )
+    context.audit_read(version.tenant, entry)
+    return list(found)
+
+
 def find_similar(
     context: Context, access: Access, projection: Projection, name: str
 ) -> tuple[SimilarMemory, ...]:
-    """Return the visible memories of the same kind and project that state nearly the same as a new memory.
+    """Return the visible memories of the same kind and project that state nearly the same as a stored one.
 
-    The new memory is already stored, so nothing that fails here is an error.
+    Its write succeeded whether or not this search does, so nothing that fails here is an error.
     """
     if not 0 < len(projection.text) <= _FACT_CHARS or access.is_peer or "read" not in access.verbs:
         return ()

@@ -20,6 +20,7 @@ from memoranda.service.ump import recall as recall_verbs
 from memoranda.service.ump import remember as remember_verbs
 from memoranda.service.ump import review as review_verbs
 from memoranda.service.ump import revise as revise_verbs
+from memoranda.service.ump import similar as similar_verbs
 from memoranda.service.ump import undo as undo_verbs
 from memoranda.standards.ump import capability
 
@@ -176,6 +177,7 @@ class Ump(Verbs[Caller]):
     short_ids = Verb(lookup.shorten_ids)
     seen_as = Verb(browse.seen_as, "read")
     origins = Verb(browse.origins, "read")
+    similar = Verb(similar_verbs.similar, "read")
     revise = Verb(revise_verbs.revise, "write")
     change = Verb(revise_verbs.change, "write")
     undo_last = Verb(undo_verbs.undo_last, "read", "write", owner_wide=True)

@@ -29,6 +29,7 @@ _COUNTED: Final = (
     "earlier_versions"
 )
 _ID: Final = described(NAME, "The memory's id.")
+_SIMILAR: Final = closed_object("id text", id=_ID, text=TEXT)
 _NEXT_CURSOR: Final = described(
     nullable(NAME), "The cursor of the next page; null on the last page."
 )
@@ -89,7 +90,7 @@ ANSWERS: Final[dict[str, Schema]] = {
             one_of(("created", "merged")), "created, or merged into a memory with the same content."
         ),
         similar=described(
-            array_of(closed_object("id text", id=_ID, text=TEXT)),
+            array_of(_SIMILAR),
             "Memories that state nearly the same. If the new one replaces one of them, revise that instead.",
         ),
     ),
@@ -186,6 +187,12 @@ ANSWERS: Final[dict[str, Schema]] = {
         standards=described(
             {"type": "object", "additionalProperties": {"type": "object"}},
             "The memory in each standard, by name; standards that cannot show it are absent.",
+        ),
+    ),
+    "SimilarAnswer": closed_object(
+        "similar",
+        similar=described(
+            array_of(_SIMILAR), "Memories of the same kind and project that state nearly the same."
         ),
     ),
     "OriginsAnswer": closed_object(
