@@ -17,6 +17,13 @@ Memories must contain some strings of a question literally: codes, numbers, iden
 Words with typing errors are replaced by words that differ by one error: two letters swapped, a letter too many, one
 left out, or a wrong one. The first letter is mostly right, so it stays. The word index holds only fingerprints of
 words, so possible words are generated and looked up.
+
+The same functions analyse texts when they are stored and queries when they are asked, and both must agree: after any
+change that alters the words of a text, raise ANALYSIS, or old memories are not found by new queries. Speed matters for
+writes: texts in ASCII take a short way, and stems are cached.
+
+Languages are data: `languages.py` has stop words and evidence for detection, `_STEMMERS` the stemmers. To add one,
+extend both, and add its sentences to `tests/retrieval`.
 """
 
 from __future__ import annotations
@@ -69,7 +76,10 @@ _COMPOUND: Final = re.compile(r"-(?:of|in|the|to|a|and|by|on|at|for|up|out|de|du
 
 
 def find_exact_strings(question: str) -> tuple[str, ...]:
-    """Return the strings of a question that are codes, numbers, identifiers, paths or addresses, each once."""
+    """Return the strings of a question that are codes, numbers, identifiers, paths or addresses, each once.
+
+    At most _STRINGS_LIMIT strings, because each is looked up in the index and then in texts.
+    """
     strings: dict[str, None] = {}
     for match in _CHUNK.finditer(question):
         string = _POSSESSIVE.sub("", match[0].strip(_EDGE)).strip(_EDGE)
@@ -114,6 +124,8 @@ def near_words(word: str, *, is_sure: bool = False) -> Iterator[str]:
 
     `is_sure`: only errors that hardly make a word of another one: letters swapped or doubled, or one left out inside,
     since a letter more at the end is mostly another form of the word.
+
+    A word of ten letters has a few hundred neighbours; the caller looks up which of them exist.
     """
     alphabet = _alphabet_of(word) or ""
     yielded = {word}
@@ -248,7 +260,11 @@ _thread: Final = threading.local()
 
 @lru_cache(maxsize=131_072)
 def stem(word: str, language: str = ENGLISH) -> str:
-    """Return the folded stem of a word in lower case. Stemmers need the accents, so these are removed last."""
+    """Return the folded stem of a word in lower case. Stemmers need the accents, so these are removed last.
+
+    Cached, since the words of a language repeat all the time. Without a stemmer for the language, the word is only
+    folded.
+    """
     # A stemmer has internal buffers, so each thread has its own.
     stemmers: dict[str, Stemmer.Stemmer] | None = getattr(_thread, "stemmers", None)
     if stemmers is None:
@@ -284,7 +300,10 @@ def keywords(text: str) -> list[str]:
 
 
 def analyse(text: str, language: str = "") -> AnalysedText:
-    """Return the analysis of a text in the language that its memory declares; empty to detect it."""
+    """Return the analysis of a text in the language that its memory declares; empty to detect it.
+
+    A text of more than WORDS_LIMIT words is cut there.
+    """
     tokens, identifiers, language = tokenize(text, language)
     words: list[str] = []
     prefixes: set[str] = set()
@@ -324,7 +343,10 @@ def terms_of_token(token: str, language: str) -> tuple[list[str], str]:
 
 
 def normalised_text(text: str) -> str:
-    """Return a text without case, repeated spaces and punctuation around words; equal for duplicates."""
+    """Return a text without case, repeated spaces and punctuation around words; equal for duplicates.
+
+    Two memories with equal normalised texts count as duplicates in a list of results; both stay stored.
+    """
     words = text.casefold().split()
     if _MARKED.search(text) is not None:
         words = [stripped for word in words if (stripped := word.strip(_MARKS))]
@@ -407,7 +429,10 @@ class QueryWord(NamedTuple):
 
 
 def query_words(text: str, languages: Iterable[str] = LANGUAGE_CODES) -> list[QueryWord]:
-    """Return the words of a query, each with its spellings in some languages."""
+    """Return the words of a query, each with its spellings in some languages.
+
+    The result has at most QUESTION_WORDS_LIMIT words, in the order of the text. Words of other scripts become pairs.
+    """
     tokens, identifiers = _split(text)
     folded_tokens = [fold(token) for token in tokens]
     excluded = stop_words(detect_language(folded_tokens, text))
@@ -462,7 +487,10 @@ class ExactTerms(NamedTuple):
 
 
 def exact_terms(query: str) -> ExactTerms:
-    """Return the phrases and prefixes of a query."""
+    """Return the phrases and prefixes of a query.
+
+    `"…"` makes a phrase, `abc*` a prefix of at least three characters.
+    """
     quoted = (searchable_text(match[1]) for match in _PHRASE.finditer(query))
     phrases = [phrase for phrase in quoted if phrase]
     unquoted = _PHRASE.sub(" ", query)
@@ -477,7 +505,10 @@ def exact_terms(query: str) -> ExactTerms:
 
 
 def searchable_text(text: str) -> str:
-    """Return the folded words of a text, separated by spaces; in scripts without spaces every character is a word."""
+    """Return the folded words of a text, separated by spaces; in scripts without spaces every character is a word.
+
+    For comparing with phrases only; the index uses stems.
+    """
     normalised = unicodedata.normalize("NFKC", text)
     spaced = unspaced_pattern().sub(lambda run: f" {' '.join(run[0])} ", normalised)
     return " ".join(fold(word) for word in WORD.findall(spaced))

@@ -11,6 +11,18 @@
 
 All statistics (number of texts, term frequencies, lengths) are those of the rows that the caller may see, so invisible
 versions influence no score.
+
+The parts are computed in one pass over NumPy arrays, each for the candidates that it concerns (`ScorePart`); nothing
+here loops over versions in Python. Candidates are numbers; only `Candidates` knows which segment and row a number
+means.
+
+Two ways of the same function: with few matches every match is a candidate; with many, only rows that a retriever scored
+(`_scored_rows`), and the rest is counted and bounded (`_uncounted_bound`). If a page needs more than that, `complete`
+ranks again with every match. Both must give the same order for the results that they share; `tests/retrieval` compares
+them.
+
+To add a part: compute it in `_ScoreParts.named_parts`, give it a weight of the same name in `Weights`, and fit the
+weight with `make bench-retrieval` on the `tune` half.
 """
 
 from __future__ import annotations
@@ -125,7 +137,10 @@ class RetrievalQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidates:
-    """The candidates of all segments, numbered from 0 in the order in which they were written."""
+    """The candidates of all segments, numbered from 0 in the order in which they were written.
+
+    Numbers ascend with the version ids, which makes ties stable: of equal scores the later version comes first.
+    """
 
     def __init__(self, rows: Sequence[RowIndexes]) -> None:
         """Number the candidates, given by their rows in each segment in ascending order."""
@@ -169,7 +184,10 @@ class Candidates:
 
 
 class ScorePart(NamedTuple):
-    """A part of the scores: values for some candidates, 0 for the others. `candidates` None: values for all."""
+    """A part of the scores: values for some candidates, 0 for the others. `candidates` None: values for all.
+
+    `candidates` ascend and occur once. Values are already weighted in `Ranking.signals`.
+    """
 
     candidates: RowIndexes | None
     values: NDArray[Any]
@@ -312,7 +330,11 @@ class Ranking(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
         return complete._final_scores(complete._order)
 
     def best(self, start: int, end: int) -> tuple[list[int], list[float]]:
-        """Return the version ids and the scores from one rank, counted from 0, to another."""
+        """Return the version ids and the scores from one rank, counted from 0, to another.
+
+        Scores are comparable within one query only. Asking for a page far behind the best may compute the complete
+        ranking.
+        """
         best, end = self._best, min(end, len(self))
         if end > len(best) and self._uncounted_bound is not None:
             return self.complete.best(start, end)
@@ -355,6 +377,9 @@ def rank(
     """Rank everything that contains a word of the query or is similar to it; of equal scores the later version first.
 
     `weight_changes` replaces single weights by name. `is_complete` makes every match a candidate.
+
+    `segments` come from `Search`, with visible and allowed rows and postings of every word. The result refers to their
+    arrays, so these must not change.
     """
     persons, statistics = (
         _named_persons(query, segments),
@@ -441,7 +466,11 @@ class _Evidence(NamedTuple):
 def _collect_evidence(
     query: RetrievalQuery, segments: Sequence[SearchedSegment], keywords: KeywordRetrievers
 ) -> _Evidence:
-    """Run all retrievers."""
+    """Run all retrievers.
+
+    The gate reduces the influence of keywords if the best text covers little of the query; trust says how well the
+    model reads the language.
+    """
     trust = query.trust
     text, window = keywords.text.normalised_scores(), keywords.window.normalised_scores()
     if any(segment.similarities is not None for segment in segments):
@@ -519,6 +548,9 @@ def _matching_rows(query: RetrievalQuery, evidence: _Evidence) -> list[RowIndexe
     """Return all matches: rows with a word of the query, similar rows, and rows of the days that the query names.
 
     A query that only names a time matches the rows of that time. If no row matches, rows soon after it do.
+
+    Rows of a short time that the query names are matches even without a common word, since "what did I do on Monday"
+    has none.
     """
     postings = evidence.keywords.postings
     matches = [
@@ -592,7 +624,11 @@ def _similar_rows(
 
 
 def _has_answer(coverage: float, segments: Sequence[SearchedSegment]) -> bool:
-    """Return True if the best match covers enough query words, or is similar enough with a bonus for its words."""
+    """Return True if the best match covers enough query words, or is similar enough with a bonus for its words.
+
+    False makes the search return nothing instead of something unrelated. Callers can switch the threshold off
+    (`--no-floor`).
+    """
     threshold = max(
         (
             segment.similarities.answer_threshold

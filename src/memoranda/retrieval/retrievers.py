@@ -8,6 +8,13 @@ A window is a text with the previous and the next one of its session, as far as 
 
 Statistics (number of texts, document frequencies, lengths) are those of the visible rows. Only allowed rows, which also
 pass the filters of the query, are returned.
+
+Pruning in short: the rarest words find some good rows first; their scores show which words are too light to lift a row
+among the best alone; rows that have only such words are never looked at. It is exact, and `tests/retrieval` compares it
+with scoring everything.
+
+Arrays hold one segment each, and a row is an index into them. The flags `visible` decide about statistics, the flags
+`allowed` about results; mixing them up would leak hidden texts into scores.
 """
 
 from __future__ import annotations
@@ -76,7 +83,11 @@ class Similarities(NamedTuple):
 
 
 class SearchedSegment(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
-    """A segment with what one query needs of it: visible rows, allowed rows, postings and similarities."""
+    """A segment with what one query needs of it: visible rows, allowed rows, postings and similarities.
+
+    It belongs to one query. `statistics` is cached by the set of visible rows, so callers with the same rights share
+    it.
+    """
 
     columns: VersionColumns
     visible: Flags
@@ -119,7 +130,10 @@ def _visible_postings(postings: Postings, visible: Flags | None) -> _PostingList
 
 
 class QueryPostings:
-    """The visible postings of the query words in a segment."""
+    """The visible postings of the query words in a segment.
+
+    `frequencies` builds one array per word on first use; most words of most queries never need it.
+    """
 
     def __init__(self, segment: SearchedSegment) -> None:
         self.segment, self.size = segment, len(segment.columns)
@@ -168,7 +182,11 @@ class QueryPostings:
 
 
 class _ScoredTexts:
-    """The texts of a segment that a keyword retriever scores: texts, or windows if there are links."""
+    """The texts of a segment that a keyword retriever scores: texts, or windows if there are links.
+
+    For windows, `links` are the previous and the next row of each row; a word of a neighbour counts as a word of the
+    window.
+    """
 
     def __init__(
         self, postings: QueryPostings, lengths: Floats, links: Sequence[RowIndexes] = ()
@@ -296,7 +314,10 @@ class _Bm25:
 
 
 class KeywordRetriever:
-    """A keyword retriever over one kind of text: it scores the rows that can be among the best, in each segment."""
+    """A keyword retriever over one kind of text: it scores the rows that can be among the best, in each segment.
+
+    After construction the scores are final; `normalised_scores` scales them to 0…1 over the best CANDIDATE_LIMIT rows.
+    """
 
     def __init__(
         self,
@@ -468,7 +489,10 @@ def _rows_with_share(postings: QueryPostings, words: Sequence[int]) -> Retriever
 
 
 def _windowed_texts(postings: QueryPostings) -> _ScoredTexts:
-    """Return the windows of a segment; its texts if it has no sessions."""
+    """Return the windows of a segment; its texts if it has no sessions.
+
+    Without sessions a text has no neighbours, so its window is the text itself, scored with the parameters of windows.
+    """
     columns, statistics = postings.segment.columns, postings.segment.statistics
     if not columns.has_sessions:
         return _ScoredTexts(postings, columns.lengths32)
@@ -503,6 +527,8 @@ class _ScoreRange(NamedTuple):
 
         With fewer than `CANDIDATE_LIMIT` scores it starts at 0, or at the lowest score if `from_minimum`. `is_part`:
         these are only the best of more scores than that.
+
+        `from_minimum` is for similarities, whose values do not begin at 0.
         """
         joined = scores[0] if len(scores) == 1 else np.concatenate(scores)
         if not len(joined):
@@ -528,6 +554,8 @@ def similarity_scores(
     """Return the normalised similarities, and those with context; rows without a vector get their `text` score.
 
     A part of the similarity to a typical query is subtracted; the less keywords count (`gate`), the larger it is.
+
+    A "typical query" stands for what any query is similar to; subtracting it leaves what is special about this one.
     """
     typical_share = np.float32(TYPICAL_SHARE * (1.0 - gate) ** 2)
     similarities = [segment.similarities or _NOT_COMPARED for segment in segments]
@@ -560,6 +588,9 @@ def answer_threshold(docs: int, floor: float, line: float, standalone_share: flo
 
     It rises from `floor` for few versions to `line` for many, since the best of many is more similar by chance. Texts
     of conversations are more similar to any query than standalone texts, so it also rises with their share.
+
+    `docs` is the number of visible versions, `floor` and `line` are thresholds of the model, `standalone_share` the
+    share of texts outside of conversations.
     """
     few, own, many = (
         math.sqrt(math.log(max(2, count))) for count in (FEW_VERSIONS, docs, MANY_VERSIONS)

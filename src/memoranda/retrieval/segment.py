@@ -8,6 +8,13 @@ Postings are sorted by term, then by row, and cut into blocks between two terms,
 of its terms. Encoded, a segment is its columns one after another (`_COLUMNS`), followed by its blocks. A block is the
 numbers of terms and postings, the terms, the starts of their postings, the rows, and the term frequencies. All numbers
 are little-endian.
+
+The encoding is the contract with stored data: a new column needs a new ANALYSIS number, a branch in `widen_columns` for
+older segments, and the same column in `entry.encode_segment`, which writes small segments without NumPy. Arrays made by
+`decode` share the bytes that they were read from and cannot be written.
+
+Rows are addressed by index within their segment; version ids ascend, so a version is found by binary search. Links
+between neighbours of a session are computed once for a segment and then adjusted to what a caller sees.
 """
 
 from __future__ import annotations
@@ -68,7 +75,11 @@ class VisibleStatistics(msgspec.Struct, frozen=True, eq=False):
 
 
 class VersionColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=True):
-    """Facts about the versions of a segment, one array per fact, in the order of version ids."""
+    """Facts about the versions of a segment, one array per fact, in the order of version ids.
+
+    Frozen; values that are computed from it are cached on the object, because segments live as long as the cache holds
+    them.
+    """
 
     versions: NDArray[np.int64]
     spaces: HashColumn
@@ -177,7 +188,10 @@ class VersionColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=T
         return order[steps], np.repeat(indexes, sizes)
 
     def settled_size(self, next_columns: VersionColumns) -> int:
-        """Return the number of leading rows without a session that continues in the following rows or after the cut."""
+        """Return the number of leading rows without a session that continues in the following rows or after the cut.
+
+        Used to cut the base where no session continues (`SegmentReader`). Looks back at most CUT_LIMIT rows.
+        """
         continued = next_columns.sessions[next_columns.sessions != 0]
         cut = len(self)
         earliest = max(0, cut - CUT_LIMIT)
@@ -229,6 +243,8 @@ class VersionColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=T
         """Return the flags that `compute` returns, cached by `key` until another array of closed versions is used.
 
         The same object is returned for the same view, so callers can compare views by identity.
+
+        `closed` is compared by identity: the array of closed versions is replaced when it changes.
         """
         views: dict[Hashable, tuple[object, Flags]] = self.__dict__.setdefault("_views", {})
         cached = views.get(key)
@@ -352,6 +368,8 @@ def widen_columns(data: bytes, docs: int) -> bytes:
     """Return an encoded segment of an earlier analysis with columns of validity; these exclude no time.
 
     Only the database knows until when its versions are valid, unless they are lasting.
+
+    Rows that are not known to last are marked as expiring, so that the database checks them.
     """
     end = docs * _EARLIER_ROW_BYTES
     columns = np.frombuffer(data, np.uint8, end).copy()
@@ -496,7 +514,10 @@ def _check_rows(rows: RowNumbers, docs: int) -> None:
 
 
 def build_segment(entries: Sequence[IndexEntry]) -> Segment:
-    """Build the segment of some versions, given in the order of their ids."""
+    """Build the segment of some versions, given in the order of their ids.
+
+    Entries of more than LENGTH_LIMIT words count as that long; frequencies stop at FREQUENCY_LIMIT.
+    """
     versions, spaces, users, agents, sessions, times, flags, texts, valid_from, valid_to = zip(
         *entries, strict=True
     )
@@ -576,7 +597,10 @@ def decode_segments(encoded: Sequence[tuple[int, bytes]]) -> Segment:
 
 
 def merge_segments(segments: Sequence[Segment], erased: Sequence[int] = ()) -> Segment:
-    """Merge consecutive segments into one, without erased versions."""
+    """Merge consecutive segments into one, without erased versions.
+
+    Postings of erased versions are dropped, and rows are counted again.
+    """
     columns = {
         name: np.concatenate([getattr(segment.columns, name) for segment in segments])
         for name in _COLUMNS

@@ -6,6 +6,15 @@ for a standalone text, by a second model.
 
 Vectors are appended in the order of storing. Of many vectors, first only the signs are compared (one bit per dimension,
 after the mean is subtracted), and then the nearest ones exactly.
+
+Sizes: a vector of 384 dimensions takes 388 bytes here and 48 bytes as signs, so a million memories fit into half a
+gigabyte. Comparing signs is exact enough to find the nearest thousand, and only these are compared with their numbers.
+
+Threads: one thread appends or removes under the lock of `VectorCache`; searches read at the same time. So arrays are
+replaced, never changed in place, with two exceptions: new rows behind the known ones, and zeros over erased ones.
+
+Three kinds of vectors of a version: its own, one with context or by the second model, and those of its passages. Each
+may be missing.
 """
 
 from __future__ import annotations
@@ -68,7 +77,10 @@ class VectorRows(NamedTuple):
 
 
 class _VectorArray:
-    """Vectors in arrays that grow."""
+    """Vectors in arrays that grow.
+
+    The scale is the largest absolute number of the vector divided by 127.
+    """
 
     def __init__(self, dimensions: int) -> None:
         self.size = 0
@@ -153,7 +165,10 @@ class VectorPositions:
         contexts: NDArray[np.int64],
         has_second: Flags,
     ) -> None:
-        """Append vectors, given in the order of their positions."""
+        """Append vectors, given in the order of their positions.
+
+        A version may be added again, for instance after its vector was made by another process; the last one counts.
+        """
         start, size = self.size, self.size + len(positions)
         numbered = self._second_size + np.cumsum(has_second) - 1
         second_rows = np.where(has_second, numbered, _NO_ROW).astype(np.int32)
@@ -216,6 +231,8 @@ class VectorPositions:
         """Return the vectors of a segment's versions, of the rows with a flag in `mask`.
 
         The last results are cached by the identity of the arguments: segments and views do not change.
+
+        `mask` must be a view that is cached with its segment, because results are cached by its identity.
         """
         sorted_versions, known_rows = self._sorted
         for cached_versions, cached_mask, known_then, cached in self._lookups:
@@ -300,7 +317,10 @@ class VectorMatrix(VectorPositions):
         self.add(positions, versions, contexts, has_second)
 
     def remove(self, positions: Sequence[int]) -> NDArray[np.int64]:
-        """Remove vectors, and overwrite their numbers with zeros."""
+        """Remove vectors, and overwrite their numbers with zeros.
+
+        Zeros, so that the numbers of an erased text are gone from memory at once.
+        """
         rows = super().remove(positions)
         self._own.numbers[rows] = 0
         self._passages.remove(rows)
@@ -328,6 +348,8 @@ class VectorMatrix(VectorPositions):
 
         `in_context`: the rows whose context the caller may see; the others get their own cosine twice. `second`: the
         queries by the second model, for standalone texts; `share`: their share of all texts.
+
+        `queries` has one row for the query and one for the typical query.
         """
         own = self._own.cosines(queries, vector_rows)
         standalone = self.is_standalone(vector_rows).nonzero()[0]
@@ -374,7 +396,10 @@ class VectorMatrix(VectorPositions):
         return sums
 
     def nearest(self, query: Floats, by_segment: Sequence[VectorRows]) -> list[VectorRows]:
-        """Return the vectors whose signs are nearest to those of the query, at least NEAREST_BY_SIGNS if there are."""
+        """Return the vectors whose signs are nearest to those of the query, at least NEAREST_BY_SIGNS if there are.
+
+        May return up to twice NEAREST_BY_SIGNS, because all vectors at the last distance are equally near.
+        """
         signs = self._signs
         if signs is None or signs.size < self._own.size:
             signs = self._signs = _Signs.of(self._own, signs)
@@ -402,7 +427,10 @@ class VectorMatrix(VectorPositions):
 
 
 class PassageVectors:
-    """The vectors of the passages of long texts, in the order of the vectors of these texts."""
+    """The vectors of the passages of long texts, in the order of the vectors of these texts.
+
+    A long text is as similar to a query as its best passage, if that is more than the text as a whole.
+    """
 
     def __init__(self, dimensions: int) -> None:
         self._vectors = _VectorArray(dimensions)
@@ -509,7 +537,10 @@ def _fits(vector: StoredVector, length: int) -> bool:
 
 
 class _Signs:
-    """One bit per dimension of each vector: 1 above the mean. Line i of `bits` holds dimensions 64 i to 64 i + 63."""
+    """One bit per dimension of each vector: 1 above the mean. Line i of `bits` holds dimensions 64 i to 64 i + 63.
+
+    Subtracting the mean first makes the signs tell more: without it most vectors agree in many dimensions.
+    """
 
     def __init__(self, mean: Floats, bits: NDArray[np.uint64], size: int, sample: int) -> None:
         """Hold the bits of `size` vectors, from whose mean, of `sample` vectors, they were computed."""
@@ -621,7 +652,10 @@ class ComparableVectors(Protocol):
 def add_similarities(
     segments: list[SearchedSegment], vectors: ComparableVectors, query: VectorQuery
 ) -> list[SearchedSegment]:
-    """Add the cosines of all visible rows with vectors; of many, only of the nearest allowed ones."""
+    """Add the cosines of all visible rows with vectors; of many, only of the nearest allowed ones.
+
+    Rows without a vector, of new memories for example, stay without similarity and compete by keywords.
+    """
     by_segment = [vectors.lookup(segment.columns.versions, segment.visible) for segment in segments]
     visible_count = sum(segment.statistics.count for segment in segments)
     is_all = _count_rows(by_segment) == visible_count

@@ -6,6 +6,10 @@ fails if a change makes results worse.
 
 Two logistic functions estimate the relevance of a result from its similarity and its words. Their coefficients were
 fitted to questions with and without answers.
+
+How to change a number: measure first (`make bench-retrieval ARGS="--only table"`), change it on the `tune` half only,
+look at all rows of the table and at the floor in `tests/retrieval`, and write the reason into the commit. A number
+without a comment was fitted together with its neighbours and has no meaning alone.
 """
 
 from __future__ import annotations
@@ -87,7 +91,10 @@ RELEVANCE_BY_WORDS: Final = Logistic(base=-2.1, share=4.0)
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """The weights of the parts of a score, from 0 to 1 except `length`."""
+    """The weights of the parts of a score, from 0 to 1 except `length`.
+
+    The parts themselves have values from 0 to 1; their sum is the score, so weights can be read as shares.
+    """
 
     # Keywords in the text, and in its window (with the previous and the next text of the session).
     text: float
@@ -156,7 +163,10 @@ ONLY_TIME: Final = Weights(
 
 
 def interpolate(first: Weights, second: Weights, share: float) -> Weights:
-    """Return the weights between two sets: the first for share 0, the second for share 1."""
+    """Return the weights between two sets: the first for share 0, the second for share 1.
+
+    Used where the model reads a language only partly.
+    """
     if share == 1:
         return second
     return Weights(

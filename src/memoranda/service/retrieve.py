@@ -5,6 +5,10 @@ agent of a token, persons who did not consent, and memories that would be shown 
 may not see are neither counted nor weighed, nor do they take a place on a page. Limits that only a document can answer
 (it is damaged, say) are checked afterwards (`search_visible`), and the remaining hits are scored again: a hidden memory
 must not influence the scores of visible ones. Every standard renders the result in its own form.
+
+How a standard uses it: build a `Selection` and a `KeywordQuery`; call `prepare_queries` before opening a snapshot,
+because it may wait for vectors; open the snapshot; call `restrict_selection`; then `search_visible` with a function
+that returns the view or None. Ranking by more than relevance is up to the standard (`service/core/ranking.py` for UMP).
 """
 
 from __future__ import annotations
@@ -75,7 +79,11 @@ def sees_everything(access: Access, tenant: str) -> bool:
 def restrict_selection(
     context: Context, access: Access, snapshot: Snapshot, selection: Selection
 ) -> Selection:
-    """Return a selection restricted to what the caller may see unredacted, as far as an index can tell."""
+    """Return a selection restricted to what the caller may see unredacted, as far as an index can tell.
+
+    The result is safe to count and to group by: it contains nothing that the caller may not see, apart from damaged
+    documents.
+    """
     tenant = snapshot.tenant
     if sees_everything(access, tenant):
         return selection
@@ -160,6 +168,9 @@ def search_visible(
 
     The search is widened until `limit` hits are visible, there are no more, or the answer is full. An empty text
     selects the memories that were updated last.
+
+    `show` is called once per version, also if the search is widened several times. Every round searches again with a
+    larger limit. Hidden hits are rare, so there is seldom a second round.
     """
     text = query_text(retrievers)
     hits_by_id: dict[int, SearchHit[T] | None] = {}
@@ -208,7 +219,11 @@ def search_candidates(
     limit: int,
     now: Instant,
 ) -> tuple[list[Version], Matches]:
-    """Return the best matches with the weights of their words; for a query without words, the versions updated last."""
+    """Return the best matches with the weights of their words; for a query without words, the versions updated last.
+
+    Unlike `search_visible`, it returns versions unseen by any check of a document: the caller must check and redact
+    each.
+    """
     matches = snapshot.match(selection, retrievers, limit=limit, now=now, count_if_cheap=False)
     ids = [match.version_id for match in matches.hits]
     if not (ids or keywords(query_text(retrievers))):
@@ -247,7 +262,10 @@ def iterate_selected(
     after: PageCursor | None = None,
     size: int = PAGE_LIMIT,
 ) -> Iterator[tuple[Version, PageCursor]]:
-    """Yield every selected version with its position, page by page."""
+    """Yield every selected version with its position, page by page.
+
+    Reads page by page in the snapshot's state, so a long iteration holds the snapshot open.
+    """
     while True:
         page = snapshot.load_page(selection, order, limit=size, now=now, after=after)
         places = {item.version_id: item.cursor for item in page}

@@ -3,6 +3,10 @@
 Every version is read, those that are forgotten or superseded included, and its own signature or address is checked. The
 indexes are compared with what the documents yield when they are read again (`derive_facts`). Nothing is repaired here;
 `reindex` rebuilds the search index.
+
+Cost: every document is read and its signature verified, which takes minutes for a million memories; `progress` gets the
+number so far. The store can be used meanwhile. A finding never changes anything; what to do is in docs/howto (backup,
+reindex).
 """
 
 from __future__ import annotations
@@ -92,7 +96,10 @@ def verify_all(
 def verify_store(
     context: Context, *, progress: Callable[[int], None] | None = None
 ) -> VerifyReport:
-    """Verify every tenant of the store, for the owner of its files."""
+    """Verify every tenant of the store, for the owner of its files.
+
+    For the person at the machine; it checks no rights.
+    """
     return _verify_tenants(context, context.engine.system.list_tenants(), progress)
 
 

@@ -20,6 +20,13 @@ recorded with its reason.
 A request goes through three checks. `Verb` (verbs.py) checks the verbs that the credential grants. The verb's function
 checks the tenant and the scope with the methods of `Access`. Reads are narrowed by `restrict_selection` (retrieve.py),
 or one by one with `can_see` (lookup.py).
+
+To add a kind of credential: write a method like `_from_key` that returns an `Access` with as few rights as possible,
+call it from `authenticate`, and add its row to the table above. To add a scope: add it to SCOPES, decide if a token can
+grant it (TOKEN_VERBS), and name it in the verbs that need it.
+
+Fields of `Access` are facts about the caller, never about a request. A method named `require_…` or `refuse_…` raises;
+the others answer. Both are cheap and touch no store, so they may be called as often as needed.
 """
 
 from __future__ import annotations
@@ -73,7 +80,12 @@ LockOut = Literal["in use", "last"]
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """The rights of one caller. `Gate` creates it; every verb takes it."""
+    """The rights of one caller. `Gate` creates it; every verb takes it.
+
+    `tenant` is what the credential reaches, `default_tenant` the owner that a request is about if it names none. They
+    differ for the operator, who reaches every tenant and is an owner, too. `limits` has the restrictions of a
+    capability token by name (owner, project, agent, visibility); a memory must meet all of them.
+    """
 
     credential: str
     actor: str
@@ -149,6 +161,9 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     def require_scope(self, scope: Mapping[str, str | None]) -> None:
         """Raise ForbiddenScope unless a scope states every restriction of the token exactly (UMP §5.2: verbs × scope ×
         time).
+
+        A request must name the restriction itself. Filling it in silently would let a client believe that it searched
+        everything; `narrow_scope` does that where it is wanted.
         """
         for name, value in self.limits.items():
             if scope.get(name) != value:
@@ -169,7 +184,10 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         return ("shared", "public") if self.is_peer else VISIBILITIES
 
     def sees_unredacted(self, tenant: str) -> bool:
-        """Return True if the caller is on the owner's side of the visibility boundary (UMP §2.7)."""
+        """Return True if the caller is on the owner's side of the visibility boundary (UMP §2.7).
+
+        Redacted fields are hidden from everybody but the owner's own credentials.
+        """
         if self.is_peer or not self.reaches(tenant):
             return False
         return self.tenant == tenant and (not self.is_token or self.limits.get("owner") == tenant)
@@ -197,7 +215,11 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gate:
-    """The checkpoint that turns credentials into `Access`, and that creates and revokes keys and tokens."""
+    """The checkpoint that turns credentials into `Access`, and that creates and revokes keys and tokens.
+
+    One instance serves a process. Its caches live for fractions of a second, so a key that another process revokes is
+    refused almost at once; a key revoked here is refused immediately.
+    """
 
     def __init__(
         self,
@@ -246,6 +268,9 @@ class Gate:
         """Return the access that a bearer credential gives. Raises Unauthorized.
 
         `is_request` counts a request with an API key. Raises RateLimited if there are more than the key allows.
+
+        The messages say which kind of credential was refused and why, but not if an owner or key exists. `is_request`
+        is False where a credential is only inspected.
         """
         if bearer.startswith("umpcap."):
             return self._from_token(bearer, is_request=is_request)
@@ -373,7 +398,11 @@ class Gate:
         expires: Instant | None = None,
         limits: KeyLimits = NO_KEY_LIMITS,
     ) -> str:
-        """Create an API key and return its text, which is never shown again. Raises InvalidInput."""
+        """Create an API key and return its text, which is never shown again. Raises InvalidInput.
+
+        `scopes` are kept in the given order without duplicates. The text has the form `mk_<id>_<secret>`; only a hash
+        of the secret is stored.
+        """
         unknown = sorted(set(scopes) - ALL_VERBS)
         if unknown:
             raise InvalidInput(f"unknown scope {unknown[0]!r}; there are {', '.join(SCOPES)}")
@@ -487,7 +516,11 @@ class Gate:
         return keys[0]
 
     def lock_out_reason(self, key: ApiKey, *, caller_key_id: str | None) -> LockOut | None:
-        """Return why revoking a key may lock its owner out, if it may. `in_use` is the id of the caller's own key."""
+        """Return why revoking a key may lock its owner out, if it may. `in_use` is the id of the caller's own key.
+
+        None means that revoking it is harmless. Only keys with all scopes can open the administration again, so the
+        last of them is protected.
+        """
         if key.key_id == caller_key_id:
             return "in use"
         full = [
@@ -521,7 +554,11 @@ class Gate:
         audience: str | None = None,
         jti: str | None = None,
     ) -> str:
-        """Return a capability token signed by the operator. Raises InvalidInput."""
+        """Return a capability token signed by the operator. Raises InvalidInput.
+
+        `ttl_ms` is the time to live in milliseconds from now. `audience` is the DID of somebody else who may use the
+        token; without it, the bearer acts as the owner. `jti` is the id by which the token can be revoked.
+        """
         unknown = sorted(set(verbs) - TOKEN_VERBS)
         if unknown or not verbs:
             raise InvalidInput(
@@ -559,7 +596,10 @@ class Gate:
         }
 
     def revoke_token(self, token_or_jti: str, *, issuer: str | None = None) -> str:
-        """Revoke a token and return its jti. A bare jti is taken for the operator's token unless an issuer is given."""
+        """Revoke a token and return its jti. A bare jti is taken for the operator's token unless an issuer is given.
+
+        Revoking is remembered for ever, because a token may be valid for years; revoking an unknown jti is allowed.
+        """
         if token_or_jti.startswith("umpcap."):
             claims = self._claims(token_or_jti)
             issuer, jti = claims.iss, claims.jti

@@ -7,6 +7,10 @@ more than one change, or with an earlier part. Nothing is stored for the others.
 The history of undos (`History`) is one item. It holds the ranges that undoing and redoing wrote themselves, and the
 actions that are undone: both are skipped by the next undo, which therefore goes one step further back. An action that
 is undone can be redone until something else is written.
+
+What is undone is computed from the change feed; how each kind of change is reverted is in `service/ump/undo.py`. Only
+the newest REACH changes count, because older items are deleted. Everything is per owner: two people with one owner undo
+each other's actions.
 """
 
 from __future__ import annotations
@@ -64,7 +68,10 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Action:
-    """An action in progress, whose units of work are undone together."""
+    """An action in progress, whose units of work are undone together.
+
+    A verb that writes in several units creates one `Action` and writes through it. One unit alone needs none.
+    """
 
     def __init__(self, note: Callable[[Unit, Part], None] | None = None) -> None:
         """Begin an action. `note` is called in each unit that changes something, with its part."""
@@ -91,7 +98,10 @@ class Action:
 
 
 def load_history(snapshot: Snapshot) -> History:
-    """Return the history of undos, without what is out of reach."""
+    """Return the history of undos, without what is out of reach.
+
+    Entries out of reach are dropped, so the item stays small.
+    """
     item = snapshot.load_item(_HISTORY, _HISTORY_NAME)
     if item is None:
         return History()

@@ -8,6 +8,11 @@ Events older than the retention period are pruned from the front of the chain. A
 segment: the number and the hash of its last event, signed by the operator. So the rest still has a verifiable
 beginning, and nobody but the operator can shorten the chain. The hash of the last event is also stored apart from the
 events, so a cut tail is detected, too.
+
+What may not change: the form of an event, because chains of years are verified with it. New facts go into `meta`.
+Writing: `context.audit_read` for reads, `unit.record_audit` inside the unit of every change, so that a change and its
+entry are durable together. Nothing here may put content, queries or names of people into an event; use
+`engine.fingerprint` where a text must be recognisable.
 """
 
 from __future__ import annotations
@@ -66,7 +71,11 @@ def create_sealer(version: str) -> Seal:
 
 
 def query(context: Context, access: Access, request: object) -> list[dict[str, Any]]:
-    """Return the last events that match a request, oldest first."""
+    """Return the last events that match a request, oldest first.
+
+    The chain is read backwards until the limit is reached, so a rare condition reads all of it. Raises ForbiddenScope
+    for a credential of a part of the owner's memory.
+    """
     criteria = AuditRequest.parse(request)
     tenant = access.tenant_for(criteria.owner)
     access.require_reach(tenant)
@@ -96,7 +105,10 @@ def verify_chain_of_caller(
 
 
 def verify_tenant(context: Context, tenant: str) -> ChainReport:
-    """Verify a chain from its signed head to the end that is stored apart, so that a cut tail is detected."""
+    """Verify a chain from its signed head to the end that is stored apart, so that a cut tail is detected.
+
+    Reads the complete chain; a million entries take a while. `pruned` in the report counts what retention removed.
+    """
     with context.engine.open_snapshot(tenant) as snapshot:
         count, end = snapshot.read_audit_head()
         head = _load_signed_head(snapshot)
@@ -137,6 +149,8 @@ def verify_tenant(context: Context, tenant: str) -> ChainReport:
 def prune(context: Context, access: Access, before: Instant, owner: str | None = None) -> int:
     """Remove the events before an instant from a chain; return their number. Raises Conflict if they were tampered
     with.
+
+    Needs several units of work; other writers get their turn in between. Interrupting it leaves a shorter, valid chain.
     """
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)

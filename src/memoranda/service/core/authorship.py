@@ -10,6 +10,10 @@ grant, may not write such a document.
 
 The functions below do this for the forms in which the standards state an author: the provenance of a record, the
 metadata of an OAMS memory, the `author_did` of a grain.
+
+Three roles must be kept apart: the *author* that a document states, the *writer* (the verified caller), and the
+*signer* (whose key signed it). Search, views and audit use the writer unless a signature proves the author. A claim
+stays visible, marked as such, because it may be true and useful.
 """
 
 from __future__ import annotations
@@ -63,7 +67,11 @@ def with_writer(
     signer: str | None = None,
     is_from_file: bool = False,
 ) -> NewVersion:
-    """Return a document with its writer beside it, if it names another author who did not sign it."""
+    """Return a document with its writer beside it, if it names another author who did not sign it.
+
+    Restrictions are the only place where something can be added beside an immutable document, therefore
+    `Bounds.writer`.
+    """
     author = new_version.projection.actor
     if author == signer or _is_own_statement(access, author, is_from_file=is_from_file):
         return new_version

@@ -5,6 +5,10 @@ The unit of work that writes a withdrawal also puts an item into `PENDING` (`not
 once, in small units, before the writer is answered (`erase_withdrawn`). If the process dies in between, the item
 remains, and the upkeep thread of any process finishes the work (`erase_all_withdrawn`). A legal hold outranks a
 withdrawal: memories on hold stay, are counted, and keep the item pending until the hold is lifted.
+
+Why in small units instead of one: a consent may be the basis of many thousand memories, and one transaction would block
+all writers. Why pending items: an acknowledged withdrawal must be carried out even if the process dies. An erasure here
+is announced and audited like any other.
 """
 
 from __future__ import annotations
@@ -65,6 +69,8 @@ def check_basis(
 
     Where a preset demands a basis, a consent that is not stored here is refused, too. A basis that is a word
     ("contract") names no consent.
+
+    Called in the unit that writes the document, so that no withdrawal can come in between.
     """
     if not projection.basis:
         return
@@ -124,7 +130,10 @@ def note_withdrawal(unit: Unit, projection: Projection) -> None:
 
 
 def erase_withdrawn(context: Context, tenant: str) -> CascadeResult:
-    """Erase the memories of a tenant that rest on withdrawn consents, and those derived from them."""
+    """Erase the memories of a tenant that rest on withdrawn consents, and those derived from them.
+
+    Safe to call at any time and by several processes: what is erased already is skipped.
+    """
     with context.engine.open_snapshot(tenant) as snapshot:
         pending = list(snapshot.load_items(PENDING))
     erased = on_hold = 0

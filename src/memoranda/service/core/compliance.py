@@ -19,6 +19,13 @@ has a subject (who consents), a relation (`mg:permits` or `mg:revokes`) and an o
 while it is current, intact, in its period, and not named by any withdrawal. It matters in two places: an owner may let
 another owner see its shared memories (`readable_visibilities`), and under a preset that protects persons, memories
 about a person are shown only with that person's consent (`may_read_personal`, `readable_users`).
+
+Where each rule is applied: writing (`check_write`, called before a document is prepared), reading (`may_read_personal`,
+and `readable_users` as a filter of searches), export (`find_export_refusal`). A preset is text in settings and stored
+rules; adding one means adding it to `limits.PRESETS` and its functions here.
+
+The names of fields follow OMS, because grains are the only standard that defines them; ports translate
+(`Port.rule_fields`).
 """
 
 from __future__ import annotations
@@ -64,6 +71,8 @@ _OPEN_LICENCES = ("CC0", "CC-BY", "MIT", "Apache", "BSD", "ODbL", "PDDL", "Unlic
 def find_export_refusal(presets: Collection[str], version: Version) -> str | None:
     """Return the rule that forbids exporting a version, of its domain profile (OMS appendix A) or of a preset; None if
     none does.
+
+    The sentence is shown to the person who exports. A legal hold does not forbid export.
     """
     if version.state.erased or not (
         presets or is_binding(version.bounds) or may_declare_domain(version.document.native)
@@ -112,6 +121,8 @@ def rests_on_consent(
 
     A grain states it by the mode `consent_cascade` (OMS §23.2). Where a preset demands a basis, every mode goes, and so
     do memories of standards without modes. Consents themselves stay on record (§8.10).
+
+    `consent` is the address of the withdrawn consent. Depends on the time, because a policy may begin or end.
     """
     basis, is_grain = (
         str(fields.get("processing_basis")).removeprefix(ADDRESS_PREFIX),
@@ -205,6 +216,8 @@ def find_consent(
 ) -> str | None:
     """Return the address of the consent under which `grantee` may act on the memories of `subject` now; None without
     one.
+
+    `scope` is the action, `retrieve` for reading. The newest valid consent counts.
     """
     with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return find_authorizing_consent(context, snapshot, subject, grantee, scope)

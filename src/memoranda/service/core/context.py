@@ -2,6 +2,10 @@
 
 `opening.py` builds one `Context` for each open store, and every verb takes it first. It is immutable but for a short
 cache of the owners' rules.
+
+What belongs here: settings and helpers that more than one standard needs and that are fixed for an open store. What
+does not: anything about the caller (`Access`) or a request. Tests build a `Context` with a fixed clock; production code
+must take the time from `clock`, never from `time`.
 """
 
 from __future__ import annotations
@@ -41,7 +45,10 @@ _AUDITED_SCOPE = ("owner", "project", "visibility")
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that verbs share, built once when a store is opened."""
+    """Everything that verbs share, built once when a store is opened.
+
+    The defaults are those of a small local store; `opening.py` sets everything else from the settings.
+    """
 
     engine: Engine
     operator: SigningKey
@@ -99,7 +106,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return self.semantic_search.is_enabled
 
     def for_caller(self, access: Access) -> Context:
-        """Return the context with the limits of the caller's API key, if it has any."""
+        """Return the context with the limits of the caller's API key, if it has any.
+
+        Only a limit of writes per day needs it, because requests per minute are counted by the gate.
+        """
         if not access.writes_per_day:
             return self
         quotas = KeyQuotas(
@@ -114,7 +124,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return self.presets.union(parse_rules(snapshot.rules).presets)
 
     def presets_of(self, tenant: str) -> frozenset[str]:
-        """Return the presets in force for a tenant, without a snapshot: up to a second old."""
+        """Return the presets in force for a tenant, without a snapshot: up to a second old.
+
+        Use `presets_in` where a snapshot is open: it is exact.
+        """
         stored_rules, read_at = self._rules_cache.get(tenant, (b"", -RULES_SECONDS))
         if time.monotonic() - read_at >= RULES_SECONDS:
             with self.engine.open_snapshot(tenant) as snapshot:
@@ -144,6 +157,9 @@ def retry_on_conflict(attempt: Callable[[], T]) -> T:
     """Run an attempt that reads before it writes; run it again if another writer changed what it had read.
 
     Raises the Conflict of the last of three attempts: a busy writer must not block it for ever.
+
+    For verbs that read, compute, and then write under the condition that nothing changed. Other errors are raised at
+    once.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
@@ -163,7 +179,11 @@ def audit_entry(
     result: str = "",
     meta: Mapping[str, object] | None = None,
 ) -> AuditEntry:
-    """Return an audit entry for an action of the caller."""
+    """Return an audit entry for an action of the caller.
+
+    `targets` are names of memories, `scope` their scope; of it only owner, project and visibility are recorded. `meta`
+    must not contain content: audit entries are never erased.
+    """
     return AuditEntry(
         at=now,
         op=op,
@@ -193,6 +213,8 @@ class SteadyClock:
 
     If the system's clock is set back by more than a day, it was wrong before and is followed: otherwise retention
     periods would end days too early.
+
+    It is used for everything that is ordered by time; `RetentionClock` decides about erasures.
     """
 
     def __init__(self, system: Callable[[], Instant], last: Instant) -> None:

@@ -16,6 +16,11 @@ Failures. If the embedder fails with any text, nothing is skipped: the failure i
 `/readyz` and `/metrics`, and the queue tries again later. If the embedder works and a batch fails, the batch is halved
 until one version is left, and that version is set aside: keywords still find it. The next idle process tries the
 versions that were set aside before it started once more.
+
+Threads: `start` begins one background thread per process; tests call `step` directly. All shared state is in the store
+(`storage/index/vector_queue.py`); what is in this object is only about speed, so losing it does no harm. Three things
+must stay true: a write never waits for a vector, a text that cannot be embedded never stops others, and two processes
+never store vectors of the same batch.
 """
 
 from __future__ import annotations
@@ -143,6 +148,8 @@ class EmbeddingQueue:
         """Wait up to `seconds` until everything written before this call has vectors.
 
         Returns at once if the embedder fails, or if too much is waiting.
+
+        Used by tests and by commands that promise complete results. A server uses `settle_latest`.
         """
         current = self.progress()
         if (
@@ -227,7 +234,10 @@ class EmbeddingQueue:
             _log.debug("another process has to wait for its turn: %s", error)
 
     def run_once(self) -> float:
-        """Embed the next batch, or yield to writers. Return the seconds to wait before the next call."""
+        """Embed the next batch, or yield to writers. Return the seconds to wait before the next call.
+
+        The thread's loop in one call, for tests with their own clock.
+        """
         if self._must_yield():
             return _YIELD_CHECK_SECONDS
         started_at = self._seconds()
@@ -339,6 +349,9 @@ class EmbeddingQueue:
         """Reduce the batch by half to find the version that fails, or set that one aside.
 
         Raises the embedder's own error if it fails with any text.
+
+        The embedder is first asked for a harmless text: if that fails too, the fault is not in a version, and nothing
+        is set aside.
         """
         self._context.semantic_search.embedder.of_memory(_ANY_TEXT)
         queue = self._context.engine.vectors
@@ -403,6 +416,9 @@ class EmbeddingQueue:
     def _embed(self, job: _Job) -> NewVector:
         """Return the vectors of a version: of its text, and a second one with context, if the model has a second
         encoder.
+
+        The second vector is either of the text with the text before it in the conversation, or by the second model of a
+        pair. Passages of a long text get vectors of their own.
         """
         from memoranda.retrieval.vectors import encode
 
@@ -440,7 +456,10 @@ class EmbeddingQueue:
         return texts
 
     def _supplied_vector(self, version: Version) -> Vector | None:
-        """Return the vector that came with an OAMS memory, if it is from our model and usable."""
+        """Return the vector that came with an OAMS memory, if it is from our model and usable.
+
+        A vector of the wrong model or length is ignored, and the text is embedded as usual.
+        """
         embedding = port_of(version.document.standard).embedding(version.document)
         if embedding is None:
             return None

@@ -3,6 +3,10 @@
 `read_changes` is a plain call that returns a page of changes after a sequence number. Waiting is up to the binding: it
 registers a callback with `ChangeNotifier`. The notifier polls the store in one thread, so that it notices the writes of
 every process, and sleeps while nobody listens.
+
+Positions are per owner and only grow; a subscriber that stores its last position misses nothing, as entries are never
+removed. A forgotten memory is announced with its id only. Filtering happens after redaction, so a subscriber cannot
+find out hidden values by filtering for them.
 """
 
 from __future__ import annotations
@@ -85,7 +89,11 @@ def begin_subscription(context: Context, access: Access, scope: Mapping[str, str
 def read_changes(
     context: Context, access: Access, scope: Mapping[str, str], after: int
 ) -> FeedPage:
-    """Return the next changes in a scope, redacted as everything that leaves is."""
+    """Return the next changes in a scope, redacted as everything that leaves is.
+
+    The page may be empty although more follow: `next` then skips what the subscriber may not see. Go on until
+    `is_last`.
+    """
     tenant = _authorize_subscription(access, scope)
     now = context.clock()
     with context.engine.open_snapshot(tenant) as snapshot:
@@ -136,7 +144,10 @@ class ChangeNotifier:
         self._thread: threading.Thread | None = None
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Register a callback, which must be quick, and return the function that removes it."""
+        """Register a callback, which must be quick, and return the function that removes it.
+
+        The callback runs in the notifier's thread, without arguments; it must not call the store.
+        """
         with self._changed:
             self._listeners.add(callback)
             if self._thread is None:

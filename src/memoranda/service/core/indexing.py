@@ -6,6 +6,12 @@ writer's turn, so that writers hold the store for a short time and readers never
 
 The document of a view (a record or grain that was translated from another document) is resolved first: `_Carrier` names
 the document that a view carries, and the view then shares that document's names.
+
+Order of a write: the verb builds the document, `prepare` derives the rest, `lifecycle.follow` adds restrictions, and
+`NewVersion.append` stores everything in the unit. Deriving happens outside the unit, so that many writers can derive at
+the same time.
+
+`derive_facts` must derive exactly the same from a stored version, because `verify` compares both. Change them together.
 """
 
 from __future__ import annotations
@@ -52,7 +58,11 @@ _NATIVE: Final = NATIVE_KEY.encode()
 
 
 class NewVersion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A document to be written, with everything that was derived from it beforehand."""
+    """A document to be written, with everything that was derived from it beforehand.
+
+    Immutable; `replace` makes a changed copy. `quotas` are those of the server; limits of the owner are applied when it
+    is appended, since they are read in the unit.
+    """
 
     document: Document
     projection: Projection
@@ -100,6 +110,9 @@ def prepare(
 
     `grain` is the document itself if it is one; `indexed` are the search words of its text if they are known. `like` is
     a version whose search words are used again if text and titles are the same.
+
+    Raises ForbiddenScope for a namespace of another owner. A document whose content does not fit a grain gets an empty
+    field index: it is found by text and name, but not by CAL.
     """
     from memoranda.standards.cal.item import field_index_of
 
@@ -175,7 +188,10 @@ def with_bounds(context: Context, new_version: NewVersion, bounds: Bounds) -> Ne
 
 
 def as_grain(context: Context, version: Version) -> tuple[Grain, bytes]:
-    """Return a version as a grain, and the bytes in which it travels. Both are cached with an opened document."""
+    """Return a version as a grain, and the bytes in which it travels. Both are cached with an opened document.
+
+    The caller must not change the fields of the grain, because all readers share it.
+    """
     opened_document = version.opened
     if opened_document is None:
         return _build_grain(context, version)

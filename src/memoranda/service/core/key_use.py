@@ -25,7 +25,11 @@ EXPIRY_WARNING_MS: Final = 14 * DAY_MS
 
 
 class KeyUses:
-    """The uses of API keys in this process. Thread-safe."""
+    """The uses of API keys in this process. Thread-safe.
+
+    The bucket of a key holds a sixth of a minute's requests and refills evenly. State is lost at a restart, which
+    favours the client.
+    """
 
     def __init__(self, system: System, seconds: Callable[[], float] = time.monotonic) -> None:
         self._system, self._seconds = system, seconds

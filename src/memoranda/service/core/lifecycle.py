@@ -10,6 +10,13 @@ They are only ever tightened; the owner alone may widen the visibility of a memo
 `note_remote_successor` keeps that name, for when the version is exported again.
 
 Modules of OMS and openwop are imported inside functions: a command that only reads does not need them.
+
+Why restrictions are inherited: otherwise a revision could publish what was private, or keep what must be erased. The
+rule is the same for all standards, therefore no standard may call `Unit.append` with `follows` itself. A document that
+is signed by somebody else cannot be changed, so added restrictions are stored beside it and not in it.
+
+When a new restriction is invented, it needs a field in `Bounds`, a line in `_stated_bounds`, its combination in
+`model/bounds.py`, and its effect in every view.
 """
 
 from __future__ import annotations
@@ -54,14 +61,21 @@ def append_next(
     now: Instant,
     by_owner: bool = True,
 ) -> Version:
-    """Write the next version of a memory, with the restrictions of the prior one. Raises GrainError, QuotaExceeded."""
+    """Write the next version of a memory, with the restrictions of the prior one. Raises GrainError, QuotaExceeded.
+
+    `by_owner` is False for peers, whose revision keeps the visibility of the prior version. For a write of several
+    versions, prepare each with `follow` before the unit begins and append them inside.
+    """
     return follow(context, prior, new_version, by_owner=by_owner).append(unit, now=now)
 
 
 def follow(
     context: Context, prior: Version, successor: NewVersion, *, by_owner: bool = True
 ) -> NewVersion:
-    """Return the next version of a memory, with the restrictions of the prior one. Raises GrainError."""
+    """Return the next version of a memory, with the restrictions of the prior one. Raises GrainError.
+
+    The result is valid only while `prior` is unchanged; the caller checks that in the unit that appends it.
+    """
     refuse_rewriting_archive(prior)
     if successor.follows == prior:
         return successor
@@ -105,7 +119,10 @@ def _apply_inherited_bounds(
 
 
 def bounds_of_version(context: Context, version: Version) -> Bounds:
-    """Return all restrictions of a version: those its document states, and those it inherited."""
+    """Return all restrictions of a version: those its document states, and those it inherited.
+
+    The expiry is taken from the state, because the owner may have changed it after the document was written.
+    """
     projection = project(context, version)
     own_bounds = _stated_bounds(context, version.document, projection, version.tenant)
     inherited = version.bounds or UNBOUND
@@ -195,7 +212,11 @@ def drop_remote_successor(unit: Unit, version: Version) -> None:
 
 
 class Tombstones:
-    """The signed records that remain of versions erased together, made before the writer's turn where possible."""
+    """The signed records that remain of versions erased together, made before the writer's turn where possible.
+
+    Signing takes longer than a unit of work may last, so tombstones are made before it for the versions that the caller
+    has read. Inside the unit `get` returns the prepared one if nothing changed.
+    """
 
     def __init__(
         self, context: Context, reason: str, now: Instant, versions: Iterable[Version] = ()
@@ -226,6 +247,9 @@ def erase_version(unit: Unit, version: Version, tombstones: Tombstones) -> None:
 
     Raises GrainError if the version is on hold, or withdraws a consent that is still here. Call `Engine.scrub` after
     the unit of work.
+
+    The order matters: policy first, then the notes that name the version, then the version itself. Must run inside a
+    unit; announces nothing, because callers announce a memory once.
     """
     now = tombstones.now
     try:
@@ -240,7 +264,11 @@ def erase_version(unit: Unit, version: Version, tombstones: Tombstones) -> None:
 
 
 def may_erase_version(unit: Unit, version: Version, now: Instant) -> bool:
-    """Return False if a hold, a policy or a consent that is still here forbids to erase a version."""
+    """Return False if a hold, a policy or a consent that is still here forbids to erase a version.
+
+    Used where an erasure is due but not demanded by a person: a memory that must stay is skipped instead of failing the
+    rest.
+    """
     try:
         check_erasure(version, now)
         _refuse_erasing_withdrawal(unit, version)

@@ -6,6 +6,11 @@ which every read and every unit of work begins, so they hold in all processes at
 
 `FairShares` divides a resource among strangers, such as connections or memory: the holder of the largest share loses
 first.
+
+Three sources of a limit: the server's settings (`Quotas`), what the operator granted one tenant in its place
+(`QuotaGrant`), and what the owner set (`OwnRules`), which can only make it smaller. `tighten_quotas` combines them.
+Every write passes `NewVersion.append`, which checks them in the same unit of work, so two processes cannot exceed a
+limit together.
 """
 
 from __future__ import annotations
@@ -41,7 +46,10 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
     schedules: int = 0
 
     def count_write(self, unit: Unit, now: Instant) -> None:
-        """Count a write. Raises QuotaExceeded with the time until the next one is admitted."""
+        """Count a write. Raises QuotaExceeded with the time until the next one is admitted.
+
+        Counted in the store, over a sliding minute.
+        """
         if self.writes_per_minute:
             _take_rate(unit, "writes", self.writes_per_minute, now)
 
@@ -58,7 +66,10 @@ class Quotas(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def check_room(self, unit: Unit, *, is_new: bool, size: int) -> None:
-        """Raise QuotaExceeded if a document of `size` bytes does not fit; a new memory also counts as one."""
+        """Raise QuotaExceeded if a document of `size` bytes does not fit; a new memory also counts as one.
+
+        Room for a new version of an existing memory is checked in bytes only.
+        """
         if not self.memories and not self.bytes:
             return
         live, used_bytes = unit.measure_usage()
@@ -213,7 +224,10 @@ def read_rules(context: Context, access: Access) -> OwnRules:
 
 
 def set_rules(context: Context, access: Access, rules: OwnRules) -> None:
-    """Replace the rules of the caller's owner. Memories that are stored already stay as they are."""
+    """Replace the rules of the caller's owner. Memories that are stored already stay as they are.
+
+    Raising a limit above the server's has no effect, and no error: the smaller one counts.
+    """
     # Imported here because context.py imports this module.
     from memoranda.service.core.context import audit_entry
 
@@ -253,6 +267,9 @@ class FairShares(Generic[T]):
     """The items that holders use, with a weight each. Not thread-safe.
 
     Evicting from the holder with the largest share means that nobody is crowded out by a greedy one.
+
+    Example: with 100 connections for all, a client with 80 loses its oldest when another one connects. All operations
+    take constant time, apart from `evict`, which sorts the holders.
     """
 
     def __init__(self) -> None:

@@ -10,6 +10,13 @@ A run may also let one memory stand for others: duplicates, or statements that i
 as earlier versions are, and go with it when it is forgotten.
 
 Modules of OAMS and OMS are imported inside functions: a command that only reads does not need them.
+
+Terms: a memory is *derived* if it names sources; *hidden* if it was put behind another one by a run; it *goes with*
+another one if it is derived from it or hidden by it. Items of the store hold what documents cannot: which versions an
+entry replaced (an entry of openwop may not list them all), and which derived memory only waits for a hold to end.
+
+Invariant: after any forget, erase, restore or undo, no readable memory may state what only a forgotten source stated,
+and nothing that the derived memory had replaced may stay hidden. `tests/lines` checks it with random sequences.
 """
 
 from __future__ import annotations
@@ -87,7 +94,10 @@ def find_hidden_memories(snapshot: Snapshot, memory_id: int) -> list[int]:
 
 
 def find_derived_versions(snapshot: Snapshot, memory_id: int) -> Iterator[Version]:
-    """Yield the versions that name any version of a memory as their source, in any standard."""
+    """Yield the versions that name any version of a memory as their source, in any standard.
+
+    Names are searched in every spelling by which a document may refer to the memory. May yield a version several times.
+    """
     names: dict[str, None] = {}
     successors: list[tuple[str, str]] = []
     for version in snapshot.iterate_history(memory_id):
@@ -161,7 +171,10 @@ def find_derived_memories(snapshot: Snapshot, memory_ids: Iterable[int]) -> list
 
 
 def is_written_by_run(version: Version) -> bool:
-    """Return True if a consolidation run wrote a version, and nobody changed it since."""
+    """Return True if a consolidation run wrote a version, and nobody changed it since.
+
+    A damaged document counts as not written by a run, so that nothing is removed because of broken bytes.
+    """
     if version.state.erased or not is_intact(version):
         return False
     return port_of(version.document.standard).is_derived(version.document)
@@ -179,6 +192,8 @@ def remove_derived(
 
     With `tombstones`, content is erased and these remain; without, the memories are only tombstoned. `gone` are the
     sources, which are not restored.
+
+    Call it in the unit that removes the sources. `tombstones` were made before the unit by `create_tombstones`.
     """
     over = {
         version_id
@@ -228,7 +243,10 @@ def _remove_version(
 
 
 def restore_replaced(unit: Unit, version: Version, over: Collection[int], now: Instant) -> int:
-    """Reopen the versions that an entry replaced, except those in `over`; return their number."""
+    """Reopen the versions that an entry replaced, except those in `over`; return their number.
+
+    Note what was reopened, so that restoring the entry can hide it again (`replace_again`).
+    """
     entry_id = version.document.name
     numbers = (
         _load_replaced(unit, entry_id) if port_of(version.document.standard).replaces_others else []
@@ -283,7 +301,10 @@ def remove_derived_of(
 
 
 def find_memories_going_with(snapshot: Snapshot, memory_id: int) -> list[int]:
-    """Return the memories that go with one: those it hides, and those that runs derived from any of them."""
+    """Return the memories that go with one: those it hides, and those that runs derived from any of them.
+
+    Read it before the unit to prepare tombstones, and again inside, because somebody may have derived more meanwhile.
+    """
     hidden = find_hidden_memories(snapshot, memory_id)
     return list(dict.fromkeys((*hidden, *find_derived_memories(snapshot, (memory_id, *hidden)))))
 

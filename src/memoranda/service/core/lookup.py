@@ -6,6 +6,9 @@ one that does not exist. Names may be abbreviated like commit ids in git (`resol
 
 The verbs `get_record`, `read_history_page` and `list_records` verify each record on reading (UMP L3), redact it, and
 put the read into the audit log.
+
+Equal work for "not there" and "not yours" matters: a caller who measures time must not learn which ids exist. So the
+checks come after the lookup, and other owners' private memories are not looked up at all.
 """
 
 from __future__ import annotations
@@ -57,6 +60,9 @@ def resolve_name(
 
     Only memories that the caller may see, in its own tenant, are considered: an unknown name and another owner's are
     treated alike. Raises InvalidInput if several names begin so.
+
+    `standard` decides what an abbreviation looks like. At least four characters are needed, because shorter ones are
+    rarely unique.
     """
     prefix, beginning = _PREFIX_PATTERNS[standard]
     if not is_unicode(name):
@@ -112,7 +118,10 @@ def _shorten_id(snapshot: Snapshot, name: str) -> str:
 
 
 def can_see(context: Context, access: Access, snapshot: Snapshot, version: Version) -> bool:
-    """Return True if a memory may be shown to the caller, complete or in part."""
+    """Return True if a memory may be shown to the caller, complete or in part.
+
+    For listing. It does not check the signature and records nothing in the audit log.
+    """
     now = context.clock()
     version = bind_to_line(context, snapshot, version)
     scope = run_unless_damaged(version, lambda: scope_of(view_record(context, version, now)))
@@ -129,7 +138,11 @@ def can_see(context: Context, access: Access, snapshot: Snapshot, version: Versi
 def find_own(
     context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD
 ) -> Version:
-    """Return a memory of the caller's own tenant that its credential may change. Raises NotFound or ForbiddenScope."""
+    """Return a memory of the caller's own tenant that its credential may change. Raises NotFound or ForbiddenScope.
+
+    The result may be forgotten or superseded; the verb decides what that means. It checks the scope of a token against
+    the stored record, not against the request.
+    """
     version = _locate_version(context, access, name, standard, reachable_only=True)
     with context.engine.open_snapshot(version.tenant) as snapshot:
         bound = bind_to_line(context, snapshot, version)
@@ -143,7 +156,10 @@ def find_own(
 def find_visible(
     context: Context, access: Access, name: str, now: Instant, *, standard: str = mapping.STANDARD
 ) -> tuple[Version, Record]:
-    """Return a memory that the caller may see, and its verified record, which is not redacted yet. Raises NotFound."""
+    """Return a memory that the caller may see, and its verified record, which is not redacted yet. Raises NotFound.
+
+    The record is complete. Redact it with `redact_for_caller` before it leaves.
+    """
     version = _locate_version(context, access, name, standard, reachable_only=False)
     with context.engine.open_snapshot(version.tenant) as snapshot:
         version = bind_to_line(context, snapshot, version)
@@ -189,6 +205,9 @@ def read_history_page(
     """Return a page of the versions of the memory that has this id, oldest first, and where the next page begins.
 
     `after` is the number of versions that earlier pages covered. The second value is None on the last page.
+
+    Pages are limited in bytes as well as in number (PAGE_BYTES), so a page may be shorter than expected and still have
+    a successor.
     """
     now, name = context.clock(), resolve_name(context, access, name)
     version, record = find_visible(context, access, name, now)
@@ -253,6 +272,9 @@ def list_records(
 
     `after` is the number of records that earlier pages covered. `valid_at` selects what was true at that time instead,
     `known_at` what this store knew at that time.
+
+    `since` selects what was updated at or after an instant. Times are instants in milliseconds. The page is cut to
+    PAGE_BYTES.
     """
     now = context.clock()
     tenant = access.default_tenant

@@ -3,6 +3,9 @@
 The module that verified a person (bindings/console/oidc.py) states issuer, subject and groups. The operator's rules
 map groups to a role and an owner. A session stores only the person; the rules are applied to each request, so a
 rule that is removed ends the access of everybody who had it by that rule.
+
+Rules are an ordered list, like those of a firewall: the first matching rule chooses the owner. A person has no row in
+the store; the id of a person is a digest, so that no name of the provider gets into audit entries.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 A grain carries its invalidation policy (OMS §23). A legal hold is part of the version's state in the store, because a
 grain cannot be changed. Memories of other standards have no policy, but can be put on hold, too.
+
+The policy language of OMS is in `standards/oms/policy.py`; this module finds the documents that it needs in the store:
+the prior version, its lineage and its ancestors. A view of a grain is protected like the grain. Every verb that
+supersedes, contradicts, forgets or erases must call one of the checks here before it writes.
 """
 
 from __future__ import annotations
@@ -51,7 +55,12 @@ def check_supersession(
     valid_signers: Collection[str] = (),
     now: Instant,
 ) -> Decision:
-    """Return the decision that lets `new` supersede `prior`. Raises GrainError if a policy or a hold forbids it."""
+    """Return the decision that lets `new` supersede `prior`. Raises GrainError if a policy or a hold forbids it.
+
+    `new_fields` are the policy fields of the document that shall supersede. `signer` is the DID that signed it,
+    `valid_signers` the DIDs that the policy may accept. The decision that is returned may ask for a review, which the
+    caller records.
+    """
     prior_fields = read_policy_fields(prior)
     lineage = []
     for guard in snapshot.iterate_protecting(prior.memory_id):

@@ -9,6 +9,11 @@ clock.
 The evidence is stored for each start of each machine, so that a restart of the program, another process and another
 server know it. Between two starts of a machine there is no proof of the time that went by: up to UNPROVEN_MS are
 believed at once, and more after the grace period.
+
+Example: a machine's clock is set ahead by a year for ten minutes. Reads hide what seems expired, but nothing is erased,
+because the uptime proves that no year went by. When the clock is right again, everything is visible as before. If the
+difference lasts an hour, it is believed, since otherwise a machine that really had a wrong clock before would never
+erase.
 """
 
 from __future__ import annotations
@@ -95,7 +100,10 @@ class RetentionClock:
         return self._observe(self._believe)
 
     def doubt(self) -> ClockDoubt | None:
-        """Return by how much the clock is not believed; None if it is."""
+        """Return by how much the clock is not believed; None if it is.
+
+        `memoranda doctor` and the console show it.
+        """
         return self._observe(self._describe)
 
     def _observe(self, report: Callable[[Evidence, Instant], _R]) -> _R:

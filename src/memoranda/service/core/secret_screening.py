@@ -9,6 +9,11 @@ notices in its own way: the command line in a line, HTTP in a header, MCP in a t
 as in a program that uses the library, they are logged.
 
 The detector is imported inside functions, because a command that only reads does not need it.
+
+Where it is called: before a document is built, on the fields that the client sent (`screen_fields`, `screen_text`), or
+on a finished document (`refuse_secrets`). The detector (`encoding/detection.py`) looks for forms of keys and tokens,
+not for meaning, so false alarms exist; that is why `warn` is the default. Its speed matters, as every write passes it:
+all texts are joined and searched at once.
 """
 
 from __future__ import annotations
@@ -50,7 +55,11 @@ def screen_text(context: Context, text: str, location: str) -> str:
 
 
 def screen_fields(context: Context, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return fields with all texts screened, at any depth; the same object if nothing was changed."""
+    """Return fields with all texts screened, at any depth; the same object if nothing was changed.
+
+    Under `redact` the result contains replacements, and carried originals are dropped, since they would still contain
+    the secret.
+    """
     if context.secrets.policy == "off":
         return fields
     if not _contains_suspects(fields):
@@ -224,7 +233,10 @@ _listener: Final[ContextVar[SecretNotices | None]] = ContextVar("memoranda_notic
 
 @contextmanager
 def collect_notices() -> Iterator[SecretNotices]:
-    """Collect the notices about secrets in everything written inside, in this thread."""
+    """Collect the notices about secrets in everything written inside, in this thread.
+
+    Nested collectors do not see each other's notices.
+    """
     notices = SecretNotices()
     token = _listener.set(notices)
     try:

@@ -3,6 +3,10 @@
 `SemanticSearch` holds the embedding model of a process. The model is loaded when it is first needed, because most
 commands need none. The vectors of memories are made by `EmbeddingQueue` in the background; a search may wait a little
 for those of recent memories (`settle`).
+
+If the embedder fails, a search uses keywords only and logs a warning: an answer without semantic search is better than
+none. Questions are cached by their text, since agents often repeat one; the cache holds vectors, not results. The model
+is loaded under a lock, so that two threads do not load it twice.
 """
 
 from __future__ import annotations
@@ -84,6 +88,8 @@ class SemanticSearch:
         """Wait for the vectors of a tenant's earlier writes, if the settings allow it.
 
         Do not call it while a snapshot is open.
+
+        Waiting is limited by the settings: a library waits seconds, a server fractions of a second.
         """
         if self.queue is None or not self.is_enabled:
             return
@@ -106,7 +112,11 @@ class SemanticSearch:
         return query, vector_query
 
     def rerank(self, question: str, texts: Mapping[int, str]) -> dict[int, float]:
-        """Return the re-ranker's adjustment for each text, read together with the question."""
+        """Return the re-ranker's adjustment for each text, read together with the question.
+
+        The result is added to the scores of the candidates; its range is that of RERANK_WEIGHT. Slow: the model reads
+        question and text together.
+        """
         with self._lock:
             if self._reranker is None:
                 from memoranda.embedding.catalogue import load_reranker

@@ -13,6 +13,12 @@ Programs. A program registers, sends a person to approve its request with an API
 The grant's row counts generations: the code is generation 0, each refresh token the next. A generation that is
 presented twice ends the grant, because two parties hold it and one of them is a thief (OAuth 2.1 4.1.3, 4.3.1). Access
 tokens are capability tokens of the operator, for the MCP endpoint alone, and valid only while the row exists.
+
+Threats that shaped this module: a stolen cookie or link (short times, one use), a stolen refresh token (generations), a
+program that claims to be another (sealed client ids, PKCE, exact redirect URIs), a page that sends forms on behalf of a
+person (the token of the session), and a stranger who fills the disk (nothing is stored before a person approves). Each
+class of sealed values has its own name in the seal, so that a link cannot be used as a session. HTTP is in
+`bindings/http/oauth.py` and `bindings/console`.
 """
 
 from __future__ import annotations
@@ -60,7 +66,10 @@ class Seals:
         return f"{base64url_encode(body)}.{base64url_encode(self._sign(type(value), body))}"
 
     def unseal(self, text: str, kind: type[T]) -> T | None:
-        """Return the value of a sealed text; None if its seal is not ours, or of another type."""
+        """Return the value of a sealed text; None if its seal is not ours, or of another type.
+
+        Text that is too long, not base64 or with a wrong seal gives None, without saying which.
+        """
         body_text, _, seal = text.partition(".")
         if len(text) > SEALED_CHARS_LIMIT:
             return None
@@ -132,7 +141,10 @@ class Sessions:
         return self._seals.seal(SignInLink(grant_id=self._add_grant(key, expires), expires=expires))
 
     def follow_link(self, text: str) -> str:
-        """Return the sealed session that a link opens. Raises Unauthorized if it was used or is too old."""
+        """Return the sealed session that a link opens. Raises Unauthorized if it was used or is too old.
+
+        Using the link advances its grant from generation 0, so a second use fails even on another server.
+        """
         link, now = self._seals.unseal(text, SignInLink), self._clock()
         if link is None or link.expires <= now:
             raise Unauthorized("this link is not one of ours, or it is too old")
@@ -199,7 +211,11 @@ class Sessions:
         return self._seals.seal(Session(grant_id=grant_id, started=now, token=token, person=person))
 
     def authenticate(self, text: str, *, is_used: bool = True) -> tuple[Session, Access]:
-        """Return a session and its access. Raises Unauthorized once it has ended. `is_used` extends its idle time."""
+        """Return a session and its access. Raises Unauthorized once it has ended. `is_used` extends its idle time.
+
+        The idle time is extended at most once a minute, to save writes. The rights of the key or person are read again
+        at every request, so a change takes effect at once.
+        """
         session, now = self._seals.unseal(text, Session), self._clock()
         grant = None if session is None else self._system.load_grant(session.grant_id, now)
         if (
@@ -335,7 +351,11 @@ class Grants:
         registrar: Literal["operator", "self"],
         registration: Registration = "open",
     ) -> str:
-        """Return the client id of a program, which contains all that is known about it. Raises InvalidInput."""
+        """Return the client id of a program, which contains all that is known about it. Raises InvalidInput.
+
+        Nothing is stored: the client id is the sealed description itself. `registrar` says if the operator or the
+        program itself registered.
+        """
         if not redirect_uris or len(redirect_uris) > REDIRECTS_LIMIT:
             raise InvalidInput(f"a program names one to {REDIRECTS_LIMIT} redirect URIs")
         for uri in redirect_uris:
@@ -384,7 +404,10 @@ class Grants:
         return Instant(self._clock() + REQUEST_MS)
 
     def approve(self, request: AuthorizationRequest, key: str) -> str:
-        """Return the code for a program that is approved with an API key. Raises Unauthorized or ForbiddenScope."""
+        """Return the code for a program that is approved with an API key. Raises Unauthorized or ForbiddenScope.
+
+        The program gets the verbs that it asked for and the key has. The code is valid for CODE_MS.
+        """
         access = self._gate.authenticate(key)
         kind, _, key_id = access.credential.partition(":")
         if kind != "key":
@@ -417,7 +440,10 @@ class Grants:
         return turn if hmac.compare_digest(turn.client, _digest(client_id)) else None
 
     def exchange(self, turn: GrantToken, verbs: Collection[str]) -> IssuedTokens:
-        """Return new tokens for a code or refresh token, which is valid once. Raises Unauthorized."""
+        """Return new tokens for a code or refresh token, which is valid once. Raises Unauthorized.
+
+        PKCE and the redirect URI of a code are checked by the binding before.
+        """
         now = self._clock()
         expires = Instant(now + REFRESH_MS)
         grant = self._system.use_grant(turn.grant_id, turn.number, now=now, expires=expires)

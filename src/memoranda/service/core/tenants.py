@@ -5,6 +5,10 @@ operator's own memory with all scopes. No answer contains a memory, but for the 
 
 An export has everything that the store holds of a tenant, as the store holds it: also documents that their consent
 excludes from an ordinary export, the audit log, runs and small items. It is read page by page (`export_page`).
+
+These functions back `memoranda tenant …` and the routes under `/v1/admin`. They deliberately show amounts and not
+content, because an operator need not be allowed to read. The export is the exception; it is for the owner's right to a
+copy of everything.
 """
 
 from __future__ import annotations
@@ -106,6 +110,9 @@ def delete_tenant(
 
     The operator's audit log records it with the reason and the owner's fingerprint, not with the name. Raises Conflict
     if memories are on legal hold.
+
+    Cannot be undone. Rows are deleted in small transactions; if the process dies, upkeep continues. Backups still have
+    the data.
     """
     require_operator(context, access, "write")
     if not reason.strip():
@@ -141,6 +148,9 @@ def export_page(
     """Return a page of one part of a tenant, as JSON objects, and the number after which the next page begins.
 
     Raises NotFound.
+
+    `after` is 0 at first, then the number that the previous page returned; None ends a part. Its meaning depends on the
+    part.
     """
     require_operator(context, access, "export")
     _require_tenant(context, owner)

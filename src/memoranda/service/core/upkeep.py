@@ -7,6 +7,10 @@ every long-running one looks, and finds done what another did. Commands purge wh
 
 No read shows a text from the instant at which it expires (views.py, and every selection). `purge` then removes it from
 the disk, with every earlier version. A version on legal hold is only tombstoned.
+
+To add a task: put it into `_do_what_is_due` (every second) or behind `_is_new_day` (daily). It must be safe to run
+twice, must do little per unit of work, and must not raise anything but MemorandaError, which is logged and tried again.
+Long work belongs into portions, like `_repeat`.
 """
 
 from __future__ import annotations
@@ -146,7 +150,10 @@ BATCH_LIMIT: Final = 50
 
 
 def purge(context: Context) -> int:
-    """Erase everything that has expired; return the number of versions."""
+    """Erase everything that has expired; return the number of versions.
+
+    Called by the thread, and by commands when they run. A store that is read-only erases nothing.
+    """
     count = 0
     if context.engine.is_read_only:
         return 0  # Reads hide expired memories, so a read-only store may keep them.

@@ -9,6 +9,11 @@ third form, `Grains[Awaited]`, exists for type checkers only: the asynchronous l
 
     class Grains(Verbs[Caller]):
         put = Verb(grains.put, "write")     # a function (context, access, …), and the scopes it needs
+
+A new verb is a function in `service/<standard>/`, a line in the table of the standard, and a row in
+`bindings/operations/`. Whatever every verb needs (metrics, tracing, authorisation, the limits of an API key) belongs
+here, so that no verb can lack it. The functions themselves stay callable without a table, which is how verbs use each
+other: the caller was authorised for the outer verb, and the inner one must not demand more scopes.
 """
 
 from __future__ import annotations
@@ -51,6 +56,8 @@ def load_table(path: str) -> Any:
     """Return the class of a standard's verbs by its path, `module:Class`.
 
     A standard is imported with its first use, so that a command for one of them starts without the others.
+
+    Used by the tables of operations, which name classes as text.
     """
     module, name = path.split(":")
     return getattr(import_module(module), name)
@@ -62,6 +69,10 @@ class Verb(Generic[P, R]):
     `scopes` are the scopes that its caller needs, all of them. `owner_wide` marks data that belongs to an owner and to
     no project, such as the logs of runs: a credential for a part of the owner's memory is refused. `keys_only` marks
     the administration of an owner's memory: capability tokens are refused.
+
+    As a descriptor it returns a bound function that takes the arguments of the verb, with the access in front if the
+    table serves many callers. The first access to an attribute stores the bound function on the table, so later calls
+    do not pass here.
     """
 
     # Number of leading parameters that the table supplies.

@@ -12,6 +12,13 @@ A record that carries the document it was made from is either that document's vi
 `find_viewed_document` tells which. Only a view shares the document's identity.
 
 Modules of OMS are imported inside functions: a command that only reads records does not need them.
+
+Rule for callers: never show a document directly. Take `view_record` (or a view of another standard in
+`service/<standard>/views.py`), check `is_intact`, and redact. Views are computed at every read, because state and
+restrictions change; the document underneath does not.
+
+A view of a foreign document is signed by the operator, which says "this store shows it so", not "the author wrote it
+so". A superseded or expired record is signed again for the same reason; the author's own record is then inside.
 """
 
 from __future__ import annotations
@@ -70,7 +77,10 @@ class UmpSpeaker(Protocol):
 
 
 def project(context: Context, version: Version) -> Projection:
-    """Return the standard-free reading of a version, with its inherited restrictions."""
+    """Return the standard-free reading of a version, with its inherited restrictions.
+
+    Use it for stored versions. For a document that is not stored yet there is `project_document`.
+    """
     projection = project_document(context, version.document, version.tenant, version.state.space)
     return projection if version.bounds is None else apply_bounds(projection, version.bounds)
 
@@ -96,7 +106,10 @@ def scope_of(record: Mapping[str, object]) -> dict[str, str]:
 
 
 def view_record(context: Context, version: Version, now: Instant) -> Record:
-    """Return a version as a record. Check `is_intact` before showing it to anyone."""
+    """Return a version as a record. Check `is_intact` before showing it to anyone.
+
+    `now` decides if the retention period is over. An erased version is shown as its tombstone.
+    """
     document = version.document
     if version.state.erased:
         return tombstone_record(context, version)
@@ -129,6 +142,8 @@ def outline_record(
     """Return the name, scope and consent of the view of a version, for internal use: it need not be signed.
 
     `opened` is the version's grain and its reading, if the caller has them.
+
+    Much cheaper than `view_record`, since nothing is signed. For decisions about access only.
     """
     if version.state.erased:
         return tombstone_record(context, version)
@@ -193,7 +208,10 @@ def create_record(
     space: str,
     opened: tuple[Grain, Projection] | None = None,
 ) -> Record:
-    """Return a document as a record: itself, the record it was made from, or a translation with the document inside."""
+    """Return a document as a record: itself, the record it was made from, or a translation with the document inside.
+
+    `opened` saves decoding a grain a second time.
+    """
     port = port_of(document.standard)
     own = port.record(document)
     if own is not None:
@@ -307,7 +325,10 @@ def verify_document(version: Version) -> bool:
 
 
 def run_unless_damaged(version: Version, work: Callable[[], T]) -> T | None:
-    """Return the result of `work` on a version; None if the document is damaged, so that others can still be read."""
+    """Return the result of `work` on a version; None if the document is damaged, so that others can still be read.
+
+    An error of an intact document is a fault of the program and is raised; an error of a damaged one is expected.
+    """
     try:
         return work()
     except (MemorandaError, LookupError, TypeError, ValueError, AttributeError):
@@ -394,7 +415,11 @@ def find_viewed_document(context: UmpSpeaker, record: Record) -> Document | None
 
 
 def is_view(context: UmpSpeaker, record: Record, inner: Document) -> bool:
-    """Return True if a record equals its view of a document, apart from what a store may add later."""
+    """Return True if a record equals its view of a document, apart from what a store may add later.
+
+    Fields that a store may add later are ignored: successor, status, end of validity, and our own notes in the
+    structured body.
+    """
     tenant, space = record["scope"]["owner"], record["scope"].get("project", "")
     view = create_record(context, inner, tenant, space)
     bounds = read_carried_bounds(record)

@@ -10,6 +10,12 @@ contains the document, so that converting back restores it byte for byte.
 The state of a memory that a form cannot express is preserved separately (`IndexState`): its successor, a verdict, and
 the fields that a record adds to the document inside it, such as its signer. An `.mg` file stores this in its manifest.
 Signatures are copied without verification; the import verifies them.
+
+Used by `memoranda convert`, which needs no store, and by exports to forms of other systems. Nothing is signed here and
+no clock is read. Loss is never silent: what a target cannot express is refused with its position, and what merely
+changes its form is carried inside.
+
+Converting there and back must give the same bytes; `tests/exports` tries random memories through random paths of forms.
 """
 
 from __future__ import annotations
@@ -93,7 +99,11 @@ class SourceMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conversion(msgspec.Struct, kw_only=True):
-    """A conversion in progress, with its counts."""
+    """A conversion in progress, with its counts.
+
+    One instance converts one stream. Counts and the names of successors accumulate in it, so use a new one for each
+    file.
+    """
 
     # The owner of memories whose form states none, if the caller chose one.
     stated_owner: str | None = None
@@ -115,7 +125,10 @@ class Conversion(msgspec.Struct, kw_only=True):
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def read_item(self, item: Item) -> SourceMemory:
-        """Return the memory of an item. Raises MemorandaError if it is invalid."""
+        """Return the memory of an item. Raises MemorandaError if it is invalid.
+
+        Raises for invalid items; the caller reports and goes on.
+        """
         if item.error is not None:
             raise item.error
         source = self._read_by_form(item)
@@ -252,7 +265,10 @@ class Conversion(msgspec.Struct, kw_only=True):
         return source if {**view, "updated_at": memory["updated_at"]} == memory else None
 
     def learn_names(self, items: Callable[[], Iterable[Item]]) -> None:
-        """Find the record ids of grains that supersede others, because a record names its successor by id."""
+        """Find the record ids of grains that supersede others, because a record names its successor by id.
+
+        Reads the items twice, so `items` is a function that starts from the first item each time it is called.
+        """
         wanted = {
             item.index.superseded_by for item in items() if item.index.successor_name is None
         } - {None}
@@ -375,6 +391,8 @@ class Conversion(msgspec.Struct, kw_only=True):
         """Yield the index entries of grains that were made from superseded records.
 
         Call it after the last item: a successor may come later in the file.
+
+        Needed because a grain cannot be changed after its successor was seen.
         """
         for address, record_id in self._successor_ids.items():
             if (successor := self._addresses.get(record_id)) is not None:

@@ -7,6 +7,10 @@ preset. The functions for each form then drop what that form cannot express: `ch
 
 A record has no field for a verdict, for inherited restrictions and for the names of earlier versions. These travel
 under reserved keys in its structured body (`_collect_extra_state`), and imports read them back.
+
+What may leave is decided in one place (`export_run.Export.may_export`), for every form. An export is consistent: it
+ends at the last version that existed when it began, and pages carry that position, so a memory that is revised
+meanwhile appears exactly once. Every export is recorded in the audit log.
 """
 
 from __future__ import annotations
@@ -67,6 +71,8 @@ def export_records(
     """Yield every memory that may be exported as a record, in the order written (UMP §2.7: `exportable`, `redact`).
 
     A record that was translated from another document carries it, unless `carry` is false.
+
+    The report is complete only after the last record was taken from the iterator.
     """
     export = begin_export(context, access, owner, report, history)
     yield from _create_records(export, export.iterate_pages(project), project, carry=carry)
@@ -117,7 +123,11 @@ def export_page(
     carry: bool = True,
     after: str | None = None,
 ) -> tuple[list[Record], str | None, Report]:
-    """Return a page of records, the position of the next page, and the report of what was not exported."""
+    """Return a page of records, the position of the next page, and the report of what was not exported.
+
+    `after` is the position returned by the previous page, None at the beginning. An invalid position raises
+    InvalidInput.
+    """
     export, position = continue_export(context, access, owner, history, after)
     scope = _require_scope(export, project)
     versions, next_position = export.load_sent_page(project, position)
@@ -218,7 +228,10 @@ def export_grains(
     history: bool = True,
     report: Report | None = None,
 ) -> Iterator[tuple[bytes, IndexState]]:
-    """Yield every grain that may be exported, as it travels, with its index entry; other memories as their views."""
+    """Yield every grain that may be exported, as it travels, with its index entry; other memories as their views.
+
+    Yields pairs of the bytes and the entry for the container's index.
+    """
     export = begin_export(context, access, owner, report, history)
     space = None if namespace is None else grains.space_of(namespace)
     scope = {"owner": export.tenant, **({"project": space} if space else {})}
@@ -315,6 +328,8 @@ def export_memories(
 
     `for_others`, for other systems, adds to each memory what other fields state about it. Inherited restrictions are
     then stated as its own, as no other system separates the two.
+
+    Only current memories: OAMS has no history. `namespaces` None means all that the caller may see.
     """
     export = replace(begin_export(context, access, None, report, history=False), holds_keys=True)
     if namespaces is None:

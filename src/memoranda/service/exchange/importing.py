@@ -11,6 +11,14 @@ names in their form, whichever comes first (`ancestry`): a version whose success
 and is closed at the end if it does not arrive.
 
 A refused item is reported and skipped. A dry run does everything and rolls back at the end of each batch.
+
+Guide to the pieces: `Item` (what a reader yields) → `unwrap.prepare_…` (`PreparedItem`, checked) → `BatchLookup` (what
+the store has) → `_write_batch` in a unit → `ancestry` and `LineFinder` (which version follows which) → `Report`. A
+change in how versions are linked belongs into `ancestry` or `line_finder`, and needs the random tests `tests/exports`
+(`--orders`, `--paths`).
+
+Rules: the order of items must not matter for the result; a batch may run twice; nothing may be written for a refused
+item; and a second import of the same file must change nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +69,11 @@ Progress = Callable[[int], None]
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """One memory as a file contains it, or the error that prevents reading it, with its position."""
+    """One memory as a file contains it, or the error that prevents reading it, with its position.
+
+    Made by the readers of `bindings/files`. `error` is set if a line could not be read, so that it is reported with its
+    position.
+    """
 
     form: Form
     # A record, an OAMS memory, or the bytes of a grain.
@@ -122,7 +134,11 @@ def import_items(
     progress: Progress | None = None,
     report: Report | None = None,
 ) -> Report:
-    """Import memories. Invalid ones are reported and skipped; batches are all or nothing."""
+    """Import memories. Invalid ones are reported and skipped; batches are all or nothing.
+
+    `owner` is for operators, who may import for somebody else. `progress` gets the number of items handled so far.
+    Raises ForbiddenScope; errors of items are in the report.
+    """
     tenant = access.tenant_for(owner)
     access.require_reach(tenant)
     report = report if report is not None else Report()
@@ -158,6 +174,8 @@ def import_part(
 
     A memory whose successor is not here is hidden until that arrives, with a later part or never. The caller knows
     which parts follow, and warns at the end.
+
+    Used over HTTP, where a file arrives in several requests.
     """
     run = _Import(context, access, access.default_tenant, options, Report())
     if name is not None:
@@ -206,7 +224,11 @@ def _changes_nothing(
 
 
 class _Import:
-    """One import in progress."""
+    """One import in progress.
+
+    Its fields are changed only between units of work, by `_finish_batch`, so that a unit that runs twice starts from
+    the same state.
+    """
 
     def __init__(
         self,
@@ -386,7 +408,10 @@ class _Import:
         setattr(self.report, name, getattr(self.report, name) + 1)
 
     def _write_batch(self, unit: Unit, batch: _Batch, lookup: BatchLookup) -> _BatchResult:
-        """Write a batch in a unit of work. It may run twice, so it changes nothing in this object."""
+        """Write a batch in a unit of work. It may run twice, so it changes nothing in this object.
+
+        Returns the outcome of each item in order. Errors raised by an item must come before it has written anything.
+        """
         now, first = self._context.clock(), unit.find_last_version()
         result = _BatchResult(dict(self._links), dict(self._closed_links))
         moved = unit.list_changed_memories(lookup.change_seq)
@@ -584,6 +609,9 @@ class _Import:
         """Store what another store knew about a version: beside it, never in it (OMS §11.7). Raises GrainError.
 
         Return the version if it waits for its successor.
+
+        A store may know more about a version than its document says: a verdict, the time at which it was closed, its
+        successor.
         """
         own_index = IndexState(verification_status=version.state.verification)
         verdict = manifest.merge(own_index, ready.index).verification_status

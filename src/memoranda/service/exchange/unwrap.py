@@ -11,6 +11,12 @@ changes nothing. An item that differs from the view is stored as a statement of 
     oams     nothing                                                       –
 
 The result is a `PreparedItem`: all checks are passed, and its `write` function runs in the writer's turn.
+
+Why views are compared byte by byte: only a view that is exactly what its document gives can be replaced by the document
+without losing anything. An edited view is a new statement, and its document is then ignored.
+
+To support views of a further standard nothing is needed here, unless it has verbs that merge or supersede:
+`_prepare_by_port` handles every standard with a port.
 """
 
 from __future__ import annotations
@@ -70,7 +76,10 @@ from memoranda.storage.engine.contract import Snapshot, Unit
 def prepare_record(
     context: Context, access: Access, draft: object, now: Instant, adoption: Adoption | None = None
 ) -> PreparedItem:
-    """Return a record, or the document that it is the view of, ready to be written."""
+    """Return a record, or the document that it is the view of, ready to be written.
+
+    `draft` may be incomplete, such as a note written by hand; `accept` completes it.
+    """
     adopted = (
         adoption.adopt_record(draft) if adoption is not None and isinstance(draft, dict) else draft
     )
@@ -181,7 +190,10 @@ def prepare_grain(
     now: Instant,
     adoption: Adoption | None = None,
 ) -> PreparedItem:
-    """Return a grain, or the document that it is the view of, ready to be written."""
+    """Return a grain, or the document that it is the view of, ready to be written.
+
+    `index` is the entry that the container states for the grain; DEFAULT if it states none.
+    """
     opened_grain = open_grain_input(context, delivery)
     inner = oms.unwrap(opened_grain.grain)
     if inner is not None:
@@ -367,6 +379,8 @@ def prepare_memory(
     """Return an OAMS memory, or the document that it is the view of, ready to be written.
 
     The memory is in its target namespace. `is_checked`: it was checked by the rules of OAMS already.
+
+    `raw` is the line as it was in the file, kept so that the stored bytes are the same.
     """
     accepted = memories.accept(
         context, access, memory, raw=raw, complete=True, is_checked=is_checked
@@ -423,7 +437,10 @@ def precompute(
     heads: memories.HeadLookup,
     now: Instant,
 ) -> PreparedItem:
-    """Return an item with what can be computed before the writer's turn; valid while the stored memory is unchanged."""
+    """Return an item with what can be computed before the writer's turn; valid while the stored memory is unchanged.
+
+    Runs on a snapshot before the unit. Errors are ignored here, because the write repeats every check.
+    """
     if ready.accepted_record is not None:
         return _precompute_record(context, snapshot, ready, ready.accepted_record, now)
     if ready.accepted_memory is None:

@@ -3,6 +3,13 @@
 The index answers for the memories that the caller sees completely. A memory that the caller sees redacted is not
 searched in the index, which contains the removed parts: such memories are read, and the part that is shown is rated.
 Both lists are ranked together. Signatures are verified last, only for records that will be returned.
+
+The path of one recall: scope and token → `Selection` → queries of the retrievers → `restrict_selection` → candidates
+from the index → ranking by five signals → preferences of the client → integrity, consent and redaction → audit. Steps
+that need a document come last, because they cost most.
+
+For callers who see memories only in part there is a second list (`_find_redacted`), which is read and compared without
+the index, limited by _REDACTED_BYTES_LIMIT.
 """
 
 from __future__ import annotations
@@ -76,7 +83,11 @@ _RERANKED = 20
 
 
 def recall(context: Context, access: Access, request: RecallRequest) -> list[RankedRecord]:
-    """Return the best memories for a query, each with the signals of its ranking; long ones with their best passage."""
+    """Return the best memories for a query, each with the signals of its ranking; long ones with their best passage.
+
+    `request.limit` results at most. An unknown owner gives an empty list, the same as an owner whose memories may not
+    be seen.
+    """
     return _recall(context, access, request, LONG_TEXT_CHARS)
 
 
@@ -139,7 +150,11 @@ def _without_original(context: Context, record: Record) -> Record:
 
 
 def for_prompt(context: Context, access: Access, request: RehydrateRequest) -> RehydratedBlock:
-    """Return recalled memories as one framed, neutralised block for a model's context (UMP §5.3)."""
+    """Return recalled memories as one framed, neutralised block for a model's context (UMP §5.3).
+
+    If all results are weak, only the nearest few are shown, and the block is marked weak, so that a model does not take
+    them for answers.
+    """
     from memoranda.standards.ump.rehydrate import rehydrate
 
     # Owners see all of their own memories, even public ones; from other owners a caller gets only private memories,
@@ -185,7 +200,10 @@ def _shorten_ids(context: Context, access: Access, records: Sequence[Record]) ->
 
 
 def _build_selection(request: RecallRequest, scope: Mapping[str, str], now: Instant) -> Selection:
-    """Return the filter of a request, before it is narrowed to what the caller may see."""
+    """Return the filter of a request, before it is narrowed to what the caller may see.
+
+    Strict requests filter by user, agent and session exactly; others treat agent and session as preferences.
+    """
     visibility = cast("Visibility | None", scope.get("visibility"))
     statuses = request.statuses or ("active", "candidate")
     selection = Selection(

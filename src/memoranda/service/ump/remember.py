@@ -7,6 +7,14 @@ normalised text, `Projection.sameness`). Such a merge is prepared and signed out
 
 A record with an id or a signature of its own is never merged. A second record with its id is a repetition, a later
 edition by the same signer, or an error.
+
+Three entry points: `remember` for one draft; `accept` and `put` for callers that write in a unit of their own (imports,
+consolidation); `prepare_merge` and `find_repeated` for imports, which compute before the unit what the unit then only
+checks. Everything that is computed before the unit is compared inside with what is stored then, and computed again if
+it differs.
+
+Secrets, consent, presets and authorship are applied in `accept`, before a signature is made: a signed record cannot be
+changed any more.
 """
 
 from __future__ import annotations
@@ -78,7 +86,10 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """A draft that passed every check and is ready to be written."""
+    """A draft that passed every check and is ready to be written.
+
+    Holds everything that writing needs, so it can wait, be written by another thread, or be written twice.
+    """
 
     draft: Draft
     record: Record
@@ -98,6 +109,8 @@ def with_defaults(
     """Return a draft with the defaults of the caller's credential: owner, project, agent, and provenance.
 
     A signed record gets the owner only. A draft that is no JSON object is returned as it is, for the checks to refuse.
+
+    `method` says how the memory came (`cli`, `mcp`, `api`, `import`), and is stored in its provenance.
     """
     if not isinstance(draft, dict):
         return draft
@@ -126,6 +139,8 @@ def accept(
 
     Raises an error for a malformed draft, a scope outside of the caller's, a bad signature, a secret in a signed
     record, and a violation of consent or of the owner's compliance presets.
+
+    The result depends on the credential, so never share it between callers.
     """
     version = context.ump_version
     checked = records.check(draft)
@@ -185,6 +200,9 @@ def remember(context: Context, access: Access, draft: object) -> Remembered:
 
     Agents and people are told which memories a new one may replace. Programs are not: they write many, and the search
     takes longer than the write.
+
+    Raises, besides the errors of `accept`, Conflict for an id that names another record, and QuotaExceeded. With a
+    duplicate the answer is "merged", and names the stored record.
     """
     now = context.clock()
     accepted = accept(context, access, draft, now)
@@ -253,7 +271,10 @@ def put(
     merge: PreparedMerge | None = None,
     new_parts: NewParts = NOTHING_KNOWN,
 ) -> Remembered:
-    """Write an accepted draft as a new memory, as the next version of `prior`, or by merging it into a duplicate."""
+    """Write an accepted draft as a new memory, as the next version of `prior`, or by merging it into a duplicate.
+
+    Announces the change; auditing is up to the caller. `prior` is for imports that found the predecessor themselves.
+    """
     cascade.note_withdrawal(unit, accepted.projection)
     cascade.check_basis(context, unit, accepted.new.document, accepted.projection, now)
     if accepted.is_own:
@@ -393,7 +414,10 @@ def _names_successor(prior: Version, successor_id: str) -> bool:
 
 
 class PreparedMerge(msgspec.Struct, frozen=True):
-    """A draft merged with a stored duplicate, valid as long as the duplicate is unchanged."""
+    """A draft merged with a stored duplicate, valid as long as the duplicate is unchanged.
+
+    `new` is None if merging would lose something; then the draft is written as a memory of its own.
+    """
 
     duplicate: Version
     # None if the merge would lose a part of the draft; then the draft becomes a memory of its own.

@@ -2,6 +2,10 @@
 
 Nothing is overwritten. A revision is a new version that supersedes the prior one, and so is the earlier content that
 `restore` writes again. A forgotten memory keeps its documents as tombstones. Only `forget` with `hard` destroys them.
+
+All changes go through `_supersede` or one `Action`, so that each is undone as one. The pattern: read on a snapshot,
+compute and sign the successor, then check in the unit that the version is still the same, and write. Restrictions of
+the prior version are inherited in `lifecycle`.
 """
 
 from __future__ import annotations
@@ -75,7 +79,11 @@ BuildSuccessor = Callable[[Version, Record, Instant, Actor | None], Record]
 
 
 def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
-    """Write a successor of a memory with a patch; the prior stays valid for the time before (UMP §3.5)."""
+    """Write a successor of a memory with a patch; the prior stays valid for the time before (UMP §3.5).
+
+    Raises Conflict if somebody has revised the memory meanwhile; the message names the new version. `valid_from` of the
+    successor ends the validity of the prior one.
+    """
     patch = screen_parts(context, cast("Patch", request.patch))
 
     def build(version: Version, prior: Record, now: Instant, actor: Actor | None) -> Record:
@@ -98,6 +106,8 @@ def change(
     """Write a successor with a new text or new structured data, and keep the other parts of its body.
 
     A patch of UMP §3.5 replaces the body as a whole: with a new text alone, it would delete the data.
+
+    For the command line, the console and tools of models, which think in texts.
     """
     now, name, changes = context.clock(), resolve_name(context, access, name), dict(patch or {})
     if text is not None or structured is not None:
@@ -122,7 +132,10 @@ def restore(
     *,
     action: Action | None = None,
 ) -> Revised:
-    """Write a successor with the content and the visibility of an earlier version of the same memory."""
+    """Write a successor with the content and the visibility of an earlier version of the same memory.
+
+    The content comes from `version`, the scope from the current one. Earlier versions stay as they are.
+    """
     # Without the state of the version, which says that it was superseded.
     record = outline_record(context, version)
     rules.require_complete(record, ("body", "relations"))
@@ -231,7 +244,11 @@ def _check_revisable(unit: Unit, prior: Version, record: Record, now: Instant) -
 def forget(
     context: Context, access: Access, request: ForgetRequest, *, action: Action | None = None
 ) -> Forgotten:
-    """Tombstone a memory, or erase it permanently with `hard` (UMP §3.6). `action`: it is undone with this one."""
+    """Tombstone a memory, or erase it permanently with `hard` (UMP §3.6). `action`: it is undone with this one.
+
+    Soft: the memory is hidden and can be restored. Hard: its text is destroyed and only a signed record remains; this
+    needs the right to erase. Memories derived from it go, too.
+    """
     now, request = context.clock(), _with_full_id(context, access, request)
     target = find_own(context, access, request.id, now)
     tenant, plan = target.tenant, None
@@ -280,6 +297,8 @@ def forget_many(
     """Forget or erase memories as one action, which one undo reverts.
 
     Those that may not be forgotten stay. Raises the first error if this is so for all of them.
+
+    Each memory is a unit of its own; one that fails does not keep the others.
     """
     action, forgotten_names, errors = Action(), list[str](), list[MemorandaError]()
     for name in names:
@@ -298,7 +317,10 @@ def forget_many(
 
 
 def feedback(context: Context, access: Access, request: FeedbackRequest) -> None:
-    """Record the outcome of using a memory (UMP §3.8)."""
+    """Record the outcome of using a memory (UMP §3.8).
+
+    Raises NotFound for a memory that the credential may not change. Outcomes move salience in later rankings.
+    """
     now, request = context.clock(), _with_full_id(context, access, request)
     tenant = find_own(context, access, request.id, now).tenant
 
@@ -384,6 +406,8 @@ def revert(
     """Restore a memory to its content at the time when `start` was the last version of the store.
 
     A memory that did not exist then is forgotten. Return the id of the memory now, and the restored version, or 0.
+
+    For undo: the head gets the content that it had when version `start` was the last of the store.
     """
     now = context.clock()
     with context.engine.open_snapshot(access.default_tenant) as snapshot:

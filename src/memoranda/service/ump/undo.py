@@ -3,6 +3,10 @@
 Each change of the action is inverted, the newest first: a new memory is forgotten, a revised one gets its earlier
 content as a new version, a forgotten one loses its tombstones, and memories that a consolidation replaced are opened
 again. A redo inverts what the undo wrote (service/core/actions.py). An erasure cannot be undone.
+
+Undo never edits history: it writes new changes that invert the old ones, and so can be undone itself. Changes that
+somebody made since are respected: a memory that was edited again is reverted only as far as the action went. What
+cannot be inverted (an erasure, an expired memory) is counted and named in the summary.
 """
 
 from __future__ import annotations
@@ -66,7 +70,10 @@ class _Inverted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def undo_last(context: Context, access: Access) -> UndoneChange:
-    """Undo the last action that is not undone. Raises NotFound and Conflict."""
+    """Undo the last action that is not undone. Raises NotFound and Conflict.
+
+    Actions with nothing left to undo are skipped, and the one before is tried. An import is undone as a whole.
+    """
     tenant = access.default_tenant
     while True:
         with context.engine.open_snapshot(tenant) as snapshot:
@@ -106,7 +113,10 @@ def _undo_import(context: Context, access: Access, name: str) -> UndoneChange:
 
 
 def redo_last(context: Context, access: Access) -> UndoneChange:
-    """Do the action again that was undone last. Raises NotFound if something was written since."""
+    """Do the action again that was undone last. Raises NotFound if something was written since.
+
+    Only possible directly after an undo.
+    """
     with context.engine.open_snapshot(access.default_tenant) as snapshot:
         undone_action = actions.find_redoable(snapshot)
     redone = _invert(context, access, undone_action.by, actions.begin_redo(undone_action))
