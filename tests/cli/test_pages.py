@@ -48,6 +48,7 @@ NOT_RUN = {
     "coming-from-chatgpt.md": _FOREIGN,
     "coming-from-langgraph.md": _FOREIGN,
     "coming-from-mem0.md": _FOREIGN,
+    "coming-from-sessions.md": _FOREIGN,
     "console.md": _FOR_EVER,
     "container.md": "needs podman and a base image; `make test-container` does it",
     "files.md": "has a placeholder",

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.processor import at_most
 
+from memoranda.bindings.files.importers.transcripts import TranscriptTurn, read_turns, typed_text
 from memoranda.hosts.document import MarkedText
 from memoranda.hosts.sessions import HostSession, summarize_session
 from memoranda.hosts.table import RULES, RULES_SLOT
-from memoranda.hosts.transcripts import TranscriptTurn, read_turns, typed_text
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "hosts"
 ASKED = "Remember the deploy day, then tell me when it is"

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from memoranda.bindings.files import exchange
 from memoranda.bindings.files.importers.table import table_with
+from memoranda.cli.import_watch import follow_sources
 from memoranda.cli.options import FormatName, SystemName
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import counted, line, note, note_report, one_line, progress
-from memoranda.errors import InvalidInput
+from memoranda.errors import InvalidInput, NotFound
+from memoranda.hosts.table import HOSTS, Machine, find_sessions
 from memoranda.service.exchange.importing import ImportOptions
 from memoranda.standards.oams.memory import STATEMENTS
 
@@ -60,6 +62,10 @@ def import_files(
             help="Also list what people stated in imported conversations, for review; no statement is stored."
         ),
     ] = False,
+    watch: Annotated[
+        bool,
+        Parameter(help="Go on until stopped: import again what changes in the files and folders."),
+    ] = False,
     undo: Annotated[
         bool, Parameter(help="Undo the last import; give no file. Memories edited since are kept.")
     ] = False,
@@ -68,7 +74,8 @@ def import_files(
     """Import memories from files or folders of any supported format. Each refused memory is reported with the reason.
 
     The format is detected from the content, except for grains (.mg) on standard input, which need --format mg. A bundle
-    of OAMS is compared with its manifest first. Memories of other systems keep their original document.
+    of OAMS is compared with its manifest first. Memories of other systems keep their original document. With the name
+    of an agent program as --format and without FILE, its sessions on this machine are imported.
     """
     if undo:
         return _undo_import(sources, run, is_dry=dry_run)
@@ -78,37 +85,93 @@ def import_files(
         )
     if extract and dry_run:
         raise InvalidInput("--extract needs imported conversations: leave out --dry-run")
-    surveys = SurveyLog(is_quiet=run.json)
+    if watch and (dry_run or extract):
+        raise InvalidInput("--watch stores memories: leave out --dry-run and --extract")
+    names = sources or _default_sources(format_name)
+    form = importer_of(format_name, columns)
     conversations: set[Namespace] = set()
-    with run.open() as memoranda, progress("importing") as bar:
-        report = exchange.import_files(
+    with run.open() as memoranda:
+        options = ImportOptions(
+            adopt=adopt,
+            into=None if namespace is None else memoranda.oams.namespace(namespace),
+            restore=restore,
+            is_dry=dry_run,
+        )
+        surveys = SurveyLog(is_quiet=run.json)
+        report = _import(memoranda, require_sources(names), form, options, surveys, conversations)
+        candidates = [
+            _extract_statements(memoranda, conversation)
+            for conversation in sorted(conversations if extract else ())
+        ]
+        if not run.json:
+            note_report(report)
+        document = {**_document(report, dry_run=dry_run), **surveys.document()}
+        if extract:
+            document["candidates"] = candidates
+        run.answer(document, lambda: _show(report, candidates, dry_run=dry_run))
+        if watch:
+            _import_changes(memoranda, names, form, options, run)
+    return 1 if report.refused else 0
+
+
+def _import(
+    memoranda: Memoranda,
+    names: tuple[str, ...],
+    form: str | Importer | None,
+    options: ImportOptions,
+    surveys: SurveyLog,
+    conversations: set[Namespace] | None = None,
+) -> Report:
+    """Import sources once, and collect the namespaces of their conversations."""
+    with progress("importing") as bar:
+        return exchange.import_files(
             memoranda.ump.import_items,
             memoranda.owner,
-            require_sources(sources),
-            form=importer_of(format_name, columns),
-            options=ImportOptions(
-                adopt=adopt,
-                into=None if namespace is None else memoranda.oams.namespace(namespace),
-                restore=restore,
-                is_dry=dry_run,
-            ),
+            names,
+            form=form,
+            options=options,
             observers=exchange.ImportObservers(
                 progress=bar,
                 on_survey=surveys.add,
                 on_count=bar.expect,
-                conversations=conversations if extract else None,
+                conversations=conversations,
             ),
         )
-        candidates = [
-            _extract_statements(memoranda, conversation) for conversation in sorted(conversations)
-        ]
+
+
+def _default_sources(format_name: str | None) -> tuple[str, ...]:
+    """Return the sessions of an agent program on this machine, if the format is one of them. Raises NotFound."""
+    if format_name is None or all(host.name != format_name for host in HOSTS):
+        return ()
+    paths = find_sessions(format_name, Machine.current())
+    if not paths:
+        raise NotFound(f"no sessions of {format_name} on this machine; name the file or the folder")
+    return tuple(map(str, paths))
+
+
+def _import_changes(
+    memoranda: Memoranda,
+    names: tuple[str, ...],
+    form: str | Importer | None,
+    options: ImportOptions,
+    run: GivenRun,
+) -> None:
+    """Import the sources again as they change, until the process is interrupted."""
     if not run.json:
-        note_report(report)
-    document = {**_document(report, dry_run=dry_run), **surveys.document()}
-    if extract:
-        document["candidates"] = candidates
-    run.answer(document, lambda: _show(report, candidates, dry_run=dry_run))
-    return 1 if report.refused else 0
+        note(f"watching {', '.join(names)}; stop with Ctrl-C")
+    try:
+        for changed in follow_sources(names):
+            report = _import(memoranda, changed, form, options, SurveyLog(is_quiet=True))
+            if not run.json:
+                note_report(report)
+            if report.created or report.updated or report.refused:
+                run.answer(
+                    _document(report, dry_run=False),
+                    lambda report=report: line(_summary(report, dry_run=False)),
+                )
+    except KeyboardInterrupt:
+        # The normal end of watching.
+        return
 
 
 def _extract_statements(memoranda: Memoranda, namespace: Namespace) -> dict[str, object]:

@@ -123,6 +123,14 @@ RecordFormat = Literal["json", "ndjson", "markdown"]
 FormatName = Literal[RecordFormat, "mg", "oams"]
 # Other systems whose files can be imported; the names of their importers.
 SystemName = Literal[
+    "claude-code",
+    "codex",
+    "gemini",
+    "cline",
+    "continue",
+    "vscode",
+    "opencode",
+    "cursor",
     "mem0",
     "server-memory",
     "langgraph",

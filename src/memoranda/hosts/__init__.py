@@ -8,5 +8,5 @@ refused, and the user gets the text to paste.
 - `table` lists the hosts: the path of the configuration file, and the form of an entry.
 - `document` edits configurations, in TOML, YAML or marked text; `json_comments` edits JSON with comments.
 - `plan` computes the changes of files, and applies them.
-- `sessions` handles the hooks of a host, and `transcripts` parses the session files that it wrote.
+- `sessions` handles the hooks of a host. The importers parse the session files that it wrote.
 """

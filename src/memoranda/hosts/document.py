@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from memoranda.encoding.passages import BEGIN, END
 from memoranda.errors import InvalidInput, Unsupported
 
 Entry = Mapping[str, object]
@@ -215,8 +216,6 @@ class TomlTables:
 
 
 # Comments, which Markdown does not render.
-_BEGIN = "<!-- memoranda: begin -->"
-_END = "<!-- memoranda: end -->"
 
 
 class MarkedText:
@@ -226,7 +225,7 @@ class MarkedText:
         begin, end = _find_passage(text)
         if begin is None:
             return {"rest": _filled_lines(text)}
-        passage = text[begin + len(_BEGIN) : end - len(_END)].replace("\r\n", "\n").strip("\n")
+        passage = text[begin + len(BEGIN) : end - len(END)].replace("\r\n", "\n").strip("\n")
         return {
             "rest": _filled_lines(text[:begin]) + _filled_lines(text[end:]),
             "memoranda": {"text": passage},
@@ -234,7 +233,7 @@ class MarkedText:
 
     def add_entry(self, text: str, slot: EntrySlot, value: Entry) -> str:  # noqa: ARG002  a text has one place for it
         newline = detect_newline(text)
-        passage = "\n".join((_BEGIN, str(value["text"]), _END)).replace("\n", newline)
+        passage = "\n".join((BEGIN, str(value["text"]), END)).replace("\n", newline)
         begin, end = _find_passage(text)
         if begin is not None:
             return text[:begin] + passage + text[end:]
@@ -249,20 +248,10 @@ class MarkedText:
         return text[:begin].rstrip("\r\n") + (detect_newline(text) * (2 if tail else 1)) + tail
 
 
-def remove_passages(text: str) -> str:
-    """Return a text without all of our passages; there may be several, because hosts repeat the files they read."""
-    parts: list[str] = []
-    at = 0
-    while (begin := text.find(_BEGIN, at)) >= 0 and (end := text.find(_END, begin)) >= 0:
-        parts.append(text[at:begin])
-        at = end + len(_END)
-    return "".join((*parts, text[at:]))
-
-
 def _find_passage(text: str) -> tuple[int | None, int]:
-    begin = text.find(_BEGIN)
-    end = text.find(_END, begin)
-    return (None, 0) if begin < 0 or end < 0 else (begin, end + len(_END))
+    begin = text.find(BEGIN)
+    end = text.find(END, begin)
+    return (None, 0) if begin < 0 or end < 0 else (begin, end + len(END))
 
 
 def _filled_lines(text: str) -> list[str]:

@@ -14,8 +14,8 @@ from typing import Final
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files.folder import read_file
+from memoranda.bindings.files.importers.transcripts import TRANSCRIPT_BYTES_LIMIT, read_turns
 from memoranda.encoding.injection import find_instructions
-from memoranda.hosts.transcripts import TRANSCRIPT_BYTES_LIMIT, read_turns
 from memoranda.library.results import Memory
 from memoranda.standards.oams.memory import AGENT_KEY, KIND_KEY, SESSION_KEY
 from memoranda.standards.oams.namespace import namespace_of

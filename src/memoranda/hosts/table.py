@@ -169,6 +169,8 @@ class AgentHost:
     older_file: str = ""
     # The path of the configuration on Windows, if it differs.
     windows: str = ""
+    # The folder or the database with its sessions, which `memoranda import --format NAME` reads; empty if unknown.
+    sessions: str = ""
 
     def server_entry(self, server: ServerCommand) -> Entry:
         """Return the entry of the server, which stores the name of this host with its memories."""
@@ -208,7 +210,13 @@ class Machine:
             "darwin": home / "Library" / "Application Support",
             "win32": Path(environment.get("APPDATA") or home),
         }
-        self._folders = {"home": home, "config": config, "apps": apps.get(system, config)}
+        data = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
+        self._folders = {
+            "home": home,
+            "config": config,
+            "data": data,
+            "apps": apps.get(system, config),
+        }
         for name, (variable, usual) in _MOVABLE_FOLDERS.items():
             self._folders[name] = Path(environment.get(variable) or home / usual)
 
@@ -245,6 +253,7 @@ HOSTS: Final[Sequence[AgentHost]] = (
         entry=_stdio_entry,
         rules="{claude}/CLAUDE.md",
         hooks=Hooks("{claude}/settings.json"),
+        sessions="{claude}/projects",
     ),
     AgentHost(
         name="claude-desktop",
@@ -258,6 +267,7 @@ HOSTS: Final[Sequence[AgentHost]] = (
         files=("{home}/.cursor/mcp.json",),
         traces=("{home}/.cursor",),
         program="cursor",
+        sessions="{apps}/Cursor/User/globalStorage/state.vscdb",
     ),
     AgentHost(
         name="vscode",
@@ -265,6 +275,7 @@ HOSTS: Final[Sequence[AgentHost]] = (
         files=("{apps}/Code/User/mcp.json",),
         traces=("{apps}/Code",),
         program="code",
+        sessions="{apps}/Code/User/workspaceStorage",
         slots=(EntrySlot(("servers",), NAME),),
         entry=_stdio_entry,
     ),
@@ -277,6 +288,7 @@ HOSTS: Final[Sequence[AgentHost]] = (
         form=_TOML,
         slots=(EntrySlot(("mcp_servers",), NAME),),
         rules="{codex}/AGENTS.md",
+        sessions="{codex}/sessions",
         hooks=Hooks(
             "{codex}/hooks.json",
             note="Codex runs a new or changed hook only after you trusted it: open /hooks in Codex once",
@@ -291,6 +303,7 @@ HOSTS: Final[Sequence[AgentHost]] = (
         traces=("{home}/.gemini",),
         program="gemini",
         rules="{home}/.gemini/GEMINI.md",
+        sessions="{home}/.gemini/tmp",
         # Gemini puts the output of SessionStart before the first prompt, and a resumed session loses both.
         hooks=Hooks(
             "{home}/.gemini/settings.json",
@@ -341,6 +354,7 @@ HOSTS: Final[Sequence[AgentHost]] = (
         slots=(EntrySlot(("mcp", "servers"), NAME), EntrySlot(("mcp",), NAME)),
         entry=_opencode_entry,
         rules="{config}/opencode/AGENTS.md",
+        sessions="{data}/opencode/opencode.db",
     ),
     # Two rows with one name: which file exists depends on the version and the installation.
     AgentHost(
@@ -349,6 +363,7 @@ HOSTS: Final[Sequence[AgentHost]] = (
         files=("{cline}/data/settings/cline_mcp_settings.json",),
         traces=("{cline}",),
         program="cline",
+        sessions="{cline}/data/sessions",
     ),
     AgentHost(
         name="cline",
@@ -357,6 +372,7 @@ HOSTS: Final[Sequence[AgentHost]] = (
             "{apps}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
         ),
         traces=("{apps}/Code/User/globalStorage/saoudrizwan.claude-dev",),
+        sessions="{apps}/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
     ),
     AgentHost(
         name="continue",
@@ -368,6 +384,7 @@ HOSTS: Final[Sequence[AgentHost]] = (
         entry=_continue_entry,
         required={"name": "Local Config", "version": "1.0.0", "schema": "v1"},
         older_file="{home}/.continue/config.json",
+        sessions="{home}/.continue/sessions",
     ),
 )
 
@@ -381,3 +398,9 @@ def find_hook(host: str, event: str) -> Hook | None:
     return (
         None if hooks is None else next((hook for hook in hooks.hooks if hook.event == event), None)
     )
+
+
+def find_sessions(host: str, machine: Machine) -> list[Path]:
+    """Return the folders and databases in which a host of this name stores sessions, as far as they exist."""
+    paths = [machine.path(row.sessions) for row in HOSTS if row.name == host and row.sessions]
+    return [path for path in paths if path.exists()]

@@ -110,7 +110,7 @@ class FolderSync:
         # Changes are reported with paths below the resolved folder.
         root = str(self._folder.resolve())
         # Watch and listen before the first run, so that no change in between is missed.
-        watcher = _watch_files(root)
+        watcher = watch_files([root])
         position = self._service.feed_end(self._access, scope)
         stop_listening = self._service.notifier.listen(woken.set)
         follower = threading.Thread(target=follow_files, name="memoranda-folder")
@@ -133,8 +133,8 @@ class FolderSync:
             watcher.close()
 
 
-def _watch_files(folder: str) -> RustNotify:
-    """Start to collect the changes of the files in a folder and below it."""
+def watch_files(paths: list[str]) -> RustNotify:
+    """Start to collect the changes of files, and of the files in folders and below them."""
     # Imported here: only watching needs it. `watchfiles.watch` would begin with the first wait, after our first run.
     try:
         from watchfiles._rust_notify import RustNotify
@@ -144,7 +144,7 @@ def _watch_files(folder: str) -> RustNotify:
         ) from error
 
     return RustNotify(
-        [folder],
+        paths,
         debug=False,
         force_polling=False,
         poll_delay_ms=0,

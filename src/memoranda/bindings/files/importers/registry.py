@@ -28,6 +28,15 @@ from memoranda.bindings.files.importers.notes import BASIC_MEMORY, MEMORY_TOOL, 
 from memoranda.bindings.files.importers.pam import PAM
 from memoranda.bindings.files.importers.rem import REM
 from memoranda.bindings.files.importers.server_memory import SERVER_MEMORY
+from memoranda.bindings.files.importers.session_databases import CURSOR, OPENCODE
+from memoranda.bindings.files.importers.sessions import (
+    CLAUDE_CODE,
+    CLINE,
+    CODEX,
+    CONTINUE,
+    GEMINI,
+    VSCODE,
+)
 from memoranda.bindings.files.importers.source import ImportSource
 from memoranda.bindings.files.importers.table import TABLE
 from memoranda.bindings.files.importers.zep import ZEP
@@ -38,6 +47,7 @@ from memoranda.service.exchange.report import Report
 IMPORTERS: Final[dict[str, Importer]] = {
     importer.name: importer
     for importer in (
+        *(CLAUDE_CODE, CODEX, GEMINI, CLINE, CONTINUE, VSCODE, OPENCODE, CURSOR),
         *(MEM0, SERVER_MEMORY, LANGGRAPH, CHATGPT, CLAUDE),
         *(BASIC_MEMORY, MEMORY_TOOL, RULES, NOTES),
         *(ZEP, MEMPALACE, REM),

@@ -342,15 +342,29 @@ class ImportSource:
             return {}
 
     def read_rows(
-        self, table: str, columns: tuple[str, ...], order: str
+        self,
+        table: str,
+        columns: tuple[str, ...],
+        order: str,
+        *,
+        beginning: tuple[str, str] | None = None,
     ) -> Iterator[dict[str, object]]:
-        """Yield the rows of a table as dictionaries of those columns that it has."""
+        """Yield the rows of a table as dictionaries of those columns that it has.
+
+        `beginning`: only rows whose text in this column begins with this text.
+        """
         present = [column for column in columns if column in self.tables.get(table, ())]
         column_list = ", ".join(map(_quoted, present))
         with self._open_database() as database:
             # All names are quoted, and come from our constants.
-            query = f"SELECT {column_list} FROM main.{_quoted(table)} ORDER BY {_quoted(order)}"  # noqa: S608
-            for row in database.execute(query):
+            where, bounds = "", ()
+            if beginning is not None:
+                name, text = _quoted(beginning[0]), beginning[1]
+                where, bounds = f" WHERE {name} >= ? AND {name} < ?", (text, f"{text}\U0010ffff")
+            query = (
+                f"SELECT {column_list} FROM main.{_quoted(table)}{where} ORDER BY {_quoted(order)}"  # noqa: S608
+            )
+            for row in database.execute(query, bounds):
                 yield dict(zip(present, row, strict=True))
 
     @contextmanager

@@ -18,19 +18,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
 from memoranda.bindings.files.folder import read_file
 from memoranda.encoding.json_text import parse
+from memoranda.encoding.passages import remove_passages
 from memoranda.errors import MemorandaError
-from memoranda.hosts.document import remove_passages
 
 # Bytes of a transcript; long sessions with tool results reach tens of megabytes.
 TRANSCRIPT_BYTES_LIMIT: Final = 64 * 1_048_576
 # Files of one session: Gemini CLI writes one more each time that a session is resumed.
-FILES_LIMIT: Final = 16
+GEMINI_FILES_LIMIT: Final = 16
 Role = Literal["user", "assistant"]
 Entry = Mapping[str, object]
 
@@ -45,7 +45,7 @@ _FLAGS: Final = ("isMeta", "isSidechain", "isCompactSummary", "isApiErrorMessage
 _DISPLAY_ROLES: Final = ("system", "error", "status")
 _MADE_UP: Final = "<synthetic>"
 # The name of a file of Gemini CLI ends with the first characters of the session's id.
-_GEMINI_FILE: Final = re.compile(r"session-.+-([0-9a-f]{8})\.jsonl")
+GEMINI_FILE: Final = re.compile(r"session-.+-([0-9a-f]{8})\.jsonl")
 
 _SPACE: Final = re.compile(r"\s*")
 _TAG: Final = re.compile(r"<([A-Za-z][\w:.-]*)(?:\s[^<>]*)?>")
@@ -63,18 +63,22 @@ _RULES_HEADING: Final = re.compile(r"# AGENTS\.md instructions[^\n]*\n\s*(?=<INS
 
 @dataclass(frozen=True, slots=True)
 class TranscriptTurn:
-    """A text written by the person or the agent."""
+    """A text written by the person or the agent; equal to another with the same role and text."""
 
     role: Role
     text: str
+    # The id and the time in the file, and the folder in which the agent worked, if the host states them.
+    id: str = field(default="", compare=False)
+    at: object = field(default=None, compare=False)
+    folder: str = field(default="", compare=False)
 
 
 def read_turns(path: Path) -> list[TranscriptTurn]:
     """Return the turns of a session in order; an empty list if there is no transcript. Raises MemorandaError."""
     entries = _session_entries(path)
     if any(entry.get("type") == "session_meta" for entry in entries):
-        return list(_read_codex_turns(entries))
-    turns = [turn for entry in entries if (turn := _read_turn(entry)) is not None]
+        return list(read_codex_turns(entries))
+    turns = [turn for entry in entries if (turn := read_turn(entry)) is not None]
     is_repeated = any("$set" in entry for entry in entries)
     return list(dict.fromkeys(turns)) if is_repeated else turns
 
@@ -118,11 +122,11 @@ def _find_closing_tag(text: str, tag: re.Match[str]) -> re.Match[str] | None:
 
 def _session_entries(path: Path) -> list[dict[str, object]]:
     """Return the entries of all files of a session, the oldest first; paths that are no files are skipped."""
-    name = _GEMINI_FILE.fullmatch(path.name)
+    name = GEMINI_FILE.fullmatch(path.name)
     paths = (
         [path]
         if name is None
-        else sorted(path.parent.glob(f"session-*-{name[1]}.jsonl"))[-FILES_LIMIT:]
+        else sorted(path.parent.glob(f"session-*-{name[1]}.jsonl"))[-GEMINI_FILES_LIMIT:]
     )
     files = {file: list(_read_entries(file)) for file in paths if file.is_file()}
     session = _session_id(files.get(path, []))
@@ -162,7 +166,7 @@ def _parse_or_none(data: bytes) -> object:
         return None
 
 
-def _read_turn(entry: Entry) -> TranscriptTurn | None:
+def read_turn(entry: Entry) -> TranscriptTurn | None:
     """Return the turn that an entry is or contains; None if there is none."""
     if any(entry.get(flag) for flag in _FLAGS):
         return None
@@ -172,8 +176,19 @@ def _read_turn(entry: Entry) -> TranscriptTurn | None:
         ):
             text = "" if _is_written_by_host(message) else _message_text(message, role)
             if text:
-                return TranscriptTurn(role, text)
+                return TranscriptTurn(
+                    role,
+                    text,
+                    id=_text_in(entry, "uuid", "id"),
+                    at=entry.get("timestamp", entry.get("ts")),
+                    folder=_text_in(entry, "cwd"),
+                )
     return None
+
+
+def _text_in(entry: Entry, *names: str) -> str:
+    """Return the first of some fields that is a text; else an empty text."""
+    return next((value for name in names if isinstance(value := entry.get(name), str)), "")
 
 
 def _is_written_by_host(message: Entry) -> bool:
@@ -201,29 +216,37 @@ def _content_texts(content: object) -> Iterator[str]:
             yield text
 
 
-def _read_codex_turns(entries: list[dict[str, object]]) -> Iterator[TranscriptTurn]:
+def read_codex_turns(entries: list[dict[str, object]]) -> Iterator[TranscriptTurn]:
     """Yield the turns of a Codex file; none for a sub-agent."""
-    payloads = [
-        (entry.get("type"), payload)
-        for entry in entries
-        if isinstance(payload := entry.get("payload"), dict)
+    items = [
+        (entry, payload) for entry in entries if isinstance(payload := entry.get("payload"), dict)
     ]
-    if any(
-        kind == "session_meta" and payload.get("thread_source", "user") != "user"
-        for kind, payload in payloads
-    ):
+    headers = [payload for entry, payload in items if entry.get("type") == "session_meta"]
+    if any(header.get("thread_source", "user") != "user" for header in headers):
         return
     is_typed_marked = any(
-        kind == "event_msg" and _typed_text_of_event(payload) is not None
-        for kind, payload in payloads
+        entry.get("type") == "event_msg" and _typed_text_of_event(payload) is not None
+        for entry, payload in items
     )
-    for kind, payload in payloads:
-        if kind == "event_msg" and (typed := _typed_text_of_event(payload)):
-            yield TranscriptTurn("user", typed)
-        elif kind == "response_item" and not (payload.get("role") == "user" and is_typed_marked):
-            turn = _read_turn(_without_host_parts(payload))
-            if turn is not None:
-                yield turn
+    folder = "" if not headers else _text_in(headers[0], "cwd")
+    for entry, payload in items:
+        turn = _read_codex_turn(entry.get("type"), payload, is_typed_marked=is_typed_marked)
+        if turn is not None:
+            yield replace(turn, at=entry.get("timestamp"), folder=folder)
+
+
+def _read_codex_turn(
+    kind: object, payload: Entry, *, is_typed_marked: bool
+) -> TranscriptTurn | None:
+    """Return the turn of an item; None if it has none. `is_typed_marked`: typed text has items of its own."""
+    if kind == "event_msg" and (typed := _typed_text_of_event(payload)):
+        item = payload.get("item")
+        return TranscriptTurn(
+            "user", typed, id=_text_in(item, "id") if isinstance(item, dict) else ""
+        )
+    if kind == "response_item" and not (payload.get("role") == "user" and is_typed_marked):
+        return read_turn(_without_host_parts(payload))
+    return None
 
 
 def _typed_text_of_event(payload: Entry) -> str | None:
