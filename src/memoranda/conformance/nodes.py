@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -30,13 +31,52 @@ class NodeWorkflow(msgspec.Struct, frozen=True, kw_only=True):
 
     nodes: tuple[str, ...]
     is_delayed: bool = False
+    # The last node fails, and with it the run.
+    is_failing: bool = False
+    # Inputs that become variables of the run, with their types.
+    echoed: Mapping[str, str] = {}
 
 
 WORKFLOWS: Final[Mapping[str, NodeWorkflow]] = {
+    "conformance-identity": NodeWorkflow(nodes=("echo",), echoed={"payload": "object"}),
+    "conformance-failure": NodeWorkflow(nodes=("fail",), is_failing=True),
     "conformance-idempotent": NodeWorkflow(nodes=("only",)),
     "conformance-delay": NodeWorkflow(nodes=("wait",), is_delayed=True),
+    "conformance-cancellable": NodeWorkflow(nodes=("wait",), is_delayed=True),
     "conformance-multi-node": NodeWorkflow(nodes=("a", "b", "c")),
 }
+_FAILURE: Final = {"code": "conformance_failure", "message": "This workflow always fails."}
+
+
+def describe_workflow(workflow_id: str, workflow: NodeWorkflow) -> dict[str, Any]:
+    """Return the definition of a workflow (workflow-definition.schema.json)."""
+    delay = {"delayMs": "number"} if workflow.is_delayed else {}
+    return {
+        "id": workflow_id,
+        "name": workflow_id,
+        "version": "1.0.0",
+        "nodes": [
+            {
+                "id": node,
+                "typeId": "vendor.memoranda.noop",
+                "name": node,
+                "position": {"x": 0, "y": at},
+                "config": {},
+                "inputs": {},
+            }
+            for at, node in enumerate(workflow.nodes)
+        ],
+        "edges": [
+            {"id": f"{source}-{target}", "sourceNodeId": source, "targetNodeId": target}
+            for source, target in pairwise(workflow.nodes)
+        ],
+        "triggers": [{"id": "manual", "type": "manual"}],
+        "variables": [
+            {"name": name, "type": kind} for name, kind in {**workflow.echoed, **delay}.items()
+        ],
+        "metadata": {},
+        "settings": {},
+    }
 
 
 def run_nodes(
@@ -55,12 +95,17 @@ def run_nodes(
 
     def work(unit: Unit) -> Run:
         now = context.clock()
-        run = runs.begin(unit, workflow_id=workflow_id, now=now, **about)
+        run = runs.begin(unit, workflow_id=workflow_id, now=now, access=access, **about)
         for node in workflow.nodes:
             runs.emit(unit, run.run_id, "node.started", {}, now=now, node_id=node)
+            if workflow.is_failing:
+                code = {"code": _FAILURE["code"]}
+                runs.emit(unit, run.run_id, "node.failed", code, now=now, node_id=node)
+                return runs.finish(unit, run, now=now, status="failed", error=_FAILURE)
             if not delay_ms:
                 runs.emit(unit, run.run_id, "node.completed", {}, now=now, node_id=node)
-        return run if delay_ms else runs.finish(unit, run, now=now)
+        variables = {name: inputs[name] for name in workflow.echoed if name in inputs}
+        return run if delay_ms else runs.finish(unit, run, now=now, variables=variables)
 
     run = context.engine.write(access.default_tenant, work)
     if delay_ms:

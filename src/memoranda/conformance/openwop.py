@@ -240,6 +240,17 @@ def list_agents(service: Service, call: HttpCall, _request: None) -> object:
 get_agent = make_get(_inventory)
 
 
+def get_workflow(_service: Service, call: HttpCall, _request: None) -> object:
+    """Return the definition of a fixture. Raises NotFound."""
+    name = call.path_name("workflow_id")
+    if name in probes.FIXTURES:
+        # A probe is one node to a suite.
+        return nodes.describe_workflow(name, nodes.NodeWorkflow(nodes=("probe",)))
+    if name not in nodes.WORKFLOWS:
+        raise NotFound("no such workflow")
+    return nodes.describe_workflow(name, nodes.WORKFLOWS[name])
+
+
 def list_proposals(
     service: Service, call: HttpCall, request: ListProposalsRequest
 ) -> dict[str, object]:
@@ -323,6 +334,14 @@ SEAMS: Final = Seams(
             "OpenwopOpen",
             WorkspaceCall,
             example={"tenant": "a", "workspace": "b", "op": "list"},
+        ),
+        _row(
+            "GET",
+            "/v1/workflows/{workflow_id}",
+            "openwop_workflow",
+            f"{_FOR} return the definition of a workflow",
+            get_workflow,
+            "OpenwopOpen",
         ),
     ),
     replaced=(

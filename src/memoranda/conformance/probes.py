@@ -330,7 +330,12 @@ class _ProbeRun:
         run = self._context.engine.write(
             self._access.default_tenant,
             lambda unit: runs.begin(
-                unit, workflow_id=self._workflow_id, now=now, agent=agent, **self._about
+                unit,
+                workflow_id=self._workflow_id,
+                now=now,
+                agent=agent,
+                access=self._access,
+                **self._about,
             ),
         )
         self._host = ProbeHost(context=self._context, access=self._access, run=run, ref=self._ref)

@@ -140,3 +140,91 @@ def test_a_workspace_is_closed_to_every_other_owner(host: Host, checks: Checks) 
     checks.equal(call(one, "a", "get", path=path).json()["content"], "only for a")
     # Not even the caller's own files are of these owners.
     checks.equal(host.main.get(f"/v1/host/workspace/files/{path}").status_code, 404)
+
+
+NOOP, FAILING = "conformance-noop", "conformance-failure"
+
+
+@pytest.mark.requirement("WOP-versions-stamped")
+def test_a_new_run_and_discovery_name_the_versions_of_engine_and_log(host: Host, checks: Checks) -> None:
+    run = host.main.get(f"/v1/runs/{start(host, checks, NOOP)}").json()
+    checks(run["eventLogSchemaVersion"] >= 2, "a lower one means that there is no log")
+    checks.equal(run["eventLogSchemaVersion"], host.claims("eventLogSchemaVersion"))
+    checks.equal(run["engineVersion"], host.claims("engineVersion"))
+    checks(host.claims("minClientVersion"))
+
+
+@pytest.mark.requirement("WOP-10-noop", "WOP-1.4-sequence")
+def test_the_shortest_run_ends_once_and_its_log_reads_the_same_each_time(host: Host, checks: Checks) -> None:
+    run_id = start(host, checks, NOOP)
+    polls = [host.main.get(f"/v1/runs/{run_id}/events/poll", params={"timeout": 0}).json() for _ in range(2)]
+    checks.equal(polls[0], polls[1])
+    types = [each["type"] for each in polls[0]["events"]]
+    checks.equal([name for name in types if name in ("run.completed", "run.failed", "run.cancelled")], types[-1:])
+    past = host.main.get(f"/v1/runs/{run_id}/events/poll", params={"lastSequence": 99_999, "timeout": 1})
+    checks.equal((past.status_code, past.json()["events"]), (200, []))
+    # A client that reconnects after the last event gets nothing twice, and the stream closes.
+    last = polls[0]["events"][-1]["sequence"]
+    stream = host.main.get(f"/v1/runs/{run_id}/events", headers={**STREAM, "Last-Event-ID": str(last)})
+    checks.equal((stream.status_code, "data:" in stream.text), (200, False))
+
+
+@pytest.mark.requirement("WOP-10-noop")
+def test_a_run_that_fails_says_why_in_its_snapshot(host: Host, checks: Checks) -> None:
+    run = host.main.get(f"/v1/runs/{start(host, checks, FAILING)}").json()
+    checks.equal(run["status"], "failed")
+    checks(run["error"]["code"] and run["error"]["message"])
+    checks.equal(host.events(run["runId"])[-1]["type"], "run.failed")
+
+
+@pytest.mark.requirement("WOP-10-noop")
+def test_an_input_comes_back_as_a_variable_unchanged(host: Host, checks: Checks) -> None:
+    payload = {"text": "hello", "number": 42, "flag": True, "list": [1, "two", {"three": 3}], "in": {"it": {"x": None}}}
+    run = host.main.get(f"/v1/runs/{start(host, checks, 'conformance-identity', payload=payload)}").json()
+    checks.equal(run["variables"]["payload"], payload)
+
+
+@pytest.mark.requirement("WOP-10-definitions")
+def test_the_definition_of_a_fixture_is_served_and_an_unknown_one_is_not_found(host: Host, checks: Checks) -> None:
+    for name in host.claims("fixtures"):
+        shown = host.main.get(f"/v1/workflows/{name}").json()
+        checks.equal(shown["id"], name)
+        checks(all(part in shown for part in "name version nodes edges triggers variables metadata settings".split()))
+        checks.equal([trigger["type"] for trigger in shown["triggers"]], ["manual"])
+    nodes = [node["id"] for node in host.main.get(f"/v1/workflows/{NODES}").json()["nodes"]]
+    log = host.main.get(f"/v1/runs/{start(host, checks, NODES)}/events/poll", params={"timeout": 0}).json()["events"]
+    checks.equal([each["nodeId"] for each in log if each["type"] == "node.started"], nodes)
+    unknown = host.main.get("/v1/workflows/openwop-that-nobody-has")
+    checks.equal((unknown.status_code, set(unknown.json()) - {"details"}), (404, {"error", "message"}))
+
+
+@pytest.mark.requirement("WOP-0048-principal")
+def test_a_run_names_who_started_it_and_so_do_its_log_and_its_replays(host: Host, checks: Checks) -> None:
+    run_id = start(host, checks, NOOP)
+    owner = host.main.get(f"/v1/runs/{run_id}").json()["owner"]
+    host.needs(checks, owner.get("principal"), "owner.principal")
+    checks.equal(host.events(run_id)[0]["payload"]["owner"], owner)
+    other = host.activator.post("/v1/runs", json={"workflowId": NOOP}).json()["runId"]
+    checks(host.main.get(f"/v1/runs/{other}").json()["owner"]["principal"] != owner["principal"])
+    fork = host.main.post(f"/v1/runs/{run_id}:fork", json={"mode": "replay", "fromSeq": 0}).json()["runId"]
+    checks.equal(host.main.get(f"/v1/runs/{fork}").json()["owner"], owner)
+    # Version 2 shows the same as a subject: an opaque id, not the legacy one.
+    second = {"OpenWOP-Version": "2.0"}
+    shown = host.main.get(f"/runs/{run_id}", headers=second).json()["owner"]
+    checks.equal(set(shown), {"tenant", "subject"})
+    subject = shown["subject"]
+    checks.equal(
+        (subject["subjectId"], subject["kind"], subject["lane"]),
+        (owner["principal"], owner["principalKind"], "api-key"),
+    )
+    checks("legacy" not in subject["issuer"])
+    begun = host.main.get(f"/runs/{run_id}/events/poll", params={"timeout": 0}, headers=second).json()["events"][0]
+    checks.equal(begun["payload"]["owner"], shown)
+
+
+@pytest.mark.requirement("WOP-5-seams")
+@pytest.mark.parametrize("path", ["memory/distill", "commitment/fire", "workspace/op", "test/surface", "subrun/attest"])
+def test_no_test_hook_answers_a_stranger(host: Host, checks: Checks, path: str) -> None:
+    for method in ("GET", "POST"):
+        answer = host.stranger.request(method, f"/v1/host/sample/{path}", json={} if method == "POST" else None)
+        checks(answer.status_code in (401, 403, 404, 405, 501), answer.text)

@@ -234,6 +234,7 @@ OPENWOP: Final = Standard(
         "proposal_id": _path_parameter("prop_example"),
         "webhook_id": _path_parameter("wh_example"),
         "agent_id": _path_parameter("vendor.acme.helper"),
+        "workflow_id": _path_parameter("conformance-noop"),
     },
     # Ids of other standards and file paths may hold slashes.
     slash_names=frozenset({"id", "path"}),

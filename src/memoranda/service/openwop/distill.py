@@ -167,7 +167,12 @@ def _compact(context: Context, access: Access, ref: str, space: str) -> Compacte
         unit.supersede([(version_id, version.version_id) for version_id in replaced], now=now)
         note_replaced(unit, new_entry.entry["id"], replaced)
         run, logged = runs.host_run(
-            unit, "compaction", now, (events.MEMORY_COMPACTED, payload), run_id=run_id
+            unit,
+            "compaction",
+            now,
+            (events.MEMORY_COMPACTED, payload),
+            run_id=run_id,
+            access=access,
         )
         unit.put_item(UNDO_RECORDS, run.run_id, json_text.dump(record))
         audit_run(unit, access, "compact", space, now, f"{len(ids)} entries into one")
@@ -377,7 +382,11 @@ class Distillation(msgspec.Struct, frozen=True, kw_only=True):
             memory.append(unit, self.new, now)
         assert archive is not None
         run = runs.begin(
-            unit, workflow_id=f"{runs.HOST_WORKFLOW}distillation", now=now, run_id=self.run_id
+            unit,
+            workflow_id=f"{runs.HOST_WORKFLOW}distillation",
+            now=now,
+            run_id=self.run_id,
+            access=self.access,
         )
         index = None
         if request.is_indexed:
@@ -568,7 +577,11 @@ def _consolidate(
         for name in sorted(in_doubt):
             unit.flag_for_review(versions[name], needs_review=True)
         run, logged = runs.host_run(
-            unit, "consolidation", now, (events.MEMORY_CONSOLIDATED, payload)
+            unit,
+            "consolidation",
+            now,
+            (events.MEMORY_CONSOLIDATED, payload),
+            access=access,
         )
         if replacements:
             unit.put_item(UNDO_RECORDS, run.run_id, record)

@@ -33,6 +33,7 @@ from memoranda.service.retrieve import iterate_selected, restrict_selection
 from memoranda.standards.openwop import capabilities, inventory
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, MAX_TAG_CHARS, Entry, ListOptions
 from memoranda.standards.openwop.events import MEMORY_TYPES, PROPOSAL_KINDS, Event
+from memoranda.standards.openwop.runs import ENGINE_VERSION, EVENT_LOG_SCHEMA_VERSION
 from memoranda.standards.openwop.workspace import MAX_FILE_BYTES, MAX_FILES, MAX_VERSIONS
 from memoranda.storage.engine.contract import RunPosition, Unit
 
@@ -93,6 +94,7 @@ def begin_run(
             agent=agent,
             tags=tags,
             metadata=metadata,
+            access=access,
         )
         context.quotas_of(unit).check_bytes(unit)
         return run
@@ -304,6 +306,10 @@ def discovery(
             child_concurrency="strict" if fixtures else None,
             extra={
                 "implementation": {"name": "memoranda", "version": __version__},
+                # version-negotiation.md, Capability handshake.
+                "engineVersion": ENGINE_VERSION,
+                "eventLogSchemaVersion": EVENT_LOG_SCHEMA_VERSION,
+                "minClientVersion": "1.0",
                 # RFC 0080 §B: a host exposes a query API under a host-extension scope.
                 "x-host-memoranda-memory-query": {"supported": True, "path": "/v1/memory/{ref}"},
             },

@@ -287,7 +287,7 @@ def apply(
         if approval_id is not None:
             unit.delete_item(APPROVALS, approval_id)
         fact = (proposals.ACTIVATED, proposals.build_activated_payload(applied_proposal))
-        run_log.host_run(unit, "activation", now, fact)
+        run_log.host_run(unit, "activation", now, fact, access=access)
         _store_changed(unit, access, "apply", applied_proposal, now)
         context.quotas_of(unit).check_bytes(unit)
         return applied_proposal

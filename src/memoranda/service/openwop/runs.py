@@ -10,6 +10,7 @@ define its view of the store (`Run.view`), which later writes of others do not c
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -26,7 +27,12 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
 from memoranda.standards.openwop import events
 from memoranda.standards.openwop.events import Event
-from memoranda.standards.openwop.runs import ForkRequest, build_snapshot_error
+from memoranda.standards.openwop.runs import (
+    ENGINE_VERSION,
+    EVENT_LOG_SCHEMA_VERSION,
+    ForkRequest,
+    build_snapshot_error,
+)
 from memoranda.storage.engine.contract import RunPosition, RunView, Snapshot, Unit
 
 # Events per page.
@@ -66,6 +72,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()
     # A replay repeats a log; nothing new can be written in it.
     is_replay: bool = False
+    # An opaque id of the credential that started the run, and its kind; empty for runs that start by themselves.
+    principal: str = ""
+    principal_kind: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -87,6 +96,17 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             version_seq=self.version_seq,
         )
 
+    @property
+    def owner(self) -> dict[str, str]:
+        """The tenant of the run, and who started it (RFC 0048)."""
+        if not self.principal:
+            return {"tenant": self.tenant}
+        return {
+            "tenant": self.tenant,
+            "principal": self.principal,
+            "principalKind": self.principal_kind,
+        }
+
     def snapshot(self) -> dict[str, Any]:
         """Return the public snapshot of the run (RunSnapshot)."""
         document: dict[str, Any] = {
@@ -94,8 +114,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             "workflowId": self.workflow_id,
             "status": self.status,
             "variables": dict(self.variables),
-            "owner": {"tenant": self.tenant},
+            "owner": self.owner,
             "startedAt": format_instant(self.started),
+            "engineVersion": ENGINE_VERSION,
+            "eventLogSchemaVersion": EVENT_LOG_SCHEMA_VERSION,
         }
         optional = {"agent": self.agent, "error": self.error, "sourceRunId": self.source_run_id}
         document |= {name: value for name, value in optional.items() if value is not None}
@@ -114,6 +136,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             run_id=document["runId"],
             workflow_id=document["workflowId"],
             tenant=document["owner"]["tenant"],
+            principal=document["owner"].get("principal", ""),
+            principal_kind=document["owner"].get("principalKind", ""),
             started=parse_instant(document["startedAt"]),
             change_seq=0,
             version_seq=0,
@@ -156,8 +180,12 @@ def begin(
     agent: Mapping[str, object] | None = None,
     tags: tuple[str, ...] = (),
     metadata: Mapping[str, object] | None = None,
+    access: Access | None = None,
 ) -> Run:
-    """Start a run in a unit of work; its view is the store as it is now. Raises Conflict if the id is in use."""
+    """Start a run in a unit of work; its view is the store as it is now. Raises Conflict if the id is in use.
+
+    `access` is the caller that started it.
+    """
     if run_id is not None and unit.load_run(run_id) is not None:
         raise Conflict("there is a run of this id already")
     run = _build_run(
@@ -168,9 +196,10 @@ def begin(
         agent=agent,
         tags=tags,
         metadata=metadata or {},
+        **_principal_fields(access),
     )
     unit.put_run(run.run_id, run.encode(), started=now)
-    emit(unit, run.run_id, "run.started", {"workflowId": workflow_id}, now=now)
+    emit(unit, run.run_id, "run.started", _started_payload(run), now=now)
     return run
 
 
@@ -225,15 +254,19 @@ def host_run(
     now: Instant,
     *facts: tuple[str, Mapping[str, object]],
     run_id: str | None = None,
+    access: Access | None = None,
 ) -> tuple[Run, list[Event]]:
     """Write a complete run of our own: its start, the given facts, and its end. Return it with the events of the facts.
 
     A fact is the type and the payload of an event.
     """
     workflow_id = HOST_WORKFLOW + act
-    run = _build_run(unit, run_id or new_run_id(), workflow_id, now, status="completed")
+    principal = _principal_fields(access)
+    run = _build_run(
+        unit, run_id or new_run_id(), workflow_id, now, status="completed", **principal
+    )
     entries: list[tuple[str, Mapping[str, object]]] = [
-        ("run.started", {"workflowId": workflow_id}),
+        ("run.started", _started_payload(run)),
         *facts,
         ("run.completed", {}),
     ]
@@ -244,6 +277,28 @@ def host_run(
     unit.put_run(run.run_id, run.encode(), started=now)
     unit.add_run_events(run.run_id, 0, [events.encode(event) for event in logged])
     return run, logged[1:-1]
+
+
+def _started_payload(run: Run) -> dict[str, object]:
+    """Return the payload of `run.started`, which repeats the owner of the snapshot (RFC 0048 §C)."""
+    owner = {"owner": run.owner} if run.principal else {}
+    return {"workflowId": run.workflow_id, **owner}
+
+
+def _principal_fields(access: Access | None) -> dict[str, str]:
+    """Return who started a run: an opaque id of the credential, never a name or a DID."""
+    if access is None:
+        return {}
+    kind = "user" if access.actor_kind == "user" else "agent"
+    if access.key_id:
+        return {"principal": f"key-{access.key_id}", "principal_kind": kind}
+    if access.credential == "local":
+        return {"principal": "local", "principal_kind": kind}
+    if not access.credential.startswith("token:"):
+        # Background work of this host.
+        return {}
+    digest = hashlib.sha256(access.actor.encode("utf-8", "surrogatepass")).digest()
+    return {"principal": f"token-{base32_encode(digest)[:26]}", "principal_kind": kind}
 
 
 def _build_run(unit: Unit, run_id: str, workflow_id: str, now: Instant, **fields: Any) -> Run:

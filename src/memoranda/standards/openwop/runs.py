@@ -43,6 +43,9 @@ Mode = Literal["replay", "branch"]
 
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+# version-negotiation.md: the versions of a run document and of its log. Both are in every snapshot and in discovery.
+ENGINE_VERSION: Final = 1
+EVENT_LOG_SCHEMA_VERSION: Final = 2
 # run-options.md: the reserved key for the token budget of a distillation.
 TOKEN_BUDGET_KEY: Final = "distillation.tokenBudget"  # noqa: S105 (a name, not a secret)
 

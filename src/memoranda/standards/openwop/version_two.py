@@ -56,6 +56,8 @@ PREFERRED_VERSION: Final = "1.1"
 VERSION_HEADER: Final = "OpenWOP-Version"
 # The era of logs that are written in the form of version 1 and translated when they are read (events.md, Era-2 logs).
 EVENT_LOG_ERA: Final = 2
+# identity.md §2.2: the lane of a principal, by the first part of its id; others are bearers of a token.
+_LANES: Final[Mapping[str, str]] = {"key": "api-key", "local": "session"}
 # Runs and proposals per page.
 PAGE_LIMIT: Final = 100
 # Seconds that a poll waits by default, and at most; events.md allows a minute.
@@ -208,7 +210,7 @@ def show_event(event: Event, tenant: str) -> dict[str, Any]:
 def _show_payload(event: Event, tenant: str) -> dict[str, Any]:
     payload = dict(event["payload"])
     if event["type"] == "run.started":
-        payload |= {"owner": _owner(tenant), "transport": "rest"}
+        payload |= {"owner": _owner(tenant, payload.get("owner")), "transport": "rest"}
     elif event["type"] == "run.completed":
         # events.md: an empty object is a valid value; an absent key is not.
         payload.setdefault("outputs", {})
@@ -219,15 +221,20 @@ def _show_payload(event: Event, tenant: str) -> dict[str, Any]:
     return payload
 
 
-def _owner(tenant: str) -> dict[str, Any]:
-    """Return the owner of a run. Runs name their tenant, not who started them (identity.md §1.2)."""
-    name = tenant_id(tenant)
+def _owner(tenant: str, first: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the owner of a run, from its owner in version 1 (identity.md §1.1, §2.2).
+
+    One without a principal started by itself, or before principals were recorded (the legacy subject, §1.2).
+    """
+    name, owner = tenant_id(tenant), first or {}
+    principal = owner.get("principal")
+    lane = "api-key" if principal is None else _LANES.get(principal.partition("-")[0], "oauth2")
     subject = {
-        "issuer": "urn:openwop:legacy",
-        "subjectId": name,
+        "issuer": "urn:openwop:legacy" if principal is None else f"urn:memoranda:{lane}",
+        "subjectId": principal or name,
         "tenant": name,
-        "lane": "api-key",
-        "kind": "user",
+        "lane": lane,
+        "kind": owner.get("principalKind", "user"),
     }
     return {"tenant": name, "subject": subject}
 
@@ -239,7 +246,7 @@ def show_run(snapshot: Mapping[str, Any], tenant: str) -> dict[str, Any]:
     return {
         "runId": bind_id(snapshot["runId"], tenant),
         **document,
-        "owner": _owner(tenant),
+        "owner": _owner(tenant, snapshot.get("owner")),
         "eventLogSchemaVersion": EVENT_LOG_ERA,
     }
 
