@@ -206,6 +206,25 @@ def test_an_end_in_minutes_is_kept_and_moved_by_a_read(m: Memoranda) -> None:
     assert end("ends") == again
 
 
+def test_the_metadata_repeat_no_text_so_a_revision_leaves_none_of_it(m: Memoranda) -> None:
+    store = MemorandaStore(m)
+    store.put(("notes",), "phone", {"text": "call 0151", "n": 1})
+    store.put(("notes",), "fields", {"n": 2})
+    memory = m.oams.get("phone", namespace="notes").memory
+    assert "0151" not in str(memory["metadata"])
+    (record,) = (each for each in m if each.text == "call 0151")
+    m.revise(record.id, "call 0170")
+    assert "0151" not in str(m.oams.get("phone", namespace="notes").memory)
+    item = store.get(("notes",), "phone")
+    assert item is not None
+    assert item.value == {"text": "call 0170", "n": 1}
+    # A memory that an earlier version wrote has its text in the value.
+    m.oams.store("old", "call 112", namespace="notes", metadata={"langgraph": {"text": "call 110", "n": 3}})
+    item = store.get(("notes",), "old")
+    assert item is not None
+    assert item.value == {"text": "call 112", "n": 3}
+
+
 @pytest.mark.parametrize("value", [{"at": object()}, {"x": float("nan")}])
 def test_what_json_cannot_say_is_refused_and_nothing_is_written(fresh: Fresh, value: dict[str, Any]) -> None:
     store = MemorandaStore(fresh())

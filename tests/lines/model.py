@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 Names = Mapping[str, str]
-ChangeKind = Literal["created", "revised", "forgotten"]
+ChangeKind = Literal["created", "revised", "merged", "forgotten"]
 VISIBILITIES: Final = ("private", "shared", "public")
 
 
@@ -28,6 +28,8 @@ class Version:
     begins: int = 0
     is_held: bool = False
     is_erased: bool = False
+    # True if its text holds what looks like a secret.
+    has_secret: bool = False
     # The forgetting that hides it; 0 if nothing does.
     tombstone: int = 0
     names: Names = field(default_factory=dict)
@@ -134,6 +136,30 @@ class Model:
             raise Refused("what may not be exported cannot be public")
         line.versions.append(version)
         self._note([Change("revised", label, len(line.versions) - 1)])
+
+    def revert(self, label: int, now: int) -> None:
+        """Write the content of the version before the last one again."""
+        line = self._changeable(label, now)
+        head = line.head
+        earlier = line.versions[-2] if len(line.versions) > 1 else None
+        if earlier is None or earlier.is_erased or earlier.tombstone:
+            raise Refused("there is no earlier version")
+        visibility = min(earlier.visibility, head.visibility, key=VISIBILITIES.index)
+        line.versions.append(replace(head, word=earlier.word, visibility=visibility, begins=max(now, head.begins)))
+        line.head.has_secret, line.head.names = earlier.has_secret, {}
+        self._note([Change("revised", label, len(line.versions) - 1)])
+
+    def merge(self, label: int) -> None:
+        """Remember the text of a memory again, which changes its state only."""
+        self._note([Change("merged", label, len(self.lines[label].versions) - 1)])
+
+    def redact(self, label: int, now: int) -> None:
+        """Write a memory without the secret in it, and erase what held it."""
+        line = self._changeable(label, now)
+        if line.is_held:
+            raise Refused("it is on hold")
+        self.revise(label, line.head.word, now)
+        self.forget_earlier(label, len(line.versions) - 2, is_hard=True)
 
     def _changeable(self, label: int, now: int) -> Line:
         line = self.lines[label]
@@ -252,7 +278,8 @@ class Model:
             return self._forget_line(line)
         if line.head.is_held:
             raise Refused("it is on hold")
-        earlier = next((version for version in line.versions[change.index - 1 :: -1] if not version.is_erased), None)
+        before = change.index if change.kind == "merged" else change.index - 1
+        earlier = next((version for version in line.versions[before::-1] if not version.is_erased), None)
         if earlier is None:
             raise Refused("the earlier versions were erased")
         head = line.head
@@ -263,6 +290,7 @@ class Model:
                 is_exportable=head.is_exportable,
                 ends=head.ends,
                 begins=max(now, head.begins),
+                has_secret=earlier.has_secret,
             )
         )
         return [Change("revised", line.label, len(line.versions) - 1)]

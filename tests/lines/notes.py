@@ -6,7 +6,8 @@ import contextlib
 from pathlib import Path
 from typing import Final, Literal
 
-from tests.lines.stage import Stage, Unavailable, words_in
+from tests.lines.clients import Unavailable
+from tests.lines.stage import Stage, words_in
 
 Change = Literal["nothing", "edit", "delete", "rename", "copy"]
 CHANGES: Final[tuple[Change, ...]] = ("nothing", "nothing", "edit", "delete", "rename", "copy")
@@ -30,7 +31,7 @@ class NoteFolder:
             stage.command("sync", str(self.path))
 
     def find(self, word: str) -> Path | None:
-        """Return the first note with a word."""
+        """Return the note with a word, or a copy of it that a person made."""
         return next((path for path in self._notes() if word in words_in(path.read_text())), None)
 
     def change(self, path: Path, change: Change, old: str, new: str) -> None:
@@ -58,4 +59,8 @@ class NoteFolder:
 
     def _notes(self) -> list[Path]:
         paths = [*self.path.glob("*.md"), *self.path.glob("*.markdown")]
-        return sorted(path for path in paths if ".conflict" not in path.name)
+        # The copies come last: they follow the note.
+        return sorted(
+            (path for path in paths if ".conflict" not in path.name),
+            key=lambda path: (path.suffix == ".markdown", path),
+        )

@@ -15,16 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from memoranda.errors import MemorandaError
-from memoranda.library.results import Memory
+from memoranda.errors import InvalidInput, MemorandaError
+from memoranda.model.instant import Instant
 from memoranda.service.exchange.report import Report
 from tests import stores
 from tests.commands import command
 from tests.lines import stage as verbs
+from tests.lines.clients import Unavailable
 from tests.lines.model import VISIBILITIES, Copy, Line, Model, Refused, Version
 from tests.lines.notes import CHANGES, NoteFolder
-from tests.lines.stage import FAMILIES, FORMS, WITH_HISTORY, Clock, Stage, Unavailable, words_in, words_in_path
+from tests.lines.stage import FAMILIES, FORMS, WITH_HISTORY, Clock, Stage, words_in, words_in_path
 from tests.matrix.doors import ALL_READS, DAY, EXPORTS, LOGS, SPACE, texts
+from tests.standards.openwop.samples import ARTIFACTS
 
 Step: TypeAlias = dict[str, Any]
 STANDARDS: Final = ("ump", "oams", "oms", "cal", "openwop")
@@ -44,7 +46,8 @@ STEPS: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
     "erase earlier": (1, (*_LINE, "index")),
     "hold": (2, (*_LINE, "index")),
     "release": (2, (*_LINE, "index")),
-    "time": (4, ("time",)),
+    "time": (3, ("time",)),
+    "jump": (2, ("time",)),
     "purge": (1, ()),
     "undo": (9, ("interface",)),
     "redo": (2, ("interface",)),
@@ -57,6 +60,14 @@ STEPS: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
     "intrude": (2, ("line", "index", "choice")),
     "foreign": (1, ()),
     "sync": (5, ("line", "choice")),
+    "revert": (3, _LINE),
+    "remember again": (2, ("line",)),
+    "write secret": (1, ("visibility",)),
+    "redact": (2, _LINE),
+    "compact": (1, ()),
+    "consolidate": (1, ("choice",)),
+    "propose": (1, ()),
+    "serve": (1, ("workers",)),
     "reopen": (1, ()),
     "back up": (1, ()),
     "restore": (1, _FILE),
@@ -74,6 +85,16 @@ LISTS: Final = ("ump list", "oams list", "oms list", "cal recall", "openwop list
 FINDERS: Final = (
     "ump prompt", "ump recall", "oams recall", "oms search", "cal like", "oms find", "cal assemble", "cal stream",
 )  # fmt: skip
+# The standard of the interfaces that have only one.
+STANDARD_OF: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("cli", "mcp", "edit", "console", "typescript"), "ump"),
+    "langgraph": "oams",
+}
+# Interfaces of a sequence with servers, besides the library.
+INTERFACES: Final = ("http", "http", "mcp", "cli", "console", "typescript", "langgraph")
+STRATEGIES: Final = ("synthesize", "validate", "evolve", "reflect", "insight_generate", "associate")
+# A text that looks like a secret.
+SECRET: Final = "ghp_" + "a1B2c3D4e5F6g7H8i9J1k2L3m4N5o6P7q8R9"
 # Comparisons after each step; all of them are made at the end.
 SAMPLE: Final = 4
 
@@ -104,7 +125,7 @@ class Backup:
 def generate(seed: int, length: int, *, is_embedded: bool = False) -> list[Step]:
     """Return a random sequence. An embedded one uses no server, and starts sooner."""
     rng = random.Random(seed)
-    interfaces = ("library",) * 6 + (("cli",) if is_embedded else ("http", "http", "mcp", "cli"))
+    interfaces = ("library",) * 6 + (("cli", "langgraph") if is_embedded else INTERFACES)
     steps: list[Step] = []
     labels: list[int] = []
     for number in range(length):
@@ -113,6 +134,11 @@ def generate(seed: int, length: int, *, is_embedded: bool = False) -> list[Step]
             verb = "write"
         elif steps[-1]["verb"] in ("undo", "redo") and rng.random() < 0.3:
             verb = "redo"
+        elif steps[-1]["verb"] == "sync" and rng.random() < 0.4:
+            # What a person does to a note that was written shows only with the next run.
+            verb = "sync"
+        elif verb == "serve" and is_embedded:
+            verb = "revise"
         values: Step = {
             "interface": rng.choice(interfaces),
             "standard": rng.choice(STANDARDS),
@@ -123,11 +149,15 @@ def generate(seed: int, length: int, *, is_embedded: bool = False) -> list[Step]
             "form": rng.choice(list(FORMS)),
             "history": rng.random() < 0.6,
             "file": rng.randrange(5),
-            "time": rng.choice((1_000, 1_000, 3_600_000, DAY, DAY + 1, -1_000, -3_600_000, -3 * DAY)),
+            "time": rng.choice((1_000, 1_000, 3_600_000, DAY, DAY + 1)),
+            "workers": rng.choice((1, 2)),
             "choice": round(rng.random(), 2),
         }
+        if verb == "jump":
+            # Ten days back are followed by every process, and hours by none (service/core/context.py).
+            values["time"] = rng.choice((3_600_000, DAY + 1, -1_000, -3_600_000, -10 * DAY))
         step: Step = {"verb": verb, "number": number, **{name: values[name] for name in STEPS[verb][1]}}
-        if verb in ("write", "write many"):
+        if verb in ("write", "write many", "write secret"):
             labels.append(number)
         if verb == "write many":
             labels.append(number + 1_000)
@@ -158,6 +188,8 @@ class Run:
         self.files: list[File] = []
         self.backups: list[Backup] = []
         self.notes: NoteFolder | None = None
+        # True once a consolidation run was performed and undone, which the model does not undo again.
+        self.has_run = False
         # Words of another tenant, with the times of their writing.
         self.foreign: dict[str, int] = {}
         self._words = 0
@@ -200,7 +232,7 @@ class Run:
         """Do the same to the model and to the store; both must do it, or refuse it. Return the outcome."""
         before = self.model.copy()
         if "cli" in (step.get("interface"), step.get("really")):
-            self.model.purge(self.stage.now)
+            self._note_purge()
         try:
             expected()
             is_allowed = True
@@ -219,6 +251,10 @@ class Run:
             self.model = before
             raise Finding(f"{step['verb']} is not refused", reason)
         return "done"
+
+    def _note_purge(self) -> None:
+        """Note that a command erased what had ended, by the clock of erasures."""
+        self.model.purge(self.stage.believed())
 
     @staticmethod
     def _may_refuse(step: Step, model: Model, message: str) -> bool:
@@ -243,10 +279,11 @@ class Run:
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def _write(self, step: Step) -> str:
-        word, interface, standard = self._new_word(), step["interface"], step["standard"]
-        if interface in ("cli", "mcp"):
-            standard = "ump"
+        word, interface = self._new_word(), step["interface"]
+        standard = STANDARD_OF.get(interface, step["standard"])
         visibility = step["visibility"] if standard in ("ump", "oams", "oms") else "private"
+        if interface in ("console", "langgraph"):
+            visibility = "private"
         line = Line(step["number"], standard, [Version(word, visibility, begins=self.stage.now)])
         outcome = self._both(
             step,
@@ -273,13 +310,14 @@ class Run:
         if interface == "cli" and step["choice"] < 0.3:
             interface = "edit"
             step = {**step, "really": "cli"}
-        if interface in ("cli", "mcp", "edit"):
-            standard = "ump"
+        standard = STANDARD_OF.get(interface, standard)
         if standard in ("oams", "openwop") and not line.is_live(self.stage.now):
             # It would be another memory under the same key.
             return "left out"
         word = self._new_word()
         visibility = step["visibility"] if standard in ("oams", "oms") else None
+        if interface == "langgraph":
+            visibility = "private"
         names = line.head.names
         outcome = self._both(
             step,
@@ -315,9 +353,8 @@ class Run:
         line = self._line(step)
         if line is None:
             return "left out"
-        interface, standard = step["interface"], step["standard"]
-        if interface in ("cli", "mcp"):
-            standard = "ump"
+        interface = "library" if step["interface"] == "langgraph" else step["interface"]
+        standard = STANDARD_OF.get(interface, step["standard"])
         if standard not in ("oams", "openwop") and not line.is_live(self.stage.now):
             # UMP forgets a forgotten memory again, without an effect.
             return "left out"
@@ -366,7 +403,7 @@ class Run:
         if line is None or line.head.is_erased or line.is_expired(self.stage.now):
             return "left out"
         standard = "ump" if line.is_forgotten else step["standard"]
-        interface = "library" if step["interface"] == "mcp" else step["interface"]
+        interface = step["interface"] if step["interface"] in ("cli", "http", "console") else "library"
         return self._both(
             {**step, "interface": interface},
             lambda: self.model.erase(line.label),
@@ -398,14 +435,136 @@ class Run:
         self.stage.advance(step["time"])
         return "done"
 
+    def _jump(self, step: Step) -> str:
+        """Set the clock, without time passing."""
+        if self.stage.has_workers:
+            # Workers erase what has ended in the background, at a time that no test knows.
+            return "left out"
+        self.stage.advance(step["time"], is_jump=True)
+        return "done"
+
+    def _revert(self, step: Step) -> str:
+        line = self._line(step)
+        if line is None or not line.head.names:
+            return "left out"
+        interface = "http" if step["interface"] in ("http", "mcp") else "library"
+        names = line.head.names
+        outcome = self._both(
+            {**step, "interface": interface},
+            lambda: self.model.revert(line.label, self.stage.now),
+            lambda: verbs.revert(self.stage, interface, names),
+        )
+        if outcome == "done":
+            self._name_head(line)
+        return outcome
+
+    def _remember_again(self, step: Step) -> str:
+        """Remember the text of a memory that UMP wrote last; the memory is confirmed, and no other one is written."""
+        line, now = self._line(step), self.stage.now
+        if line is None or not line.is_live(now) or line.is_held or line.head.has_secret or self._not_yet_current():
+            return "left out"
+        head = line.head
+        version = self.stage.head(head.word)
+        is_plain = line.standard == version.document.standard == "ump" and version.bounds is None
+        if not is_plain or "structured" in self.stage.local.get(head.names["ump"]).record["body"]:
+            # What another standard stated about it is no part of the new text.
+            return "left out"
+        result = self.stage.local.remember(head.word, project=SPACE, visibility=head.visibility)  # type: ignore[arg-type]
+        if result.result != "merged":
+            raise Finding("remember again writes another memory", str(result))
+        self.model.merge(line.label)
+        self._name_head(line)
+        return "done"
+
+    def _write_secret(self, step: Step) -> str:
+        word, visibility = self._new_word(), step["visibility"]
+        line = Line(step["number"], "ump", [Version(word, visibility, begins=self.stage.now, has_secret=True)])
+        self.stage.local.remember(f"{word} {SECRET}", project=SPACE, visibility=visibility)
+        self.model.write(line)
+        self._name_head(line)
+        return "done"
+
+    def _redact(self, step: Step) -> str:
+        """Take a secret out of a memory: no version holds it then."""
+        line = self._line(step)
+        if line is None or not line.is_live(self.stage.now) or not line.head.has_secret:
+            return "left out"
+        names = line.head.names
+        memoranda = self.stage.facade("http" if step["interface"] in ("http", "mcp") else "library")
+        outcome = self._both(
+            {**step, "interface": "library"},
+            lambda: self.model.redact(line.label, self.stage.now),
+            lambda: memoranda.redact(names["ump"]),
+        )
+        if outcome == "done":
+            line.head.has_secret = False
+            self._name_head(line)
+            versions = [version.record for version in self.stage.local.history(line.head.names["ump"])]
+            if SECRET in " ".join(texts(versions)):
+                raise Finding("redact leaves the secret", line.head.word)
+        return outcome
+
+    def _serve(self, step: Step) -> str:
+        """Start the server again, with one process or two."""
+        if step["workers"] > 1 and stores.ON_POSTGRES:
+            # Databases of tests are not reached by other processes.
+            return "left out"
+        self.stage.serve(workers=step["workers"])
+        return "done"
+
+    # --- runs that combine memories -----------------------------------------------------------------------------------
+
+    def _compact(self, _: Step) -> str:
+        """Compact the entries of openwop, and undo it: the readers of all memories show the same words throughout."""
+        openwop = self.stage.service.openwop
+        try:
+            run_id = openwop.compact(self.stage.owner, SPACE).run.run_id
+        except InvalidInput:
+            return "refused"
+        for read in LISTS:
+            self._check_list(read)
+        self.stage.advance(1)
+        openwop.undo_consolidation(self.stage.owner, run_id)
+        self._forget_actions()
+        return "done"
+
+    def _consolidate(self, step: Step) -> str:
+        """Run a consolidation, and undo it."""
+        strategy = STRATEGIES[int(step["choice"] * 100) % len(STRATEGIES)]
+        run = self.stage.local.consolidate(strategy, namespace=self.stage.oams.namespace, dry_run=False)
+        for read in LISTS:
+            self._check_list(read)
+        self.stage.advance(1)
+        if run.outputs or run.taken_back:
+            self.stage.local.undo(run.run_id)
+        self._forget_actions()
+        return "done"
+
+    def _forget_actions(self) -> None:
+        """Note that the next undo is about a run; what it does to the run is not modelled."""
+        self.model.actions.clear()
+        self.model.is_after_undo, self.has_run = False, True
+
+    def _propose(self, _: Step) -> str:
+        """Let an agent propose an automation, which is no memory."""
+        word = self._new_word()
+        openwop = self.stage.service.openwop
+        proposal = openwop.propose(self.stage.owner, "automation", ARTIFACTS["automation"], title=word)
+        for read in LISTS:
+            self._check_list(read)
+        openwop.reject_proposal(self.stage.owner, proposal["id"], reason="not now")
+        return "done"
+
     def _purge(self, step: Step) -> str:
+        self._note_purge()
         self.stage.service.purge()
-        self.model.purge(self.stage.now)
         return "done"
 
     def _undo(self, step: Step, *, is_redo: bool = False) -> str:
-        interface = "library" if step["interface"] == "mcp" else step["interface"]
+        interface = step["interface"] if step["interface"] in ("cli", "http", "console") else "library"
         change = self.model.redo if is_redo else self.model.undo
+        if self.has_run and not self._is_undo_modelled(change):
+            return "left out"
         outcome = self._both(
             {**step, "interface": interface},
             lambda: change(self.stage.now),
@@ -415,6 +574,15 @@ class Run:
             if not line.head.names:
                 self._name_head(line)
         return outcome
+
+    def _is_undo_modelled(self, change: Callable[[Instant], None]) -> bool:
+        """Return True if an undo or a redo is about something else than a consolidation run."""
+        model = self.model.copy()
+        try:
+            change.__func__(model, self.stage.now)  # type: ignore[attr-defined]
+        except Refused:
+            return False
+        return True
 
     def _redo(self, step: Step) -> str:
         return self._undo(step, is_redo=True)
@@ -429,7 +597,7 @@ class Run:
         form = step["form"]
         has_history = step["history"] and form in WITH_HISTORY
         path, left_out = self.stage.export(form, self._folder, history=has_history)
-        self.model.purge(self.stage.now)
+        self._note_purge()
         words = words_in_path(path) if path.exists() else set()
         expected = self.model.exported(self.stage.now, history=has_history)
         # A form that cannot state all restrictions of a memory leaves it out by name.
@@ -459,7 +627,7 @@ class Run:
         if file is None:
             return "left out"
         self.stage.import_file(file.path)
-        self.model.purge(self.stage.now)
+        self._note_purge()
         return "done"
 
     def _bring(self, step: Step) -> str:
@@ -558,7 +726,7 @@ class Run:
         """Let a person change a note, and bring the folder of notes and the store in step."""
         if self.notes is None:
             self.notes = NoteFolder(self._folder / "notes")
-        self.model.purge(self.stage.now)
+        self._note_purge()
         line, now = self._line(step), self.stage.now
         change = CHANGES[int(step["choice"] * 100) % len(CHANGES)]
         is_free = (
@@ -695,7 +863,12 @@ class Run:
         self._readers = 4 if sample else 7
         checks = list(self._checks(is_complete=sample is None))
         for check in checks if sample is None else self._rng.sample(checks, min(sample, len(checks))):
-            check()
+            try:
+                check()
+            except Finding:
+                raise
+            except (AssertionError, Exception) as error:
+                raise Finding(f"a reader fails with {type(error).__name__}", f"{error} {_place(error)}") from error
 
     def _checks(self, *, is_complete: bool) -> Iterator[Callable[[], None]]:
         """Yield the comparisons; of the memories, one is chosen at random unless all are wanted."""
@@ -713,9 +886,13 @@ class Run:
                     yield lambda line=line, version=version, caller=caller: self._check_names(  # type: ignore[misc]
                         line, version, caller
                     )
-            interfaces = ("library", "cli", *(("http",) if self.stage.is_served else ()))
+            interfaces = ("library", "cli", *(("http", "typescript") if self.stage.is_served else ()))
             for interface in interfaces if is_complete else ("library",):
                 yield lambda line=line, interface=interface: self._check_interface(line, interface)  # type: ignore[misc]
+            if self.stage.is_served:
+                yield lambda line=line: self._check_remote_peer(line)  # type: ignore[misc]
+                yield lambda line=line: self._check_console(line)  # type: ignore[misc]
+        yield self._check_langgraph
 
     def _read(self, caller: str, read: str, names: Mapping[str, str], word: str) -> set[str]:
         """Return the words that a reader shows to a caller; none if it refuses."""
@@ -835,7 +1012,7 @@ class Run:
         """Compare what one interface shows to the owner."""
         now = self.stage.now
         if interface == "cli":
-            self.model.purge(now)
+            self._note_purge()
         version = line.head
         listed, found, history = self._shown_by(interface, version)
         heads = self.model.heads(now, *VISIBILITIES)
@@ -846,6 +1023,40 @@ class Run:
         kept = {each.word for each in line.versions if not each.is_erased} if not line.is_expired(now) else set()
         if version.names:
             self._require(f"history by {interface}", history, kept)
+
+    def _check_remote_peer(self, line: Line) -> None:
+        """Compare what the library shows to a peer over HTTP."""
+        now, remote, word = self.stage.now, self.stage.remote_peer, line.head.word
+        heads = self.model.heads(now, *SHOWN_TO["peer"])
+        self._require("list by http to peer", _words_of(remote), heads)
+        hits = [hit.record for hit in remote.recall(word, floor=False)]
+        self._require_within("recall by http to peer", words_in(" ".join(texts(hits))), heads)
+        shown = self.model.shown(line, now, *SHOWN_TO["peer"])
+        for version in line.versions:
+            if not version.names:
+                continue
+            words: set[str] = set()
+            with suppress(MemorandaError):
+                words = _words_of(remote.history(version.names["ump"])) | _words_of([remote.get(version.names["ump"])])
+            self._require_within("history by http to peer", words, shown)
+
+    def _check_console(self, line: Line) -> None:
+        """Compare the pages of the console with what the owner is shown."""
+        console, name = self.stage.console, line.head.names.get("ump")
+        heads = self.model.heads(self.stage.now, *VISIBILITIES)
+        self._require_within("list by console", words_in(console.read("/memories")), heads)
+        if name is not None:
+            is_expired = line.is_expired(self.stage.now)
+            kept = set() if is_expired else {each.word for each in line.versions if not each.is_erased}
+            # A page names similar memories, too.
+            for page in ("", "/history", "/views"):
+                self._require_within(
+                    f"page{page} of console", words_in(console.read(f"/memory/{name}{page}")), kept | heads
+                )
+
+    def _check_langgraph(self) -> None:
+        words = words_in(" ".join(texts(self.stage.langgraph.search())))
+        self._require("langgraph search", words, self.model.heads(self.stage.now, *VISIBILITIES))
 
     def _shown_by(self, interface: str, version: Version) -> tuple[set[str], set[str], set[str]]:
         """Return the words of the list, of a recall, and of the history of a memory."""
@@ -864,6 +1075,13 @@ class Run:
                 history = ""
             listed, found = (words_in(text.partition('"query"')[0]) for text in printed)
             return listed, found, words_in(history)
+        if interface == "typescript" and (client := self.stage.typescript) is not None:
+            listed, found = (client.call("list", {"limit": 500}), client.call("recall", version.word, {"floor": False}))
+            try:
+                history = str(client.call("history", name))
+            except Unavailable:
+                history = ""
+            return words_in(str(listed)), words_in(str(found)), words_in(history)
         memoranda = self.stage.facade(interface)
         try:
             versions = [entry.record for entry in memoranda.history(name)]
@@ -876,7 +1094,7 @@ class Run:
         )
 
 
-def _words_of(memories: Iterable[Memory]) -> set[str]:
+def _words_of(memories: Iterable[Any]) -> set[str]:
     return words_in(" ".join(texts([memory.record for memory in memories])))
 
 

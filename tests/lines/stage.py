@@ -13,6 +13,8 @@ import itertools
 import os
 import re
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -24,6 +26,9 @@ import httpx
 
 import memoranda.opening
 from memoranda import Memoranda
+from memoranda.bindings.console.lazy import LazyConsole
+from memoranda.bindings.console.memories import ERASE_WORD
+from memoranda.bindings.console.visit import ROOT as CONSOLE
 from memoranda.bindings.http.server import create_server, listen
 from memoranda.bindings.mcp.http import McpEndpoint
 from memoranda.encoding.json_text import parse
@@ -32,6 +37,7 @@ from memoranda.keys import OPERATOR_KEY_FILE
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.opening import open_service
 from memoranda.service.core.access import Access
+from memoranda.service.core.retention_clock import Uptime
 from memoranda.settings import load_settings
 from memoranda.standards.oams.mapping import VISIBILITY_KEY
 from memoranda.standards.openwop.entry import Draft
@@ -41,6 +47,7 @@ from tests import stores
 from tests.bindings.http.running import NO_AUTHORITIES, build_app
 from tests.commands import command
 from tests.embedders import WORDS_ALONE
+from tests.lines.clients import Console, LangGraph, TypeScript, Unavailable, built_typescript, read_url
 from tests.lines.model import Names
 from tests.matrix.doors import DAY, SPACE, House, key
 from tests.service.oams_verbs import Oams, namespace
@@ -66,23 +73,43 @@ FAMILIES: Final = {"mg": "oms", "oams": "oams", **dict.fromkeys(("ndjson", "json
 WITH_HISTORY: Final = ("ndjson", "json", "mg", "markdown", "book")
 
 
-class Unavailable(Exception):
-    """A command or a tool refused what it was asked for."""
-
-
 class Clock:
-    """The clock of every store and process of a stage."""
+    """The clock of every store and process of a stage, and the time since the start of its machine."""
 
     def __init__(self) -> None:
         self.now = parse_instant(START)
+        self.uptime_ms = 1_000_000_000
+        # The file from which other processes read both.
+        self.path: Path | None = None
 
     def __call__(self) -> Instant:
         return self.now
 
+    def uptime(self) -> Uptime:
+        return Uptime("lines", self.uptime_ms)
+
+    def advance(self, milliseconds: int, *, is_jump: bool) -> None:
+        """Let time pass, or set the clock only."""
+        self.now = Instant(self.now + milliseconds)
+        if not is_jump:
+            self.uptime_ms += milliseconds
+        self.share()
+
+    def share(self) -> None:
+        """Tell other processes the time."""
+        if self.path is not None:
+            # Written at once, so that nobody reads a half of it.
+            written = self.path.with_suffix(".new")
+            written.write_text(f"{self.now} {self.uptime_ms}")
+            written.replace(self.path)
+
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Let whoever opens a store take the time from this clock."""
-        with patch.object(memoranda.opening, "system_clock", self):
+        with (
+            patch.object(memoranda.opening, "system_clock", self),
+            patch.object(memoranda.opening, "read_uptime", self.uptime),
+        ):
             yield
 
 
@@ -121,11 +148,17 @@ class Stage(House):
         )
         self.stranger = self.key(OTHER_OWNER)
         self._exports = itertools.count()
+        # The latest time by which a command erased what had ended.
+        self.purged_until = Instant(0)
         # Warnings of the last export.
         self.export_warnings: list[str] = []
         self._served: ExitStack | None = None
         self._remote: Memoranda | None = None
+        self._remote_peer: Memoranda | None = None
         self._http: httpx.Client | None = None
+        self._console: Console | None = None
+        self._typescript: TypeScript | None = None
+        self._credential = self._url = ""
 
     def _open(self) -> None:
         self.service = open_service(load_settings(WORDS_ALONE, home=self.home, cal_evolve="on"))
@@ -148,10 +181,15 @@ class Stage(House):
         self.service.close()
         stores.release(self.home)
 
-    def advance(self, milliseconds: int) -> Instant:
-        self.clock.now = Instant(self.clock.now + milliseconds)
+    def advance(self, milliseconds: int, *, is_jump: bool = False) -> Instant:
+        self.clock.advance(milliseconds, is_jump=is_jump)
         self.now = self.context.clock()
         return self.now
+
+    def believed(self) -> Instant:
+        """Return the time by which commands erase what has ended: a sudden jump of the clock is not believed."""
+        self.purged_until = max(self.purged_until, self.context.retention_now())
+        return self.context.retention_now()
 
     @property
     def peer(self) -> Access:
@@ -162,11 +200,16 @@ class Stage(House):
     def stop_serving(self) -> None:
         if self._served is not None:
             self._served.close()
-        self._served = self._remote = self._http = None
+        self._served = self._remote = self._remote_peer = self._http = self._console = self._typescript = None
 
     @property
     def is_served(self) -> bool:
         return self._remote is not None
+
+    @property
+    def has_workers(self) -> bool:
+        """True while other processes serve this store."""
+        return self._served is not None and self.clock.path is not None
 
     @property
     def remote(self) -> Memoranda:
@@ -176,13 +219,71 @@ class Stage(House):
         assert self._remote is not None
         return self._remote
 
-    def _serve(self) -> None:
+    @property
+    def remote_peer(self) -> Memoranda:
+        """The library over a server, with the token of the peer."""
+        assert self.remote is not None
+        assert self._served is not None
+        if self._remote_peer is None:
+            self._remote_peer = Memoranda.open(self._url, key=self.peer_token)
+            self._served.callback(self._remote_peer.close)
+        return self._remote_peer
+
+    @property
+    def console(self) -> Console:
+        assert self.remote is not None
+        if self._console is None:
+            self._console = Console(self._url, self.service, self._credential)
+        return self._console
+
+    @property
+    def typescript(self) -> TypeScript | None:
+        """The TypeScript client; None if it cannot be built here."""
+        folder = built_typescript()
+        if folder is not None and self._typescript is None:
+            assert self.remote is not None
+            assert self._served is not None
+            self._typescript = TypeScript(self._url, self._credential, folder)
+            self._served.callback(self._typescript.close)
+        return self._typescript
+
+    @property
+    def langgraph(self) -> LangGraph:
+        return LangGraph(self.local, SPACE)
+
+    def serve(self, *, workers: int) -> None:
+        """Start the server again, in this process or with several of its own."""
+        self.stop_serving()
+        self._serve(workers)
+
+    def _serve(self, workers: int = 1) -> None:
         self._served = ExitStack()
+        self._url = self._start_here() if workers == 1 else self._start_workers()
+        scopes = ("read", "write", "derive", "export", "erase")
+        credential = self._credential = self.service.gate.add_key("lines", tenant=self.tenant, scopes=scopes)
+        self._remote = Memoranda.open(self._url, key=credential)
+        self._served.callback(self._remote.close)
+        headers = {
+            "Authorization": f"Bearer {credential}",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2025-06-18",
+        }
+        self._http = httpx.Client(base_url=self._url, headers=headers, verify=NO_AUTHORITIES, timeout=HANG_SECONDS)
+        self._served.callback(self._http.close)
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        answer = self._http.post("/mcp", json={"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
+        if session := answer.headers.get("mcp-session-id"):
+            self._http.headers["mcp-session-id"] = session
+
+    def _start_here(self) -> str:
+        """Start a server in a thread of this process, and return its URL."""
+        assert self._served is not None
         ready = threading.Event()
         endpoint = McpEndpoint(self.service)
         app = build_app(
             self.service,
             extra_routes=endpoint.routes,
+            folders={CONSOLE: lambda threads: LazyConsole(self.service, threads).routes},
             lifespans=(endpoint.running,),
             on_stop=(endpoint.stop_streams,),
         )
@@ -197,26 +298,32 @@ class Stage(House):
 
         self._served.callback(stop)
         assert ready.wait(HANG_SECONDS)
-        scopes = ("read", "write", "derive", "export", "erase")
-        credential = self.service.gate.add_key("lines", tenant=self.tenant, scopes=scopes)
-        self._remote = Memoranda.open(server.base_url, key=credential)
-        self._served.callback(self._remote.close)
-        headers = {
-            "Authorization": f"Bearer {credential}",
-            "Accept": "application/json, text/event-stream",
-            "MCP-Protocol-Version": "2025-06-18",
-        }
-        self._http = httpx.Client(
-            base_url=server.base_url, headers=headers, verify=NO_AUTHORITIES, timeout=HANG_SECONDS
+        return server.base_url
+
+    def _start_workers(self) -> str:
+        """Start a server of two processes, and return its URL."""
+        assert self._served is not None
+        self.clock.path = self.home.parent / "clock"
+        self.clock.share()
+        environment = {**os.environ, **WORDS_ALONE, "MEMORANDA_CAL_EVOLVE": "on"}
+        command = [sys.executable, "-m", "tests.lines.workers", str(self.home), str(self.clock.path)]
+        process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        self._served.callback(self._http.close)
-        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-        answer = self._http.post("/mcp", json={"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
-        if session := answer.headers.get("mcp-session-id"):
-            self._http.headers["mcp-session-id"] = session
+
+        def stop() -> None:
+            self.clock.path = None
+            process.terminate()
+            process.wait(HANG_SECONDS)
+            assert process.stdout is not None
+            process.stdout.close()
+
+        self._served.callback(stop)
+        assert process.stdout is not None
+        return read_url(process.stdout.readline())
 
     def facade(self, interface: str) -> Memoranda:
-        return self.remote if interface == "http" else self.local
+        return self.remote if interface in ("http", "console", "typescript") else self.local
 
     def tool(self, name: str, **arguments: Any) -> str:
         """Call a tool of the MCP server, and return its text. Raises Unavailable."""
@@ -236,6 +343,7 @@ class Stage(House):
 
     def command(self, *tokens: str) -> str:
         """Run a command of the command line, and return what it prints. Raises Unavailable."""
+        self.believed()
         done = command("--data", str(self.home), *tokens)
         assert done.code != 70, tokens
         if done.code:
@@ -254,6 +362,7 @@ class Stage(House):
         if form in WITH_HISTORY:
             options.append("--history" if history else "--no-history")
         tokens = ("export", str(target) + ("/" if name.endswith("/") else ""), *options)
+        self.believed()
         done = command("--data", str(self.home), "--json", *tokens)
         # Exit code 1: something is left out.
         assert done.code in (0, 1), tokens
@@ -293,6 +402,15 @@ def write(stage: Stage, interface: str, standard: str, text: str, visibility: st
     if interface == "mcp":
         stage.tool("ump_remember", text=text, project=SPACE, visibility=visibility)
         return
+    if interface == "console":
+        stage.console.send("/remember", text=text, project=SPACE)
+        return
+    if interface == "langgraph":
+        stage.langgraph.put(key(text), text)
+        return
+    if interface == "typescript" and stage.typescript is not None:
+        stage.typescript.call("remember", text, {"project": SPACE, "visibility": visibility})
+        return
     memoranda = stage.facade(interface)
     if standard == "ump":
         memoranda.remember(text, project=SPACE, visibility=visibility)  # type: ignore[arg-type]
@@ -321,6 +439,12 @@ def revise(stage: Stage, interface: str, standard: str, names: Names, text: str,
         _edit(stage, names["ump"], text)
     elif interface == "mcp":
         stage.tool("ump_revise", id=names["ump"], text=text)
+    elif interface == "console":
+        stage.console.send(f"/memory/{names['ump']}/revise", text=text, seen=names["ump"])
+    elif interface == "langgraph":
+        stage.langgraph.put(names["oams"], text)
+    elif interface == "typescript" and stage.typescript is not None:
+        stage.typescript.call("revise", names["ump"], text)
     elif standard == "ump":
         memoranda.ump.revise(ReviseRequest.parse({"id": names["ump"], "patch": {"body": {"text": text}}}))
     elif standard == "oams":
@@ -350,6 +474,10 @@ def forget(stage: Stage, interface: str, standard: str, names: Names) -> None:
         stage.command("forget", names["ump"])
     elif interface == "mcp":
         stage.tool("ump_forget", id=names["ump"])
+    elif interface == "console":
+        stage.console.send(f"/memory/{names['ump']}/forget")
+    elif interface == "typescript" and stage.typescript is not None:
+        stage.typescript.call("forget", names["ump"])
     elif standard == "oams":
         memoranda.oams.forget(names["oams"], namespace=stage.oams.namespace)
     elif standard == "openwop":
@@ -363,6 +491,8 @@ def erase(stage: Stage, interface: str, standard: str, names: Names) -> None:
     """Erase a memory for good."""
     if interface == "cli":
         stage.command("forget", names["ump"], "--hard", "--yes", "--reason", "asked")
+    elif interface == "console":
+        stage.console.send(f"/memory/{names['ump']}/forget", hard="on", typed=ERASE_WORD, reason="asked")
     elif standard == "oms":
         stage.facade(interface).grains.erase(names["oms"], reason="asked")
     else:
@@ -372,7 +502,15 @@ def erase(stage: Stage, interface: str, standard: str, names: Names) -> None:
 def undo(stage: Stage, interface: str, *, is_redo: bool) -> None:
     if interface == "cli":
         stage.command("redo" if is_redo else "undo")
+    elif interface == "console":
+        stage.console.send("/redo" if is_redo else "/undo")
     elif is_redo:
         stage.facade(interface).ump.redo_last()
     else:
         stage.facade(interface).ump.undo_last()
+
+
+def revert(stage: Stage, interface: str, names: Names) -> None:
+    """Write the content of the version before the last one again, by CAL."""
+    params = {"last": f"sha256:{names['oms']}"}
+    stage.facade(interface).cal('REVERT $last REASON "lines"', params, namespace=SPACE, approve=True)

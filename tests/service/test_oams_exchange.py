@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memoranda.encoding.json_text import dump, dump_pretty, parse
 from memoranda.model.instant import format_instant
 from memoranda.service.core.limits import Quotas
-from memoranda.service.exchange.importing import BATCH_LIMIT, number_items
+from memoranda.service.exchange.importing import BATCH_LIMIT, Item, number_items
 from memoranda.standards.oams.memory import MAX_VALUE_BYTES
 from memoranda.standards.oams.namespace import parse_namespace
 from memoranda.storage.sqlite.database import SqliteConnection
@@ -257,3 +257,26 @@ def test_nothing_that_was_forgotten_or_superseded_leaves(oams: Oams) -> None:
     name = world.remember("four")
     world.revise(name, body={"text": "five"})
     assert {memory["value"] for _, memory in oams.verbs.export(oams.access)} == {"two", "five"}
+
+
+def test_an_export_that_states_inherited_restrictions_changes_nothing_where_it_came_from(oams: Oams) -> None:
+    """The end that a revision through UMP set binds the next version, which does not state it itself."""
+    world = oams.world
+    oams.store("k", "one", metadata={"memoranda:visibility": "shared"})
+    records, _ = world.service.list_records(world.owner)
+    name = next(record["id"] for record in records if record["body"]["text"] == "one")
+    revised = world.revise(name, consent={"retention": "P1D"})
+    world.advance(1)
+    oams.store("k", "two")
+    before = world.service.history(world.owner, revised)
+    raw = next(line for line in oams.exported() if parse(line)["key"] == "k")
+    memory: Any = parse(raw)
+    assert "memoranda:expires_at" in memory["metadata"]
+    report = world.service.import_items(world.owner, [Item(form="oams", value=memory, raw=raw, where="1", number=1)])
+    assert (report.unchanged, report.updated, report.created) == (1, 0, 0)
+    assert world.service.history(world.owner, revised) == before
+    # The same holds for one memory and for a batch.
+    assert oams.put(memory).result == "unchanged"
+    assert [result.result for result in oams.batch([memory])] == ["unchanged"]
+    # A longer life is another memory, and bound all the same.
+    assert oams.put({**memory, "metadata": {"memoranda:expires_at": "2099-01-01T00:00:00.000Z"}}).result == "updated"

@@ -9,12 +9,15 @@ from typing import Any
 import orjson
 import pytest
 
+from memoranda.encoding.json_text import parse
 from memoranda.errors import Conflict, ConsentViolation, ForbiddenScope, InvalidInput, SignatureInvalid, Unsupported
 from memoranda.model.memory import Document, Projection, Scope
 from memoranda.service.core.views import project
+from memoranda.service.exchange.importing import number_items
 from memoranda.standards.ump import record as records
 from memoranda.standards.ump import signature
 from memoranda.standards.ump.shapes import Record, Version
+from tests.service.oams_verbs import opened
 from tests.service.world import OPERATOR, PEER, START, World
 
 VECTORS: dict[str, Any] = orjson.loads(
@@ -308,6 +311,28 @@ def test_a_server_reads_both_versions_and_emits_the_one_it_advertises(spoken: Ve
             world.remember("y", ump="2.0")
     finally:
         world.service.close()
+
+
+@pytest.mark.requirement("OURS-version-in-files")
+@pytest.mark.parametrize(
+    ("setting", "own", "exported"), [("0.1", "1.0", "1.0"), ("0.1", "0.1", "0.1"), ("1.0", "0.1", "1.0")]
+)
+def test_a_file_never_states_an_earlier_version_than_the_record(
+    setting: Version, own: Version, exported: Version
+) -> None:
+    """Under 1.0, records of 0.1 are normalised, as 8 demands; they travel inside."""
+    with opened(version=setting) as world, opened(version=setting) as elsewhere:
+        record = signature.seal(records.fill_defaults(world.draft("written once"), now=world.now, version=own), PEER)
+        world.service.remember(world.owner, record)
+        (line,) = world.service.export(world.owner)
+        assert line["ump"] == exported
+        assert signature.verify(line)
+        assert (line == record) == (exported == own)
+        assert elsewhere.service.import_items(elsewhere.owner, number_items("ump", [line])).refused == 0
+        with elsewhere.engine.open_snapshot(world.owner.default_tenant) as snapshot:
+            version = snapshot.find_by_name("ump", record["id"])
+        assert version is not None
+        assert parse(version.document.native) == record
 
 
 def test_a_document_of_a_standard_that_is_not_known_here_is_refused_by_name(world: World) -> None:

@@ -41,8 +41,10 @@ with require_extra("langgraph"):
         TTLConfig,
     )
 
-# The metadata key for the value as LangGraph passed it.
+# The metadata keys for the value as LangGraph passed it, except its text, and for the field of that text. The text
+# is the memory's own: a copy would outlive its revision through another standard.
 _VALUE: Final = "langgraph"
+_TEXT_FIELD: Final = "langgraph_text"
 _TTL: Final = "langgraph_ttl_minutes"
 # A read that would extend the expiry by less than this share of the lifetime does not write.
 _REFRESH_SHARE: Final = 0.01
@@ -224,13 +226,17 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
             raise InvalidInput(
                 f"{'.'.join(op.namespace)}/{op.key} cannot be stored: {error}"
             ) from None
+        text = value_text(value)
         metadata: dict[str, object] = {_VALUE: value}
+        text_field = next((name for name in TEXTS if value.get(name) == text), None)
+        if text_field is not None:
+            metadata = {_VALUE: {**value, text_field: None}, _TEXT_FIELD: text_field}
         if ends is not None:
             metadata |= {_TTL: op.ttl, EXPIRES_KEY: ends}
         return {
             "namespace": self._namespace(op.namespace),
             "key": op.key,
-            "value": value_text(value),
+            "value": text,
             "metadata": metadata,
         }
 
@@ -278,9 +284,12 @@ def _time_after(minutes: float) -> str:
 
 def _item_value(memory: Memory) -> dict[str, object]:
     """Return the value as LangGraph stored it, with the current text if the memory was revised."""
-    value = memory.get("metadata", {}).get(_VALUE)
+    metadata = memory.get("metadata", {})
+    value, text_field = metadata.get(_VALUE), metadata.get(_TEXT_FIELD)
     if not isinstance(value, dict):
         return {TEXTS[0]: memory["value"]}
+    if isinstance(text_field, str) and value.get(text_field, "") is None:
+        return {**value, text_field: memory["value"]}
     if value_text(value) == memory["value"]:
         return value
     return {

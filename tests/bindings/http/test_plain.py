@@ -69,6 +69,21 @@ def test_the_latest_are_listed_in_pages_and_named_by_short_ids(server: Running) 
         assert client.get(f"/oms/grains/{address[:10]}").json()["address"] == address
 
 
+def test_a_limit_beyond_the_maximum_is_answered_with_a_warning(server: Running, client: httpx.Client) -> None:
+    namespace = client.get("/v1/oams/namespaces").json()["default"]
+    client.post("/ump/remember", json={"kind": "semantic", "body": {"text": "one of few"}})
+    for limit, is_cut in ((50, False), (100_000, True)):
+        answers = (
+            client.post("/ump/recall", json={"query": "x", "limit": limit}),
+            client.post("/ump/rehydrate", json={"query": "x", "limit": limit}),
+            client.get("/ump/memories", params={"limit": limit}),
+            client.get(f"/v1/oams/memories/{namespace}", params={"limit": limit}),
+        )
+        assert [answer.status_code for answer in answers] == [200] * 4, [answer.text for answer in answers]
+        warnings = [answer.headers.get("x-memoranda-warning", "") for answer in answers]
+        assert [f"and {limit} were requested" in warning for warning in warnings] == [is_cut] * 4
+
+
 @pytest.mark.requirement("OURS-closed-doors")
 def test_every_standard_says_429_and_when_to_come_back(tmp_path: Path) -> None:
     with running(tmp_path / "home", quotas=Quotas(memories=1)) as started, started.client(started.key()) as client:

@@ -14,7 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
@@ -257,19 +265,25 @@ class OperationEndpoint:
     def _act(
         self, operation: Operation, call: HttpCall, request: object
     ) -> tuple[HttpAnswer, bytes]:
-        """Perform the operation, and render its result. A notice about the content becomes a header."""
+        """Perform the operation, and render its result. A notice about content or limit becomes a header."""
         assert operation.serve is not None
         with collect_notices() as noticed:
             result = operation.serve(self._service, call, request)
         answer = result if isinstance(result, HttpAnswer) else HttpAnswer(result=result)
-        if noticed.kinds:
-            answer = replace(
-                answer,
-                headers=(*answer.headers, (b"x-memoranda-warning", str(noticed).encode("ascii"))),
-            )
+        warnings = [*([str(noticed)] if noticed.kinds else ()), *_list_limit_warnings(request)]
+        if warnings:
+            header = b"x-memoranda-warning", "; ".join(warnings).encode("ascii")
+            answer = replace(answer, headers=(*answer.headers, header))
         if answer.body is not None:
             return answer, answer.body
         return answer, dump(answer.result)
+
+
+def _list_limit_warnings(request: object) -> Iterator[str]:
+    """Yield a warning if a request asks for more results than an answer holds."""
+    requested_limit = getattr(request, "requested_limit", None)
+    if requested_limit is not None and requested_limit > (limit := request.limit):  # type: ignore[attr-defined]
+        yield f"limit: an answer holds at most {limit}, and {requested_limit} were requested"
 
 
 class StreamEndpoint:

@@ -24,7 +24,7 @@ so". A superseded or expired record is signed again for the same reason; the aut
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump
@@ -105,17 +105,24 @@ def scope_of(record: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def view_record(context: Context, version: Version, now: Instant) -> Record:
+def view_record(
+    context: Context, version: Version, now: Instant, *, is_for_file: bool = False
+) -> Record:
     """Return a version as a record. Check `is_intact` before showing it to anyone.
 
-    `now` decides if the retention period is over. An erased version is shown as its tombstone.
+    `now` decides if the retention period is over. An erased version is shown as its tombstone. `is_for_file`: a record
+    of a later version of UMP than the advertised one keeps its version, and so its signature. A file is no answer of a
+    server, and its readers read both versions.
     """
     document = version.document
     if version.state.erased:
         return tombstone_record(context, version)
     own = port_of(document.standard).record(document) if version.bounds is None else None
     record = _translate_signed(context, version) if own is None else own
-    overlaid = _overlay_state(record, version.state, context.ump_version, now)
+    spoken = context.ump_version
+    if is_for_file:
+        spoken = cast("UmpVersion", max(spoken, record["ump"]))
+    overlaid = _overlay_state(record, version.state, spoken, now)
     if overlaid is record:
         return record
     if own is not None and not is_over(version.state, now):

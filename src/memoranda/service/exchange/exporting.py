@@ -156,7 +156,7 @@ def _load_named(
 def _create_exported_record(export: Export, version: Version, *, carry: bool) -> Record:
     """Return a version as the record that is exported."""
     context = export.context
-    record = view_record(context, version, export.now)
+    record = view_record(context, version, export.now, is_for_file=True)
     redacted = redact_record(record, context.operator)
     document = version.document
     if redacted is not record:

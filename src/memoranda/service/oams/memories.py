@@ -266,7 +266,9 @@ def _find_unchanged(
         if prior is None or _is_retracted(prior):
             continue
         current = render(context, snapshot, prior, accepted.location)
-        if _has_content(current, accepted.memory, mapping.drop_original(accepted.memory)):
+        if _has_content(
+            context, prior, current, accepted.memory, mapping.drop_original(accepted.memory)
+        ):
             results[number] = prior.memory_id, _unchanged_result(current, accepted)
     return results
 
@@ -405,7 +407,9 @@ def prepare_next(
         return accepted
     current = render(context, snapshot, prior, accepted.location)
     successor = _with_kind_of(context, prior, mapping.drop_original(accepted.memory))
-    if not _is_retracted(prior) and _has_content(current, accepted.memory, successor):
+    if not _is_retracted(prior) and _has_content(
+        context, prior, current, accepted.memory, successor
+    ):
         return replace(accepted, prepared=(prior, None, _unchanged_result(current, accepted)))
     new_version, result = _build_next(context, accepted, successor, prior, current.memory, now)
     new_version = inherit_bounds(
@@ -425,9 +429,19 @@ def _with_kind_of(context: Context, prior: Version, successor: Memory) -> Memory
     return {**successor, "metadata": {**metadata, mapping.KIND_KEY: kind}}
 
 
-def _has_content(current: TaggedMemory, *candidates: Memory) -> bool:
-    """Return True if the current version has the content of any of these."""
-    return any(memory.same_content(current.memory, candidate) for candidate in candidates)
+def _has_content(
+    context: Context, prior: Version, current: TaggedMemory, *candidates: Memory
+) -> bool:
+    """Return True if the current version has the content of any of these.
+
+    An export states the restrictions of earlier versions in the metadata, and its import changes nothing.
+    """
+    if any(memory.same_content(current.memory, candidate) for candidate in candidates):
+        return True
+    limited = mapping.with_limits(current.memory, project(context, prior))
+    return limited is not current.memory and any(
+        memory.same_content(limited, candidate) for candidate in candidates
+    )
 
 
 def _unchanged_result(current: TaggedMemory, accepted: AcceptedMemory) -> StoreResult:
@@ -578,7 +592,7 @@ def write_next(
     condition.check(current.etag if current is not None and has_current else None)
     if prior is not None and current is not None:
         successor = _with_kind_of(context, prior, mapping.drop_original(successor))
-        if has_current and _has_content(current, accepted.memory, successor):
+        if has_current and _has_content(context, prior, current, accepted.memory, successor):
             return _unchanged_result(current, accepted)
         check_supersession(unit, prior, {}, now=now)
     elif _is_original_known(context, unit, accepted):

@@ -126,13 +126,20 @@ def _keep_origin_fields(
 
 
 def _last_native_memory(snapshot: Snapshot, version: Version) -> Memory | None:
-    """Return the newest version of a memory that OAMS wrote; None if there is no earlier one."""
+    """Return the newest version of a memory that OAMS wrote; None if there is no earlier one.
+
+    A version that was forgotten by itself states nothing about the memory any more.
+    """
     if version.version_id == version.memory_id:
         return None
+    is_hidden = version.state.is_forgotten
     documents = (
         earlier.document.native
         for earlier in snapshot.iterate_history(version.memory_id, newest_first=True)
-        if mapping.owns(earlier.document) and not earlier.state.erased and is_intact(earlier)
+        if mapping.owns(earlier.document)
+        and not earlier.state.erased
+        and (is_hidden or not earlier.state.is_forgotten)
+        and is_intact(earlier)
     )
     return next(map(load_memory, documents), None)
 
