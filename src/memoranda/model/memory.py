@@ -205,7 +205,17 @@ def is_true_at(state: State, moment: Instant) -> bool:
 class OpenedDocument:
     """A decrypted, immutable document, with a cache of values computed from it."""
 
-    __slots__ = ("decoded", "grain", "is_sealed", "name", "native", "standard", "stored", "words")
+    __slots__ = (
+        "decoded",
+        "field_words",
+        "grain",
+        "is_sealed",
+        "name",
+        "native",
+        "standard",
+        "stored",
+        "words",
+    )
 
     def __init__(self, standard: str, name: str, native: bytes, *, is_sealed: bool) -> None:
         self.standard, self.name, self.native, self.is_sealed = standard, name, native, is_sealed
@@ -217,6 +227,8 @@ class OpenedDocument:
         self.grain: Any = None
         # The last text for which search words were computed, and these words. Ranking computes them once per text.
         self.words: tuple[str, list[str]] | None = None
+        # The search words of each field of the grain that a query was matched with.
+        self.field_words: dict[str, frozenset[str]] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OpenedDocument) and self._identity() == other._identity()

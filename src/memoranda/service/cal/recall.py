@@ -662,7 +662,13 @@ class GrainReader(msgspec.Struct):
             superseded_by="" if result.is_superseded else None,
             system_valid_to=result.closed if result.is_superseded else None,
             score=1.0 if score is None else score,
-            matched=partial(_matched_fields, fields, self.condition_fields, self.search_terms),
+            matched=partial(
+                _matched_fields,
+                fields,
+                self.condition_fields,
+                self.search_terms,
+                result.document.field_words,
+            ),
             breakdown=_NO_BREAKDOWN if score is None else {"lexical": score},
         )
 
@@ -710,13 +716,16 @@ def _members(result: RecallResult) -> tuple[Value, ...]:
 
 
 def _matched_fields(
-    fields: Mapping[str, object], condition_fields: tuple[str, ...], terms: frozenset[str]
+    fields: Mapping[str, object],
+    condition_fields: tuple[str, ...],
+    terms: frozenset[str],
+    known_words: dict[str, frozenset[str]],
 ) -> tuple[str, ...]:
     """Return the fields of the conditions, and the fields that have a searched word."""
     if not terms:
         return condition_fields
     excluded = (*condition_fields, *_UNREPORTED_FIELDS)
-    return (*condition_fields, *matching_fields(fields, terms, excluded))
+    return (*condition_fields, *matching_fields(fields, terms, excluded, known_words))
 
 
 def _decode_document(document: OpenedDocument) -> tuple[str, Mapping[str, object]]:

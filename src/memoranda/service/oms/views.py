@@ -228,16 +228,20 @@ def to_json_value(value: Any) -> object:
 
 
 def matching_fields(
-    fields: Mapping[str, object], terms: frozenset[str], but: Sequence[str]
+    fields: Mapping[str, object],
+    terms: frozenset[str],
+    but: Sequence[str],
+    known_words: dict[str, frozenset[str]] | None = None,
 ) -> list[str]:
-    """Return the names of the fields that hold a searched word."""
-    return [
-        name
-        for name, value in fields.items()
-        if name not in but
-        and (text := collect_text(value))
-        and not terms.isdisjoint(keywords(text))
-    ]
+    """Return the names of the fields that hold a searched word.
+
+    `known_words` has the search words of fields that were analysed before; the others are added.
+    """
+    words = {} if known_words is None else known_words
+    for name, value in fields.items():
+        if name not in but and name not in words:
+            words[name] = frozenset(keywords(collect_text(value)))
+    return [name for name in fields if name not in but and not terms.isdisjoint(words[name])]
 
 
 def collect_text(value: object) -> str:
