@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from mcp_types import TextContent, TextResourceContents
 
-from memoranda.bindings.mcp import prompts, resources, tools
+from memoranda.bindings.mcp import resources, tools
 from memoranda.encoding.chat_tokens import CHAT_TOKENS
 from memoranda.encoding.untrusted import _LOOKALIKES, neutralize_json, neutralize_tags
 from memoranda.errors import MemorandaError
@@ -146,7 +146,7 @@ def test_no_trick_reaches_a_model_by_any_way_that_gives_it_text(house: House, tr
     texts |= {f"recall {name}": _printed(house.cal(f"RECALL RECENT 5 AS {name}")) for name in FORMATS}
     streamed = house.service.cal.stream(house.owner, f"{assemble} STREAM {{ all }}", namespace=SPACE)
     texts["stream"] = json.dumps([str(each) for each in streamed], ensure_ascii=False)
-    (message,) = prompts.rehydrate(house.service, house.owner, {"query": "tea end", "project": SPACE}).messages
+    (message,) = resources.rehydrate(house.service, house.owner, {"query": "tea end", "project": SPACE}).messages
     assert isinstance(message.content, TextContent)
     texts["prompt"] = message.content.text
     for tool, arguments in ARGUMENTS.items():

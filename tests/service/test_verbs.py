@@ -51,7 +51,7 @@ ASKED_WITHIN = {"service/consolidation/dreams.py", "service/cal/cal.py", "servic
     "service/core/tenants.py",
     # Read by the console, which has no table of verbs.
     "service/ump/facets.py",
-    "service/ump/timeline.py",
+    "service/ump/browse.py",
 }
 
 

@@ -259,8 +259,8 @@ _ADMINISTRATION = Section(
             sections=(_below("Commands", "models", "list=list_models add verify embed drop"),),
         ),
         _command("completion", "completion:completion", "Print the completion script for a shell."),
-        _command("help", "about:show_help", "List the commands, or show the help of one."),
-        _command("version", "about:version", "Show the version."),
+        _command("help", "help:show_help", "List the commands, or show the help of one."),
+        _command("version", "help:version", "Show the version."),
     ),
 )
 

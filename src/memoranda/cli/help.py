@@ -1,4 +1,4 @@
-"""Help of commands, read from their signatures and docstrings.
+"""Help of commands, read from their signatures and docstrings, and the commands `help` and `version`.
 
 A `Page` holds the help of one command. The reference page and completion scripts are made from the same pages.
 """
@@ -10,14 +10,16 @@ import textwrap
 from collections.abc import Iterator
 from inspect import getdoc
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
-from memoranda.cli.catalogue import OPTIONS, SECTIONS, CommandEntry, Section
-from memoranda.cli.command_line import load_command
+from memoranda import __version__
+from memoranda.build import build_id, version_and_build
+from memoranda.cli.catalogue import OPTIONS, SECTIONS, CommandEntry, Section, overview
+from memoranda.cli.command_line import find_command, load_command
 from memoranda.cli.parser import ParameterSlot, read_slots
-from memoranda.cli.run import Function
+from memoranda.cli.run import Function, GivenRun, Parameter
 
 # Columns of a line of help; longer lines are hard to read on a wide terminal.
 _WIDTH_LIMIT: Final = 100
@@ -160,3 +162,20 @@ def _table(rows: list[tuple[str, str]], width: int) -> Iterator[str]:
             name = ""
         yield f"  {name:<{names_width}}  {wrapped[0]}".rstrip()
         yield from (f"  {'':<{names_width}}  {line}" for line in wrapped[1:])
+
+
+def show_help(
+    *command: Annotated[
+        str, Parameter(name="COMMAND", help="The command (default: list all commands).")
+    ],
+    run: GivenRun,
+) -> None:
+    """Show all commands, or the help of one."""
+    text = help_of(find_command(command)[1]) if command else overview()
+    run.answer({"help": text}, lambda: print(text, end=""))
+
+
+def version(*, run: GivenRun) -> None:
+    """Show the version and build of Memoranda."""
+    document = {"version": __version__, "build": build_id()}
+    run.answer(document, lambda: print(version_and_build()))

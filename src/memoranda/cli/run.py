@@ -2,10 +2,13 @@
 
 A command declares each parameter with a `Parameter` in its annotation. `parser.py` reads the declarations to parse a
 command line, `help.py` to write help, the reference page and completion. The run is passed to the command last.
+
+The owner named by `--owner` must exist, because a mistyped name must not become a new, empty memory.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import msgspec
 
+from memoranda.cli.show import is_confirmed
 from memoranda.encoding.json_text import dump
+from memoranda.errors import NotFound
 from memoranda.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
-
+    from memoranda.service.service import Service
 
 Function = Callable[..., object]
 
@@ -80,9 +85,6 @@ class GlobalOptions(msgspec.Struct, frozen=True, kw_only=True):
         service = open_service(settings, patience_seconds=PATIENCE_SECONDS)
         with Memoranda(service, service.gate.local(settings.owner or None)) as memoranda:
             if self.owner and not self.is_new_owner:
-                # Imported here: few runs name an owner.
-                from memoranda.cli.owners import check_owner_exists
-
                 check_owner_exists(service, self.owner)
             service.purge()
             yield memoranda
@@ -108,3 +110,24 @@ def print_json(document: object) -> None:
 
     with standard_output() as file:
         file.write(dump(document) + b"\n")
+
+
+def check_owner_exists(service: Service, owner: str) -> None:
+    """Raise NotFound if a store has owners, this one is none of them, and no person confirms to create it."""
+    system = service.context.engine.system
+    owners = system.list_tenants()
+    if (
+        not owners
+        or owner in (service.operator_did, *owners)
+        or system.has_key(owner, service.context.clock())
+    ):
+        return
+    # Imported here: few runs name an owner, and fewer mistype it.
+    from difflib import get_close_matches
+
+    similar = get_close_matches(owner, owners, n=1)
+    hint = f", but there is {similar[0]}" if similar else ""
+    message = f"this store has no owner {owner}{hint}"
+    if sys.stdin.isatty() and is_confirmed(f"{message}. Create {owner}?"):
+        return
+    raise NotFound(f"{message}; to create it, add --new-owner")

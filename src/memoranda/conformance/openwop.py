@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, UnsetType
 from memoranda.bindings.http.app import Seams
 from memoranda.bindings.http.call import HttpCall
 from memoranda.bindings.http.openwop import OPENWOP
-from memoranda.bindings.http.openwop_agents import make_get
 from memoranda.bindings.http.openwop_two import OPENWOP_TWO
+from memoranda.bindings.http.openwop_versions import make_get
 from memoranda.bindings.operations.openwop import EXAMPLE_PROPOSAL, EXAMPLE_REF
 from memoranda.conformance import nodes, probes
 from memoranda.errors import InvalidInput, NotFound

@@ -16,7 +16,7 @@ from tests.bindings.mcp.peers import HttpPeer, agent_peer, http_client, run
 from tests.bindings.mcp.test_http import INITIALIZE, raw
 
 from memoranda.bindings.mcp.offer import ToolOffer, list_tools
-from memoranda.bindings.mcp.prompts import list_prompts
+from memoranda.bindings.mcp.resources import list_prompts
 from memoranda.bindings.mcp.tools import OPERATIONS
 from memoranda.errors import InvalidInput
 from memoranda.standards.cal.printing.counter import make_counter

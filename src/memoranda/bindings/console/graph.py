@@ -13,7 +13,7 @@ from memoranda.bindings.console.visit import Answer, File, TemplatePage, Visit
 from memoranda.encoding.json_text import dump
 from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
 from memoranda.model.instant import DAY_MS, Instant, format_instant
-from memoranda.service.ump.timeline import count_by_month, list_over_time
+from memoranda.service.ump.browse import count_by_month, list_over_time
 from memoranda.standards.oms.requests import FindRequest
 from memoranda.standards.ump.shapes import Record
 

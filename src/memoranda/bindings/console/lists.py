@@ -13,7 +13,7 @@ from typing import Any, Final, cast, get_args
 import msgspec
 from markupsafe import Markup
 
-from memoranda.bindings.console.explain import explain_result, mark_words, matched_words
+from memoranda.bindings.console.looks import explain_result, mark_words, matched_words
 from memoranda.bindings.console.visit import ROOT, Answer, File, Visit
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from memoranda.bindings.console.explain import explain_result, matched_words
 from memoranda.bindings.console.lists import parse_filters, recall
+from memoranda.bindings.console.looks import explain_result, matched_words
 from memoranda.bindings.console.memories import REASON
 from memoranda.bindings.console.texts import compare_texts
 from memoranda.bindings.console.visit import (

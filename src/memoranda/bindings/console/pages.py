@@ -1,4 +1,4 @@
-"""The pages and forms of the console, by path."""
+"""The pages and forms of the console, by path, and the page that shows every component of the design."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Final
 from memoranda.bindings.console import (
     agents,
     ask,
-    design,
     govern,
     graph,
     home,
@@ -19,7 +18,39 @@ from memoranda.bindings.console import (
     review,
     transfer,
 )
-from memoranda.bindings.console.visit import PageHandler
+from memoranda.bindings.console.visit import Answer, PageHandler, TemplatePage, Visit
+
+_COLOURS: Final = (
+    *("paper", "surface", "sunken", "ink", "ink-2", "ink-3", "line"),
+    *("accent", "accent-soft", "mark", "good-soft", "warn-soft", "bad-soft", "bad"),
+)
+_ICONS: Final = (
+    *(
+        "home",
+        "memories",
+        "review",
+        "explore",
+        "settings",
+        "search",
+        "edit",
+        "forget",
+        "undo",
+        "check",
+    ),
+    *("copy", "clock", "project", "person", "key", "shield", "split", "bulb", "plus", "import"),
+    *("export", "lock", "disk", "try", "time", "steps", "talk", "fact", "heart", "twins"),
+    *("stale", "warning", "filter", "tag", "code", "right", "down", "more"),
+)
+_LOOKS: Final = ("claude", "cursor", "codex", "gemini", "import", "you", "person", "other")
+
+
+def show_design(_visit: Visit) -> Answer:
+    """Show all components."""
+    return TemplatePage(
+        template="design.html",
+        context={"colours": _COLOURS, "icons": _ICONS, "looks": _LOOKS},
+    )
+
 
 # The functions that show pages, and those that handle forms, by path.
 PAGES: Final[Mapping[str, PageHandler]] = {
@@ -49,7 +80,7 @@ PAGES: Final[Mapping[str, PageHandler]] = {
     "/overview": govern.show_overview,
     "/rules": govern.show_rules,
     "/moving": transfer.show_transfer,
-    "/design": design.show_design,
+    "/design": show_design,
 }
 FORMS: Final[Mapping[str, PageHandler]] = {
     "/remember": memories.remember_memory,

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from markupsafe import Markup
 
-from memoranda.bindings.console.explain import explain_result, matched_words
+from memoranda.bindings.console.looks import explain_result, matched_words
 from memoranda.bindings.console.visit import Answer, TemplatePage, Visit
 from memoranda.service.core.ranking import RankedRecord
 from memoranda.standards.ump.requests import (

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from memoranda.bindings.http import openwop, openwop_agents
+from memoranda.bindings.http import openwop, openwop_versions
 from memoranda.bindings.http.call import HttpAnswer, HttpCall, Serve
 from memoranda.bindings.http.openwop import OPENWOP
 from memoranda.bindings.http.openwop_versions import DISCOVERY, is_second
@@ -277,7 +277,7 @@ OPERATIONS: Final = (
         "/v1/agents/{agent_id}",
         "openwop_agent",
         "Return one installed agent, and the memory that it lacks",
-        openwop_agents.get_agent,
+        openwop_versions.get_agent,
         "OpenwopAgent",
     ),
     _row(

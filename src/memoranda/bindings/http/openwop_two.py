@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from memoranda.bindings.http import openwop_agents as agents
+from memoranda.bindings.http import openwop_versions as agents
 from memoranda.bindings.http.call import HttpAnswer, HttpCall, Serve
 from memoranda.bindings.http.openwop import (
     EXAMPLE_RUN,
@@ -31,7 +31,7 @@ from memoranda.errors import Conflict, InvalidInput, MemorandaError, NotFound, W
 from memoranda.service.openwop.runs import TERMINAL
 from memoranda.service.service import Service
 from memoranda.standards.openwop import version_two
-from memoranda.standards.openwop.answers_two import ANSWERS_TWO
+from memoranda.standards.openwop.answers import ANSWERS_TWO
 from memoranda.standards.openwop.problem import RUN_TERMINAL
 from memoranda.standards.openwop.proposals import Revision
 from memoranda.standards.openwop.requests import CancelRunRequest, RejectRequest

@@ -1,16 +1,22 @@
-"""The version of openwop that a request asks for, by the header `OpenWOP-Version` (versioning.md §1.3).
+"""Parts of both versions of openwop: the choice of the version, and the inventory of agents.
 
-Without the header, or with version 1, a path of version 2 is served as its twin under `/v1`. Each answer names the
-version that produced it.
+A request names its version in the header `OpenWOP-Version` (versioning.md §1.3). Without the header, or with version 1,
+a path of version 2 is served as its twin under `/v1`. Each answer names the version that produced it.
+
+The inventory has all agents, or one by its id (RFC 0072).
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from starlette.types import Scope
 
 from memoranda.bindings.http import wire
+from memoranda.bindings.http.call import HttpCall, Serve
+from memoranda.errors import NotFound
+from memoranda.service.service import Service
 from memoranda.standards.openwop import version_two
 
 DISCOVERY: Final = "/.well-known/openwop"
@@ -55,3 +61,32 @@ def _name_version(scope: Scope, major: int) -> None:
         (_HEADER, version.encode("ascii")),
         (b"vary", b"OpenWOP-Version"),
     )
+
+
+# Returns the inventory that a caller sees.
+Inventory = Callable[[Service, HttpCall], dict[str, Any]]
+
+
+def list_agents(service: Service, call: HttpCall, _request: None) -> object:
+    """List the installed agents, and the memory that each lacks."""
+    return _installed(service, call)
+
+
+def make_get(inventory: Inventory) -> Serve:
+    """Return the function that serves one agent of an inventory."""
+
+    def get(service: Service, call: HttpCall, _request: None) -> object:
+        name = call.path_name("agent_id")
+        for agent in inventory(service, call)["agents"]:
+            if agent["agentId"] == name:
+                return agent
+        raise NotFound("no such agent")
+
+    return get
+
+
+def _installed(service: Service, call: HttpCall) -> dict[str, Any]:
+    return service.openwop.agents(call.access)
+
+
+get_agent = make_get(_installed)

@@ -30,7 +30,7 @@ from mcp.shared.exceptions import MCPError
 from msgspec.structs import replace
 
 from memoranda import __version__
-from memoranda.bindings.mcp import prompts, resources, tools
+from memoranda.bindings.mcp import resources, tools
 from memoranda.bindings.mcp.agents import name_agent
 from memoranda.bindings.mcp.definition import MemoryTool
 from memoranda.bindings.mcp.offer import ToolOffer, list_tools
@@ -261,20 +261,20 @@ class _Handlers:
         self, ctx: RequestContext, _params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         """Handle `prompts/list`."""
-        return types.ListPromptsResult(prompts=prompts.list_prompts(self._offer_of(ctx)))
+        return types.ListPromptsResult(prompts=resources.list_prompts(self._offer_of(ctx)))
 
     async def get_prompt(
         self, ctx: RequestContext, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
         """Handle `prompts/get`."""
-        if params.name == prompts.CARD_NAME:
-            return await run_in_thread(prompts.cal_card, params.arguments)
-        if params.name not in (prompts.NAME, prompts.PLAIN_NAME):
-            offered = prompts.list_prompts(self._offer_of(ctx))
+        if params.name == resources.CARD_NAME:
+            return await run_in_thread(resources.cal_card, params.arguments)
+        if params.name not in (resources.NAME, resources.PLAIN_NAME):
+            offered = resources.list_prompts(self._offer_of(ctx))
             names = ", ".join(prompt.name for prompt in offered)
             raise protocol_error(NotFound(f"no prompt {params.name[:64]!a}; there are {names}"))
         return await run_in_thread(
-            prompts.rehydrate, self._service, self._access_of(ctx), params.arguments
+            resources.rehydrate, self._service, self._access_of(ctx), params.arguments
         )
 
 

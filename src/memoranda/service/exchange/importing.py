@@ -14,7 +14,7 @@ A refused item is reported and skipped. A dry run does everything and rolls back
 
 Guide to the pieces: `Item` (what a reader yields) → `unwrap.prepare_…` (`PreparedItem`, checked) → `BatchLookup` (what
 the store has) → `_write_batch` in a unit → `ancestry` and `LineFinder` (which version follows which) → `Report`. A
-change in how versions are linked belongs into `ancestry` or `line_finder`, and needs the random tests `tests/exports`
+change in how versions are linked belongs into `ancestry` or `batch_lookup`, and needs the random tests `tests/exports`
 (`--orders`, `--paths`).
 
 Rules: the order of items must not matter for the result; a batch may run twice; nothing may be written for a refused
@@ -43,10 +43,14 @@ from memoranda.service.core.protection import check_supersession, read_policy_fi
 from memoranda.service.exchange import adoption, ancestry, unwrap
 from memoranda.service.exchange.adoption import Adoption, NamespaceMapping
 from memoranda.service.exchange.ancestry import WaitingVersion
-from memoranda.service.exchange.batch_lookup import BatchLookup, get_fact
+from memoranda.service.exchange.batch_lookup import (
+    BatchLookup,
+    LineFinder,
+    Outcome,
+    PreparedItem,
+    get_fact,
+)
 from memoranda.service.exchange.import_records import ImportRecord, resume_import
-from memoranda.service.exchange.line_finder import LineFinder
-from memoranda.service.exchange.prepared_item import Outcome, PreparedItem
 from memoranda.service.exchange.report import Form, Report
 from memoranda.service.exchange.unwrap import find_written_version
 from memoranda.service.oms import authority

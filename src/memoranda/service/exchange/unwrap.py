@@ -45,8 +45,8 @@ from memoranda.service.core.views import (
 )
 from memoranda.service.exchange import ancestry
 from memoranda.service.exchange.adoption import MAX_NATIVE_BYTES, Adoption
+from memoranda.service.exchange.batch_lookup import Outcome, PreparedItem
 from memoranda.service.exchange.carried import read_index_state, read_or_none
-from memoranda.service.exchange.prepared_item import Outcome, PreparedItem
 from memoranda.service.oams import memories
 from memoranda.service.oams import views as oams_views
 from memoranda.service.oms import grains

@@ -2,11 +2,13 @@
 
 Each function here answers a question about the store rather than a recall. A caller who sees only a part of an owner's
 memories gets counts and lists of that part; `sees_everything` decides which of the two ways a number is made.
+
+`list_over_time` lists the memories that were true at some of several instants, whether they are still true or not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, get_args
@@ -17,11 +19,12 @@ from msgspec.structs import replace
 from memoranda.model.instant import Instant
 from memoranda.model.memory import DERIVED_FROM, OMS, OPENWOP, UMP, Version, has_ended, is_over
 from memoranda.model.oms_names import ADDRESS_PREFIX
-from memoranda.model.selection import Selection
+from memoranda.model.selection import MONTH_MS, UPDATED, Selection
 from memoranda.service.core import lineage
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.lookup import ID_PREFIX, can_see, find_visible, resolve_name
+from memoranda.service.core.memory_line import bind_to_line
 from memoranda.service.core.views import (
     is_intact,
     project,
@@ -30,7 +33,7 @@ from memoranda.service.core.views import (
     scope_of,
     view_record,
 )
-from memoranda.service.retrieve import restrict_selection, sees_everything
+from memoranda.service.retrieve import PAGE_BYTES, restrict_selection, sees_everything
 from memoranda.service.ump.recall import recall
 from memoranda.standards.ump.capability import MAX_RECALL
 from memoranda.standards.ump.record import Record
@@ -263,3 +266,65 @@ def _show_visible(
         for record in islice(views, SHOWN_LIMIT)
         if record is not None
     ]
+
+
+def list_over_time(
+    context: Context,
+    access: Access,
+    instants: Sequence[Instant],
+    *,
+    project: str | None = None,
+    with_ended: bool = False,
+    limit: int,
+) -> list[Record]:
+    """Return memories that were true at these instants: for each instant the last updated ones, at most `limit`.
+
+    Old memories are found although much was written since, because an instant selects only what had begun by then.
+    `with_ended` adds the last updated ones whether they were true at one of the instants or not.
+    """
+    access.require("read")
+    now, tenant = context.clock(), access.default_tenant
+    scope = {**access.limits, "owner": tenant, **({"project": project} if project else {})}
+    access.require_scope(scope)
+    version_ids: dict[int, None] = {}
+    selections = [Selection(at=instant) for instant in instants]
+    if with_ended:
+        selections.insert(0, Selection(status_filter="unforgotten"))
+    with context.engine.open_snapshot(tenant) as snapshot:
+        for selection in selections:
+            within = replace(selection, space=scope.get("project"))
+            reachable = restrict_selection(context, access, snapshot, within)
+            for hit in snapshot.load_page(reachable, UPDATED, limit=limit, now=now):
+                version_ids[hit.version_id] = None
+        fitting = snapshot.fit_into_bytes(list(version_ids), PAGE_BYTES)
+        versions = [
+            bind_to_line(context, snapshot, version)
+            for version in snapshot.load_versions(fitting)
+            if not version.state.erased and can_see(context, access, snapshot, version)
+        ]
+    views = (
+        run_unless_damaged(version, partial(view_record, context, version, now))
+        for version in versions
+        if is_intact(version)
+    )
+    records = [redact_for_caller(context, access, record) for record in views if record is not None]
+    targets = tuple(record["id"] for record in records)
+    entry = audit_entry(
+        access, "list", now=now, targets=targets, scope=scope, result=f"{len(records)} records"
+    )
+    context.audit_read(tenant, entry)
+    return records
+
+
+def count_by_month(
+    context: Context, access: Access, *, project: str | None = None
+) -> dict[Instant, int]:
+    """Return the number of current memories that were last updated in each month, by the month's beginning."""
+    access.require("read")
+    now, tenant = context.clock(), access.default_tenant
+    with context.engine.open_snapshot(tenant) as snapshot:
+        selection = restrict_selection(context, access, snapshot, Selection(at=now, space=project))
+        groups = snapshot.count_groups(selection, "month", now=now)
+    return {
+        Instant(int(group.key) * MONTH_MS): group.count for group in groups if group.key is not None
+    }

@@ -2,10 +2,19 @@
 
     manifest.json      written last, so that a bundle with a manifest is complete
     memories.jsonl     one memory per line, sorted by created_at
-    embeddings.bin     only if a memory has an embedding; see vectors
+    embeddings.bin     only if a memory has an embedding
     README.md          for people
 
 The caller opens, names and moves the files; this module reads and writes their contents.
+
+The specification says of embeddings.bin: packed float32 vectors, keyed by line offset. Our file is a sequence of
+records without header, little-endian, in the order of the lines:
+
+    8 bytes   the offset of the line in memories.jsonl, in bytes
+    4 bytes   n, the count of numbers
+    4n bytes  the numbers, float32
+
+Both files are read in parallel, so reading and writing hold one vector at a time.
 """
 
 from __future__ import annotations
@@ -13,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Self
@@ -23,7 +33,7 @@ from msgspec.structs import replace
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError, Unsupported
 from memoranda.model.instant import format_instant
-from memoranda.standards.oams import lines, vectors
+from memoranda.standards.oams import lines
 from memoranda.standards.oams import memory as memories
 from memoranda.standards.oams.lines import (
     Line,
@@ -34,7 +44,43 @@ from memoranda.standards.oams.lines import (
     WritableLines,
 )
 from memoranda.standards.oams.markdown import code_span
-from memoranda.standards.oams.memory import Memory
+from memoranda.standards.oams.memory import MAX_DIMENSIONS, Memory
+
+# The name of this layout in a manifest.
+LAYOUT: Final = "u64 line offset, u32 count, float32[count]; little-endian"
+
+_HEAD: Final = struct.Struct("<QI")
+# Bytes of a float32.
+_FLOAT_BYTES: Final = 4
+
+
+def write_vector(file: WritableLines, offset: int, packed: bytes) -> int:
+    """Append the vector of the line at an offset; return the number of bytes written."""
+    file.write(_HEAD.pack(offset, len(packed) // _FLOAT_BYTES) + packed)
+    return _HEAD.size + len(packed)
+
+
+def read_vectors(file: ReadableLines) -> Iterator[tuple[int, bytes]]:
+    """Yield line offsets and packed vectors from the start. Raises InvalidInput for another layout."""
+    file.seek(0)
+    last = -1
+    while head := file.read(_HEAD.size):
+        if len(head) < _HEAD.size:
+            raise InvalidInput("embeddings.bin is cut off")
+        offset, count = _HEAD.unpack(head)
+        if offset <= last or not 0 < count <= MAX_DIMENSIONS:
+            raise InvalidInput("embeddings.bin does not have the layout that the manifest names")
+        packed = file.read(count * _FLOAT_BYTES)
+        if len(packed) < count * _FLOAT_BYTES:
+            raise InvalidInput("embeddings.bin is cut off")
+        last = offset
+        yield offset, packed
+
+
+def unpack_vector(packed: bytes) -> list[float]:
+    """Return the numbers of a packed vector."""
+    return list(struct.unpack(f"<{len(packed) // _FLOAT_BYTES}f", packed))
+
 
 VERSION: Final = "0.1"
 VENDOR: Final = "memoranda"
@@ -232,7 +278,7 @@ class BundleWriter:
             lines_file.write(line)
             checksum.update(line)
             if packed.vector and vectors_file is not None:
-                vectors.write_vector(
+                write_vector(
                     _ChecksummedFile(vectors_file, vectors_checksum), offset, packed.vector
                 )
             offset += len(line)
@@ -241,7 +287,7 @@ class BundleWriter:
         extra_members = {}
         if self.vector_count:
             extra_members[VECTORS_KEY] = {
-                "layout": vectors.LAYOUT,
+                "layout": LAYOUT,
                 "count": self.vector_count,
                 "checksum_sha256": vectors_checksum.hexdigest(),
             }
@@ -357,7 +403,7 @@ class BundleReader:
             if description is not None:
                 raise InvalidInput(f"{VECTORS_NAME} is missing; the manifest describes it")
             return
-        if not isinstance(description, dict) or description.get("layout") != vectors.LAYOUT:
+        if not isinstance(description, dict) or description.get("layout") != LAYOUT:
             # Section 7 leaves the layout open. A wrong guess would mix up vectors. Section 2: consumers MUST handle
             # absence.
             self.warnings.append(f"{VECTORS_NAME} has an unknown layout; it is ignored")
@@ -368,7 +414,7 @@ class BundleReader:
             raise InvalidInput(
                 f"{VECTORS_NAME} was changed after the export: its checksum differs from the manifest's"
             )
-        count = sum(1 for _ in vectors.read_vectors(self._vectors))
+        count = sum(1 for _ in read_vectors(self._vectors))
         if count != description.get("count"):
             raise InvalidInput(
                 f"{VECTORS_NAME} has {count} vectors; the manifest says {description.get('count')!r}"
@@ -377,14 +423,14 @@ class BundleReader:
     def _join_vectors(self, all_lines: Iterator[Line]) -> Iterator[Line]:
         """Yield the lines; those without an embedding get theirs from embeddings.bin."""
         assert self._vectors is not None
-        vectors_left = vectors.read_vectors(self._vectors)
+        vectors_left = read_vectors(self._vectors)
         offset, packed = next(vectors_left, (-1, b""))
         for line in all_lines:
             while 0 <= offset < line.offset:
                 offset, packed = next(vectors_left, (-1, b""))
             has_none = line.memory is not None and line.memory.get("embedding") is None
             yield (
-                _with_vector(line, vectors.unpack_vector(packed))
+                _with_vector(line, unpack_vector(packed))
                 if has_none and offset == line.offset
                 else line
             )

@@ -2,6 +2,8 @@
 
 All of them print the projection of each grain. RECALL … AS prints the elements alone, ASSEMBLE puts a frame around
 them.
+
+JSON and YAML (cal.md, *JSON and YAML of grains*) have the projection as members, without hashes and namespaces.
 """
 
 from __future__ import annotations
@@ -9,18 +11,93 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.errors import QueryError
 from memoranda.standards.cal.language.words import FORMATS
-from memoranda.standards.cal.printing import prose, structured, toon
+from memoranda.standards.cal.printing import prose, toon
 from memoranda.standards.cal.printing.elements import (
     ContextFrame,
     Element,
     cached_on_element,
     group_elements,
 )
-from memoranda.standards.cal.printing.projection import project, to_text
-from memoranda.standards.cal.printing.values import dump_json, plain_value, yaml_text
+from memoranda.standards.cal.printing.projection import humanize, project, to_text
+from memoranda.standards.cal.printing.values import dump_json, plain_value, yaml_lines, yaml_text
 from memoranda.standards.sml import render as sml
+
+# The member `type` is the grain type, so an attribute of that name gets the name of its field.
+_MEMBER_NAMES: Final = {("reasoning", "type"): "reasoning_type"}
+
+
+@cached_on_element
+def grain_members(element: Element, now: int, iso_times: bool) -> dict[str, object]:
+    """Return one grain as members: type, attributes, relation and object of a triple, content."""
+    item = element.item
+    projected = project(item, element.level, now, iso_times=iso_times, shape=element.shape)
+    document: dict[str, object] = {"type": item.grain_type}
+    for name, value in projected.attributes:
+        document[_MEMBER_NAMES.get((item.grain_type, name), name)] = plain_value(
+            value, is_read=True
+        )
+    fields = item.fields
+    # PROJECT omits all fields that it does not list.
+    is_triple = element.shape is None and not projected.is_sentence
+    if is_triple and None not in (
+        fields.get("subject"),
+        fields.get("relation"),
+        fields.get("object"),
+    ):
+        document["relation"] = neutralize_tags(humanize(fields["relation"]))
+        document["object"] = plain_value(fields["object"], is_read=True)
+    document["content"] = neutralize_tags(projected.text)
+    return document
+
+
+def json_list(elements: Sequence[Element], now: int, iso_times: bool) -> str:
+    """Return the grains as a JSON array."""
+    return dump_json([grain_members(element, now, iso_times) for element in elements])
+
+
+def framed_document(
+    elements: Sequence[Element], frame: ContextFrame, now: int, iso_times: bool
+) -> dict[str, object]:
+    """Return an assembled context as a document."""
+    usage: dict[str, object] = {"used": frame.used, "total": frame.total}
+    document: dict[str, object] = {"context": frame.name, "intent": frame.intent}
+    if frame.unit == "tokens":
+        document["tokens"] = usage
+    else:
+        # A budget in grains cannot be named after its unit: `grains` is the list below.
+        document["budget"] = {**usage, "unit": frame.unit}
+    document["grains"] = [grain_members(element, now, iso_times) for element in elements]
+    return document
+
+
+def yaml_list(elements: Sequence[Element], now: int, iso_times: bool) -> str:
+    """Return the grains as a YAML list."""
+    items = ["\n".join(_yaml_lines(element, now, iso_times)) for element in elements]
+    return "\n".join(items) or yaml_text([])
+
+
+def yaml_framed(elements: Sequence[Element], frame: ContextFrame, now: int, iso_times: bool) -> str:
+    """Return an assembled context as YAML."""
+    head = yaml_text(framed_document((), frame, now, iso_times))
+    if not elements:
+        return head
+    items = "".join([yaml_item(element, now, iso_times) for element in elements])
+    return head.removesuffix(" []") + "\n" + items.removesuffix("\n")
+
+
+def yaml_item(element: Element, now: int, iso_times: bool) -> str:
+    """Return the lines of one grain in the YAML of a context."""
+    return "".join([f"  {line}\n" for line in _yaml_lines(element, now, iso_times)])
+
+
+@cached_on_element
+def _yaml_lines(element: Element, now: int, iso_times: bool) -> list[str]:
+    """Return one grain as the lines of a YAML list item."""
+    return yaml_lines([grain_members(element, now, iso_times)])
+
 
 __all__ = [
     "ContextFrame",
@@ -178,8 +255,8 @@ _RECALL_WRITERS: Final[Mapping[str, Callable[[Sequence[Element], int, bool], str
     "triples": lambda elements, now, iso_times: prose.join_lines(
         prose.triple_line, elements, now, iso_times
     ),
-    "json": structured.json_list,
-    "yaml": structured.yaml_list,
+    "json": json_list,
+    "yaml": yaml_list,
     "toon": toon.recall_tables,
 }
 _ASSEMBLE_WRITERS: Final[
@@ -198,9 +275,9 @@ _ASSEMBLE_WRITERS: Final[
         prose.triple_line, elements, now, iso_times
     ),
     "json": lambda elements, frame, now, iso_times: dump_json(
-        structured.framed_document(elements, frame, now, iso_times)
+        framed_document(elements, frame, now, iso_times)
     ),
-    "yaml": structured.yaml_framed,
+    "yaml": yaml_framed,
     "toon": toon.assembled_tables,
 }
 _LINE_WRITERS: Final[Mapping[str, Callable[[Element, int, bool], str]]] = {
@@ -208,10 +285,8 @@ _LINE_WRITERS: Final[Mapping[str, Callable[[Element, int, bool], str]]] = {
     "markdown": lambda element, now, iso_times: prose.markdown_line(element, now, iso_times) + "\n",
     "text": lambda element, now, iso_times: prose.text_line(element, now, iso_times) + "\n",
     "triples": lambda element, now, iso_times: prose.triple_line(element, now, iso_times) + "\n",
-    "json": lambda element, now, iso_times: (
-        dump_json(structured.grain_members(element, now, iso_times)) + ","
-    ),
-    "yaml": structured.yaml_item,
+    "json": lambda element, now, iso_times: dump_json(grain_members(element, now, iso_times)) + ",",
+    "yaml": yaml_item,
     "toon": lambda element, now, iso_times: (
         f"{toon.INDENT}{toon.row_text(element, now, iso_times)}\n"
     ),
