@@ -72,7 +72,7 @@ def measure_http(home: Path, corpus: Corpus, label: str, rounds: int) -> Figures
         figures[f"http.get.{label}.p50_ms"] = percentile(gets, 0.50)
         figures[f"http.get.{label}.p95_ms"] = percentile(gets, 0.95)
         figures[f"client.get.{label}.more_ms"] = _more_than(client, served, ids)
-        figures |= measure_console(*served[:3], corpus, label, rounds)
+        figures |= measure_console(served, corpus, label, rounds)
         writes = []
         used = served.processor_seconds()
         start = time.perf_counter()

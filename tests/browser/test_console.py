@@ -161,6 +161,34 @@ def test_two_tabs_that_edit_one_memory_lose_nothing(page: Page, remember: Rememb
     assert other.locator(".memory-text").inner_text() == "The meeting is on Wednesday"
 
 
+def test_two_tabs_that_edit_the_details_of_one_memory_lose_nothing(
+    page: Page, remember: Remember, server: Running
+) -> None:
+    name = remember("The boiler is in the cellar", project="house")
+    other = page.context.new_page()
+    for tab in (page, other):
+        tab.goto(f"{server.url}{ROOT}/memory/{name}")
+    page.get_by_label("Kind").select_option("semantic")
+    page.get_by_label("Visible to").select_option("shared")
+    page.get_by_role("button", name="Save details").click()
+    page.get_by_text("The details are saved.").wait_for()
+    other.get_by_label("Project").fill("garden")
+    other.get_by_label("Person").fill("Ada")
+    other.get_by_role("button", name="Save details").click()
+    other.get_by_text("was changed while you were editing").wait_for()
+    # Only what was typed here differs; what the other tab wrote is kept.
+    assert other.locator(".both tbody th").all_inner_texts() == ["Project", "Person"]
+    assert other.get_by_label("Project").input_value() == "garden"
+    assert other.get_by_label("Kind").input_value() == "semantic"
+    other.get_by_role("button", name="Save mine").click()
+    other.get_by_text("The details are saved.").wait_for()
+    assert other.get_by_label("Visible to").input_value() == "shared"
+    assert other.get_by_label("Person").input_value() == "Ada"
+    other.get_by_role("button", name="Undo", exact=True).click()
+    other.locator(".said", has_text="Undone").wait_for()
+    assert "house" in other.locator("main").inner_text()
+
+
 def test_a_session_that_ends_while_one_types_loses_nothing(opened: Opened, server: Running, remember: Remember) -> None:
     name = remember("Typed in a long session")
     context = opened()

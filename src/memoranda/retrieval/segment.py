@@ -456,7 +456,7 @@ class PostingBlock(msgspec.Struct, frozen=True, eq=False):
 
     def find(self, term: int) -> tuple[RowNumbers, NDArray[np.uint8]] | None:
         """Return the postings of a term; None if it is not here."""
-        index = int(np.searchsorted(self.terms, np.uint64(term)))
+        index = int(self.terms.searchsorted(np.uint64(term)))
         if index == len(self.terms) or int(self.terms[index]) != term:
             return None
         start, end = self.starts[index], self.starts[index + 1]
@@ -502,9 +502,10 @@ class Segment(msgspec.Struct, frozen=True, eq=False):
 
     def find(self, term: int) -> Postings | None:
         """Return the postings of a term; None if no version has it."""
+        # The terms of the blocks ascend, so only one block can have it.
         for block in self.blocks:
-            if (postings := block.find(term)) is not None:
-                return postings
+            if int(block.terms[-1]) >= term:
+                return block.find(term)
         return None
 
 

@@ -773,4 +773,59 @@ def test_tags_dates_and_consent_are_edited_and_nothing_is_written_without_a_chan
     assert changed["time"]["valid_to"].startswith("2099-01-01")
     assert changed["consent"]["exportable"] is False
     assert "Edited beside" in browser.get(f"{ROOT}/memories?tag=freeze").text
-    assert send(browser, f"/memory/{newest}/details", **{**fields, "seen": name}).status_code == 400
+
+
+def test_kind_project_person_and_visibility_are_edited_and_an_undo_brings_them_back(
+    server: Running, browser: httpx.Client, key: str
+) -> None:
+    name = remember(server, key, "Filed in the wrong drawer", project="wrong")
+    page = browser.get(f"{ROOT}/memory/{name}").text
+    assert 'name="project" value="wrong"' in page
+    fields = {"kind": "semantic", "project": "right", "user": "ada", "visibility": "shared", "seen": name}
+    answer = send(browser, f"/memory/{name}/details", **fields)
+    newest = answer.url.path.rpartition("/")[2]
+    assert newest != name
+    access = server.service.gate.authenticate(key)
+    record: Any = server.service.get(access, newest)
+    assert (record["kind"], record["scope"]["project"], record["scope"]["user"]) == ("semantic", "right", "ada")
+    assert record["scope"]["visibility"] == "shared"
+    assert "nothing was changed" in send(browser, f"/memory/{newest}/details", **{**fields, "seen": newest}).text
+    send(browser, "/undo")
+    listed: Any = server.service.list_records(access, project="wrong")[0]
+    assert [(each["body"]["text"], each["kind"]) for each in listed] == [("Filed in the wrong drawer", "procedural")]
+    assert "user" not in listed[0]["scope"]
+
+
+@pytest.mark.parametrize("wrong", [{"kind": "gossip"}, {"visibility": "all"}, {"user": "a\nb"}, {"valid_to": "soon"}])
+def test_details_that_are_no_details_are_refused(
+    server: Running, browser: httpx.Client, key: str, wrong: dict[str, str]
+) -> None:
+    name = remember(server, key, f"Refuses {sorted(wrong)} of {len(str(wrong))}")
+    assert send(browser, f"/memory/{name}/details", seen=name, **wrong).status_code == 400
+    access = server.service.gate.authenticate(key)
+    assert len(server.service.history(access, name)) == 1
+
+
+def test_details_that_changed_meanwhile_are_shown_beside_what_was_typed(
+    server: Running, browser: httpx.Client, key: str
+) -> None:
+    name = remember(server, key, "Filed by two at once", project="drawer")
+    access = server.service.gate.authenticate(key)
+    before: Any = server.service.get(access, name)
+    form = {"kind": "procedural", "project": "drawer", "user": "", "visibility": "private", "tags": "", "valid_to": ""}
+    form |= {"seen": name, "valid_from": before["time"]["valid_from"][:10]}
+    send(browser, f"/memory/{name}/details", **{**form, "project": "cupboard", "tags": "seen"})
+    answer = send(browser, f"/memory/{name}/details", **{**form, "project": "attic", "user": "<b>Ada</b>"})
+    assert answer.status_code == 409
+    both = answer.text.partition("Filed by two at once</")[0]
+    assert "cupboard" in both
+    assert 'name="project" value="attic"' in both
+    assert "&lt;b&gt;Ada&lt;/b&gt;" in both
+    # The tag of the other form stays, because nobody removed it in this one.
+    assert 'name="tags" value="seen"' in both
+    newest = re.search(r'name="seen" value="([^"]+)"', both)
+    assert newest is not None
+    assert len(server.service.history(access, newest[1])) == 2
+    assert send(browser, f"/memory/{name}/details", seen=newest[1], project="attic").status_code == 200
+    listed: Any = server.service.list_records(access, project="attic")[0]
+    assert [each["scope"].get("user") for each in listed] == [None]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -15,6 +16,7 @@ from memoranda.bindings.console.looks import Source, actor_source, source_of
 from memoranda.bindings.console.visit import ROOT, Answer, Redirect, TemplatePage, Visit
 from memoranda.errors import ForbiddenScope, NotFound
 from memoranda.model.instant import DAY_MS, Instant, parse_instant
+from memoranda.service.ump.browse import list_current
 from memoranda.standards.ump.requests import (
     AuditRequest,
     Hints,
@@ -43,6 +45,10 @@ _SEARCHED: Final = 12
 # The latest entries of the audit log that are counted, and the agents that are shown.
 _EVENTS: Final = 500
 _READERS: Final = 5
+# Pages whose older memories are kept; seconds for which they are kept at most, and as a multiple of their search.
+_KEPT_PAGES: Final = 64
+_KEPT_SECONDS: Final = 300.0
+_REST_FACTOR: Final = 200.0
 _READING: Final = frozenset({"recall", "get", "list", "rehydrate"})
 _WEEK_MS: Final = 7 * DAY_MS
 # Words by which a memory belongs to a theme, in the languages of the console.
@@ -131,20 +137,54 @@ def _gather(visit: Visit, project: str, latest: Sequence[Record]) -> list[Record
     """Return the memories that may be shown: the latest, the latest of two kinds, and those that a search finds."""
     gathered = {record["id"]: record for record in latest}
     if len(latest) >= _LATEST:
-        kinds: tuple[Kind, ...] = ("identity", "procedural")
-        for kind in kinds:
-            for record in _load_latest(visit, project, kind, _SEARCHED):
-                gathered.setdefault(record["id"], record)
-        for query in _SEARCHES.values():
-            request = RecallRequest(
-                query=query,
-                scope_filter=ScopeFilter(project=project) if project else None,
-                requested_limit=_SEARCHED,
-                ranking_hints=Hints(words_only=True),
-            )
-            for result in visit.service.recall(visit.access, request):
-                gathered.setdefault(result.record["id"], result.record)
+        for record in _find_older(visit, project):
+            gathered.setdefault(record["id"], record)
     return list(gathered.values())
+
+
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of the older memories of a page, and the time until which they are kept."""
+
+    until: float
+    names: Sequence[str]
+
+
+# The older memories of the last pages, by the access that may see them and by project.
+_kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+
+
+def _find_older(visit: Visit, project: str) -> Sequence[Record]:
+    """Return the latest memories of two kinds, and those that a search finds for a theme.
+
+    Finding them reads the whole store, so their ids are kept for a multiple of the time that it took.
+    """
+    service, access = visit.service, visit.access
+    rights = (access.credential, access.key_id, tuple(sorted(access.limits.items())))
+    key = (id(service.context), access.default_tenant, rights, project)
+    now, kept = time.monotonic(), _kept.get(key)
+    if kept is not None and now < kept.until:
+        return list_current(service.context, access, kept.names)
+    records = _search_older(visit, project)
+    until = now + min(_KEPT_SECONDS, _REST_FACTOR * (time.monotonic() - now))
+    _kept[key] = _Kept(until=until, names=[record["id"] for record in records])
+    while len(_kept) > _KEPT_PAGES:
+        _kept.popitem(last=False)
+    return records
+
+
+def _search_older(visit: Visit, project: str) -> list[Record]:
+    """Return the latest memories of two kinds, and those that a search finds for a theme."""
+    kinds: tuple[Kind, ...] = ("identity", "procedural")
+    records = [record for kind in kinds for record in _load_latest(visit, project, kind, _SEARCHED)]
+    for query in _SEARCHES.values():
+        request = RecallRequest(
+            query=query,
+            scope_filter=ScopeFilter(project=project) if project else None,
+            requested_limit=_SEARCHED,
+            ranking_hints=Hints(words_only=True),
+        )
+        records += [result.record for result in visit.service.recall(visit.access, request)]
+    return records
 
 
 def theme_of(record: Record) -> str:

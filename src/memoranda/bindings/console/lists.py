@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Final, cast, get_args
 
 import msgspec
@@ -20,6 +20,7 @@ from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import Standard
 from memoranda.model.selection import Selection
+from memoranda.retrieval.analysis import query_terms
 from memoranda.service.core.ranking import RankedRecord
 from memoranda.service.ump.facets import Facets, count_facets, count_in_records, tags_of
 from memoranda.standards.ump.excerpt import cut_excerpt, missing_title
@@ -154,11 +155,11 @@ def load_listing(visit: Visit) -> Listing:
     filters, question = parse_filters(visit), visit.query_value("q")
     after = visit.parse_number(visit.query_value("after"))
     if question:
-        ranked = recall(visit, question, filters)
-        items = [_explain(result, question, filters, visit) for result in ranked]
-        page = items[after : after + PAGE_LIMIT]
-        following = after + PAGE_LIMIT if len(items) > after + PAGE_LIMIT else None
-        results: list[Record] | None = [item.record for item in items]
+        ranked, terms = recall(visit, question, filters), query_terms(question)
+        shown = ranked[after : after + PAGE_LIMIT]
+        page = [_explain(result, terms, filters, visit) for result in shown]
+        following = after + PAGE_LIMIT if len(ranked) > after + PAGE_LIMIT else None
+        results: list[Record] | None = [result.record for result in ranked]
     else:
         records, following = _load_page(visit, filters, after)
         page, results = [Item(record=record) for record in records], None
@@ -199,10 +200,10 @@ def recall(visit: Visit, question: str, filters: MemoryFilters) -> list[RankedRe
     return visit.service.recall(visit.access, request)
 
 
-def _explain(result: RankedRecord, question: str, filters: MemoryFilters, visit: Visit) -> Item:
+def _explain(result: RankedRecord, terms: Set[str], filters: MemoryFilters, visit: Visit) -> Item:
     """Return a search result with its marked words and its explanation."""
     text = str(result.record["body"]["text"])
-    words = matched_words(text, question)
+    words = matched_words(text, terms)
     excerpt, _ = cut_excerpt(text, CARD_CHARS, result.passage)
     parts = {name: reason.part for name, reason in (result.reasons or {}).items() if reason.part}
     return Item(

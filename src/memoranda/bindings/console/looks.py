@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from markupsafe import Markup, escape
 
 from memoranda.bindings.console.texts import Texts
 from memoranda.bindings.console.visit import ROOT
-from memoranda.retrieval.analysis import keywords, query_terms
+from memoranda.retrieval.analysis import keywords
 from memoranda.service.core.ranking import RankedRecord
 
 # The icon of each kind of memory.
@@ -128,15 +129,20 @@ _FRESH: Final = 0.9
 _MARKED_CHARS: Final = 4_000
 
 
-def matched_words(text: str, question: str) -> list[str]:
-    """Return the words of a text that a question asks for, each once, as the text writes them."""
-    terms = query_terms(question)
+def matched_words(text: str, terms: Set[str]) -> list[str]:
+    """Return the words of a text that are among the search terms of a question, each once, as the text writes them."""
     words: dict[str, str] = {}
-    for match in _WORD.finditer(text[:_MARKED_CHARS]):
-        word = match[0]
-        if word.lower() not in words and not terms.isdisjoint(keywords(word)):
+    for word in _WORD.findall(text[:_MARKED_CHARS]):
+        if word.lower() not in words and not terms.isdisjoint(_terms_of_word(word)):
             words[word.lower()] = word
     return list(words.values())
+
+
+# The results of one search share most of their words, and analysing one takes longer than the rest of a card.
+@lru_cache(maxsize=8192)
+def _terms_of_word(word: str) -> frozenset[str]:
+    """Return the search terms of one word of a text."""
+    return frozenset(keywords(word))
 
 
 def mark_words(text: str, words: Iterable[str]) -> Markup:

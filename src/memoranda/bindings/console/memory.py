@@ -5,9 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
+from memoranda.bindings.console.details import (
+    KINDS,
+    Details,
+    carry_over,
+    details_of,
+    list_differences,
+    parse_details,
+    write_details,
+)
+from memoranda.bindings.console.inbox import may_review
 from memoranda.bindings.console.lists import parse_filters, recall
 from memoranda.bindings.console.looks import explain_result, matched_words
-from memoranda.bindings.console.memories import REASON
+from memoranda.bindings.console.memories import PROJECTS_LIMIT, REASON
 from memoranda.bindings.console.texts import compare_texts
 from memoranda.bindings.console.visit import (
     ROOT,
@@ -20,12 +30,12 @@ from memoranda.bindings.console.visit import (
 )
 from memoranda.encoding.json_text import dump_pretty
 from memoranda.errors import Conflict, InvalidInput, NotFound
-from memoranda.model.memory import CUT_KEY
+from memoranda.model.memory import CUT_KEY, VISIBILITIES
+from memoranda.retrieval.analysis import query_terms
 from memoranda.service.core.ranking import RankedRecord
 from memoranda.service.ump.facets import tags_of
 from memoranda.standards.ump import rules
 from memoranda.standards.ump.excerpt import missing_title
-from memoranda.standards.ump.mapping import TAG_PREFIX
 from memoranda.standards.ump.requests import AuditRequest, RecallRequest
 from memoranda.standards.ump.shapes import Record
 
@@ -39,8 +49,6 @@ _READING: Final = frozenset({"recall", "get", "list", "rehydrate"})
 _ALIKE: Final = 3
 # Characters of the text with which resembling memories are searched.
 _QUERY_CHARS: Final = 400
-# Characters of a date such as 2026-05-31.
-_DAY_CHARS: Final = 10
 
 
 def show_memory(visit: Visit) -> Answer:
@@ -50,9 +58,17 @@ def show_memory(visit: Visit) -> Answer:
 
 
 def _memory_page(
-    visit: Visit, record: Record, *, typed: str | None = None, status: int = 200
+    visit: Visit,
+    record: Record,
+    *,
+    typed: str | None = None,
+    typed_details: Details | None = None,
+    status: int = 200,
 ) -> Answer:
-    """Return the page of a memory; `typed` is a text that was not saved, because the memory changed meanwhile."""
+    """Return the page of a memory.
+
+    `typed` and `typed_details` are a text and details that were not saved, because the memory changed meanwhile.
+    """
     service, access = visit.service, visit.access
     history, following = service.history_page(access, record["id"])
     versions: list[dict[str, object]] = []
@@ -77,6 +93,15 @@ def _memory_page(
             "origins": service.origins(access, record["id"]),
             "subject": subject if isinstance(subject, str) else record["scope"].get("user", ""),
             "tags": tags_of(record),
+            "details": typed_details or details_of(record),
+            "typed_details": typed_details,
+            "detail_differences": []
+            if typed_details is None
+            else list_differences(details_of(record), typed_details, visit.text),
+            "kinds": KINDS,
+            "visibilities": VISIBILITIES,
+            "projects": service.projects(access)[:PROJECTS_LIMIT],
+            "may_refile": may_review(access),
             "versions": versions[::-1],
             "is_cut": following is not None,
             "may_erase": access.may_erase(access.default_tenant),
@@ -97,7 +122,7 @@ def _load_reasons(visit: Visit, record: Record, question: str) -> dict[str, Any]
     result = next((entry for entry in ranked if entry.record["id"] == record["id"]), None)
     if result is None:
         return {"why": None}
-    words = matched_words(str(record["body"]["text"]), question)
+    words = matched_words(str(record["body"]["text"]), query_terms(question))
     parts = {name: reason.part for name, reason in (result.reasons or {}).items() if reason.part}
     return {
         "why": explain_result(result, words, filters.scope, visit.text),
@@ -203,10 +228,15 @@ def _path_back(visit: Visit, name: str) -> str:
 
 def _show_both(visit: Visit, version: Record, typed: str) -> Answer:
     """Return the page that shows the newest version and the text that was not saved."""
+    return _memory_page(visit, _find_newest(visit, version), typed=typed, status=409)
+
+
+def _find_newest(visit: Visit, version: Record) -> Record:
+    """Return the newest version of a memory."""
     newest = version
     while following := newest.get("superseded_by"):
         newest = visit.service.get(visit.access, following[0])
-    return _memory_page(visit, newest, typed=typed, status=409)
+    return newest
 
 
 def restore_version(visit: Visit) -> Answer:
@@ -228,58 +258,27 @@ def restore_version(visit: Visit) -> Answer:
 
 
 def set_details(visit: Visit) -> Answer:
-    """Change the tags, the validity and the consent of a memory. Fields without a change are not written."""
+    """Change the details of a memory. Without a change nothing is written.
+
+    If the memory changed since the page was opened, nothing is written either, and the page shows both.
+    """
     service, access = visit.service, visit.access
-    current: Any = service.get(access, visit.names["id"])
-    version = visit.form_value("seen")
-    if version and version != current["id"]:
-        raise Conflict(visit.text("wrong.changed_since"))
-    patch = _build_patch(visit, current)
-    if not patch:
+    current = _find_newest(visit, service.get(access, visit.names["id"]))
+    seen = service.get(access, visit.form_value("seen") or current["id"])
+    typed = parse_details(visit, details_of(seen))
+    if seen["id"] != current["id"]:
+        return _show_both_details(visit, seen, typed)
+    try:
+        revised = write_details(visit, current, typed)
+    except Conflict:
+        return _show_both_details(visit, current, typed)
+    if revised is None:
         return Redirect(f"{ROOT}/memory/{current['id']}", visit.text("said.unchanged"))
-    revised = service.change(access, current["id"], patch=patch)
     return Redirect(f"{ROOT}/memory/{revised.id}", undoable(visit.text("said.details_changed")))
 
 
-def _build_patch(visit: Visit, current: Any) -> dict[str, Any]:
-    """Return the changed fields of a form as a patch."""
-    patch: dict[str, Any] = {}
-    tags = [tag.strip().lstrip("#") for tag in visit.form_value("tags").split(",")]
-    tags_of_form = list(dict.fromkeys(tag for tag in tags if tag))
-    if "tags" in visit.form and tags_of_form != tags_of(current):
-        relations = [
-            relation
-            for relation in current.get("relations", ())
-            if not (relation["type"] == "about" and relation["target"].startswith(TAG_PREFIX))
-        ]
-        added = [{"type": "about", "target": f"{TAG_PREFIX}{tag}"} for tag in tags_of_form]
-        patch["relations"] = [*relations, *added]
-    times: dict[str, str | None] = {}
-    for name in ("valid_from", "valid_to"):
-        before = str(current["time"].get(name) or "")[:_DAY_CHARS]
-        day = visit.form_value(name).strip()
-        if name in visit.form and day != before:
-            if not day and name == "valid_from":
-                continue
-            times[name] = _parse_day(visit, day) if day else None
-    if times:
-        # Without a beginning, a new version would begin now.
-        if "valid_from" not in times and current["time"].get("valid_from"):
-            times["valid_from"] = current["time"]["valid_from"]
-        patch["time"] = times
-    is_exportable = (current.get("consent") or {}).get("exportable", True)
-    if visit.form_value("export") == "never" and is_exportable:
-        patch["consent"] = {"exportable": False}
-    return patch
-
-
-def _parse_day(visit: Visit, day: str) -> str:
-    """Return a day of a form as an instant. Raises InvalidInput."""
-    from memoranda.model.instant import parse_instant
-
-    moment = f"{day}T00:00:00Z"
-    try:
-        parse_instant(moment)
-    except ValueError:
-        raise InvalidInput(visit.text("wrong.no_day", text=ascii(day[:40]))) from None
-    return moment
+def _show_both_details(visit: Visit, seen: Record, typed: Details) -> Answer:
+    """Return the page of the newest version, with the details that were not saved."""
+    newest = _find_newest(visit, visit.service.get(visit.access, visit.names["id"]))
+    unsaved = carry_over(details_of(seen), typed, details_of(newest))
+    return _memory_page(visit, newest, typed_details=unsaved, status=409)

@@ -5,6 +5,7 @@ Agents get the block from the same verb, over MCP and HTTP. A memory that is swi
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -12,6 +13,7 @@ from markupsafe import Markup
 
 from memoranda.bindings.console.looks import explain_result, matched_words
 from memoranda.bindings.console.visit import Answer, TemplatePage, Visit
+from memoranda.retrieval.analysis import query_terms
 from memoranda.service.core.ranking import RankedRecord
 from memoranda.standards.ump.requests import (
     Hints,
@@ -63,13 +65,15 @@ def show_prompt(visit: Visit) -> Answer:
     project, budget = visit.query_value("project"), _parse_budget(visit)
     return TemplatePage(
         template="try.html",
+        is_streamed=True,
         context={
             "question": question,
             "project": project,
             "projects": visit.service.projects(visit.access)[:_PROJECTS],
             "budgets": BUDGETS,
             "budget": budget,
-            "tryout": _try(visit, question, project, budget) if question else None,
+            # After the head of the page was sent.
+            "load_tryout": partial(_try, visit, question, project, budget),
         },
     )
 
@@ -133,7 +137,10 @@ def _try(visit: Visit, question: str, project: str, budget: int) -> Tryout:
 
 
 def _recall(visit: Visit, question: str, scope: ScopeFilter | None) -> dict[str, RankedRecord]:
-    """Return the memories that come near the prompt, weak matches and other projects included, best first."""
+    """Return the memories that come near the prompt, best first.
+
+    If there are few, weak matches and those of other projects follow.
+    """
     candidates: dict[str, RankedRecord] = {}
     for hints, within in (
         (Hints(explain=True), scope),
@@ -145,6 +152,8 @@ def _recall(visit: Visit, question: str, scope: ScopeFilter | None) -> dict[str,
         )
         for result in visit.service.recall(visit.access, request):
             candidates.setdefault(result.record["id"], result)
+        if len(candidates) >= _LIMIT + _LEFT_OUT // 2:
+            break
     return candidates
 
 
@@ -155,7 +164,9 @@ def _choose(visit: Visit, result: RankedRecord, question: str, scope: ScopeFilte
     return Choice(
         record=result.record,
         tokens=count_tokens(text[:_MEMORY_CHARS]),
-        why=explain_result(result, matched_words(text, question), conditions, visit.text),
+        why=explain_result(
+            result, matched_words(text, query_terms(question)), conditions, visit.text
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
@@ -66,9 +66,9 @@ class Texts:
         """Return the names within a part, such as "node."; without the part."""
         return [name.removeprefix(part) for name in self._entries if name.startswith(part)]
 
-    def names(self) -> frozenset[str]:
+    def names(self) -> Set[str]:
         """Return the names of all texts."""
-        return frozenset(self._entries)
+        return self._entries.keys()
 
 
 @cache

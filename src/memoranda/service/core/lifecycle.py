@@ -60,17 +60,24 @@ def append_next(
     *,
     now: Instant,
     by_owner: bool = True,
+    is_refiled: bool = False,
 ) -> Version:
     """Write the next version of a memory, with the restrictions of the prior one. Raises GrainError, QuotaExceeded.
 
     `by_owner` is False for peers, whose revision keeps the visibility of the prior version. For a write of several
     versions, prepare each with `follow` before the unit begins and append them inside.
     """
-    return follow(context, prior, new_version, by_owner=by_owner).append(unit, now=now)
+    successor = follow(context, prior, new_version, by_owner=by_owner, is_refiled=is_refiled)
+    return successor.append(unit, now=now)
 
 
 def follow(
-    context: Context, prior: Version, successor: NewVersion, *, by_owner: bool = True
+    context: Context,
+    prior: Version,
+    successor: NewVersion,
+    *,
+    by_owner: bool = True,
+    is_refiled: bool = False,
 ) -> NewVersion:
     """Return the next version of a memory, with the restrictions of the prior one. Raises GrainError.
 
@@ -79,28 +86,36 @@ def follow(
     refuse_rewriting_archive(prior)
     if successor.follows == prior:
         return successor
-    return inherit_bounds(context, prior, successor, by_owner=by_owner)
+    return inherit_bounds(context, prior, successor, by_owner=by_owner, is_refiled=is_refiled)
 
 
 def inherit_bounds(
-    context: Context, prior: Version, new_version: NewVersion, *, by_owner: bool = True
+    context: Context,
+    prior: Version,
+    new_version: NewVersion,
+    *,
+    by_owner: bool = True,
+    is_refiled: bool = False,
 ) -> NewVersion:
-    """Return a new version with the restrictions of the one before it; valid while that one is unchanged."""
-    return replace(
-        _apply_inherited_bounds(context, prior, new_version, by_owner=by_owner), follows=prior
-    )
+    """Return a new version with the restrictions of the one before it; valid while that one is unchanged.
 
-
-def _apply_inherited_bounds(
-    context: Context, prior: Version, new_version: NewVersion, *, by_owner: bool
-) -> NewVersion:
-    """Return a new version with those restrictions of the prior one that it does not state itself."""
+    `is_refiled`: the owner states for which person the memory is, so that of the prior version does not bind it.
+    """
     if prior.state.erased:
-        return new_version
+        return replace(new_version, follows=prior)
     earlier_bounds = bounds_of_version(context, prior)
     if by_owner:
         # An owner decides who may see his own memory.
         earlier_bounds = replace(earlier_bounds, visibility=UNBOUND.visibility)
+    if is_refiled:
+        earlier_bounds = replace(earlier_bounds, user=UNBOUND.user)
+    return replace(_apply_bounds(context, prior, new_version, earlier_bounds), follows=prior)
+
+
+def _apply_bounds(
+    context: Context, prior: Version, new_version: NewVersion, earlier_bounds: Bounds
+) -> NewVersion:
+    """Return a new version with those of the earlier restrictions that it does not state itself."""
     inherited = remaining_bounds(
         earlier_bounds,
         _stated_bounds(context, new_version.document, new_version.projection, prior.tenant),

@@ -4,6 +4,7 @@ Each function here answers a question about the store rather than a recall. A ca
 memories gets counts and lists of that part; `sees_everything` decides which of the two ways a number is made.
 
 `list_over_time` lists the memories that were true at some of several instants, whether they are still true or not.
+`list_current` lists those of some memories that are still current.
 """
 
 from __future__ import annotations
@@ -296,12 +297,48 @@ def list_over_time(
             reachable = restrict_selection(context, access, snapshot, within)
             for hit in snapshot.load_page(reachable, UPDATED, limit=limit, now=now):
                 version_ids[hit.version_id] = None
-        fitting = snapshot.fit_into_bytes(list(version_ids), PAGE_BYTES)
-        versions = [
-            bind_to_line(context, snapshot, version)
-            for version in snapshot.load_versions(fitting)
-            if not version.state.erased and can_see(context, access, snapshot, version)
+        versions = _load_visible(context, access, snapshot, list(version_ids))
+    return _view_versions(context, access, versions, scope, now)
+
+
+def list_current(context: Context, access: Access, names: Sequence[str]) -> list[Record]:
+    """Return those of the caller's memories with these ids that are still current, in the given order."""
+    access.require("read")
+    now, tenant = context.clock(), access.default_tenant
+    scope = {**access.limits, "owner": tenant}
+    with context.engine.open_snapshot(tenant) as snapshot:
+        named = (snapshot.find_by_name(UMP, name) for name in names)
+        current = [
+            version.version_id
+            for version in named
+            if version is not None
+            and version.state.is_head
+            and not version.state.is_forgotten
+            and not has_ended(version.state, now)
         ]
+        versions = _load_visible(context, access, snapshot, current)
+    return _view_versions(context, access, versions, scope, now)
+
+
+def _load_visible(
+    context: Context, access: Access, snapshot: Snapshot, version_ids: Sequence[int]
+) -> list[Version]:
+    """Return the versions that the caller may see, as far as they fit into an answer."""
+    return [
+        bind_to_line(context, snapshot, version)
+        for version in snapshot.load_versions(snapshot.fit_into_bytes(version_ids, PAGE_BYTES))
+        if not version.state.erased and can_see(context, access, snapshot, version)
+    ]
+
+
+def _view_versions(
+    context: Context,
+    access: Access,
+    versions: Sequence[Version],
+    scope: dict[str, str],
+    now: Instant,
+) -> list[Record]:
+    """Return intact versions as records, and audit that they were listed."""
     views = (
         run_unless_damaged(version, partial(view_record, context, version, now))
         for version in versions
@@ -312,7 +349,7 @@ def list_over_time(
     entry = audit_entry(
         access, "list", now=now, targets=targets, scope=scope, result=f"{len(records)} records"
     )
-    context.audit_read(tenant, entry)
+    context.audit_read(access.default_tenant, entry)
     return records
 
 

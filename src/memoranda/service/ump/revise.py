@@ -11,6 +11,7 @@ the prior version are inherited in `lifecycle`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Literal, TypeVar, cast
 
 import msgspec
@@ -47,12 +48,15 @@ from memoranda.service.core.views import (
 )
 from memoranda.service.ump.remember import new_record, screen_parts
 from memoranda.standards.ump import mapping, rules, signature
+from memoranda.standards.ump.port import load_record
 from memoranda.standards.ump.record import Actor
 from memoranda.standards.ump.requests import (
     ActRequest,
     FeedbackRequest,
     ForgetRequest,
+    RecallFilter,
     ReviseRequest,
+    ScopeFilter,
 )
 from memoranda.standards.ump.shapes import Patch, Record
 from memoranda.storage.engine.contract import Snapshot, Unit
@@ -124,6 +128,41 @@ def change(
     return revise(context, access, ReviseRequest.parse({"id": name, "patch": changes}))
 
 
+def refile(
+    context: Context, access: Access, name: str, filing: rules.Filing, patch: Mapping[str, Any]
+) -> Revised:
+    """Write a successor of another kind, project, person or visibility, with the changes of a patch, if any.
+
+    A revision of UMP §3.5 keeps all four, so this is a verb of its own, for the owner of the memory alone.
+    """
+    access.require("write")
+    access.require_whole_owner()
+    _check_filing(filing)
+    name = resolve_name(context, access, name)
+    changes = cast("Patch", {})
+    if patch:
+        changes = cast("Patch", ReviseRequest.parse({"id": name, "patch": dict(patch)}).patch)
+        changes = screen_parts(context, changes)
+
+    def build(version: Version, prior: Record, now: Instant, actor: Actor | None) -> Record:
+        rules.require_complete(prior, rules.inherited_parts(prior, changes))
+        own_record = rules.drop_original(prior)
+        successor = rules.make_successor(own_record, changes, now=now, actor=actor)
+        refiled = rules.refile(successor, filing)
+        return mapping.with_names(refiled, _names_beyond(context, version, own_record))
+
+    return _supersede(context, access, ActRequest.parse({"id": name}), build, is_refiled=True)
+
+
+def _check_filing(filing: rules.Filing) -> None:
+    """Raise InvalidInput if a value is not allowed in a record."""
+    values = msgspec.structs.asdict(filing)
+    scope = {name: values[name] for name in ("project", "user", "visibility") if values[name]}
+    ScopeFilter.parse(scope)
+    if filing.kind is not None:
+        RecallFilter.parse({"kind": filing.kind})
+
+
 def restore(
     context: Context,
     access: Access,
@@ -134,7 +173,8 @@ def restore(
 ) -> Revised:
     """Write a successor with the content and the visibility of an earlier version of the same memory.
 
-    The content comes from `version`, the scope from the current one. Earlier versions stay as they are.
+    The content comes from `version`, the scope from the current one; if the memory was refiled since, also the kind,
+    project and person come from `version`. Earlier versions stay as they are.
     """
     # Without the state of the version, which says that it was superseded.
     record = outline_record(context, version)
@@ -142,12 +182,28 @@ def restore(
     own_record = rules.drop_original(record)
     named_record = mapping.with_names(own_record, _names_beyond(context, version, own_record))
     content = screen_parts(context, cast("Patch", named_record))
+    is_refiled = _was_refiled_since(context, version)
 
     def build(_: Version, prior: Record, now: Instant, actor: Actor | None) -> Record:
         rules.require_complete(prior, ("scope",))
-        return rules.restore(prior, cast("Record", content), now=now, actor=actor)
+        restored = rules.restore(prior, cast("Record", content), now=now, actor=actor)
+        return rules.refile(restored, rules.filing_of(record)) if is_refiled else restored
 
-    return _supersede(context, access, ActRequest.parse({"id": name}), build, action)
+    request = ActRequest.parse({"id": name})
+    return _supersede(context, access, request, build, action, is_refiled=is_refiled)
+
+
+def _was_refiled_since(context: Context, version: Version) -> bool:
+    """Return True if a version, or one of the same memory after it, was written by `refile`."""
+    with context.engine.open_snapshot(version.tenant) as snapshot:
+        history = snapshot.iterate_history(version.memory_id, newest_first=True)
+        since = takewhile(lambda other: other.version_id >= version.version_id, history)
+        return any(
+            mapping.owns(other.document)
+            and not other.state.erased
+            and rules.is_refiled(load_record(other.document.native))
+            for other in since
+        )
 
 
 def _names_beyond(context: Context, version: Version, own_record: Record) -> list[str]:
@@ -170,9 +226,12 @@ def _supersede(
     request: ActRequest,
     build: BuildSuccessor,
     action: Action | None = None,
+    *,
+    is_refiled: bool = False,
 ) -> Revised:
     """Write the successor that `build` returns for the current record, signed, and close the current version.
 
+    `is_refiled`: the person of the current version does not bind the successor.
     Raises Conflict if the record is superseded, and InvalidInput if it is forgotten.
     """
     now, request = context.clock(), _with_full_id(context, access, request)
@@ -192,7 +251,8 @@ def _supersede(
     prepared_successor = None
     if current.state.is_head and current.state.tombstoned is None:
         sealed_record, new_version = seal_successor(current, view_record(context, current, now))
-        prepared_successor = sealed_record, inherit_bounds(context, current, new_version)
+        bound_version = inherit_bounds(context, current, new_version, is_refiled=is_refiled)
+        prepared_successor = sealed_record, bound_version
 
     def work(unit: Unit) -> Revised:
         prior, record = _load_current(context, access, unit, request.id, now)
@@ -203,7 +263,7 @@ def _supersede(
             if prepared_successor is not None and is_prepared
             else seal_successor(prior, record)
         )
-        version = append_next(context, unit, prior, new_version, now=now)
+        version = append_next(context, unit, prior, new_version, now=now, is_refiled=is_refiled)
         unit.close_version(
             prior,
             successor=version,

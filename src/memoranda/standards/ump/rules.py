@@ -14,6 +14,8 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
+import msgspec
+
 from memoranda.encoding.json_text import canonical
 from memoranda.errors import ConsentViolation, InvalidInput
 from memoranda.model.instant import (
@@ -40,12 +42,14 @@ from memoranda.standards.ump.shapes import (
     Body,
     Consent,
     Draft,
+    Kind,
     Lifecycle,
     Patch,
     PatchTime,
     Provenance,
     Record,
     Time,
+    Visibility,
 )
 
 # Confidence added by each repeated assertion of a known fact.
@@ -254,6 +258,9 @@ def require_complete(record: Record, parts: Collection[str]) -> None:
             )
 
 
+# The method in the provenance of a record that was given another kind or scope.
+_REFILED: Final = "refile"
+
 # --- revise and forget -------------------------------------------------------------------------------
 
 
@@ -313,6 +320,50 @@ def restore(
     return _complete_successor(
         prior, successor, _span(earlier_record["time"], {}, now), now=now, actor=actor
     )
+
+
+class Filing(msgspec.Struct, frozen=True, kw_only=True):
+    """Another kind, project, person or visibility for a memory: None keeps one, "" removes a project or person."""
+
+    kind: Kind | None = None
+    project: str | None = None
+    user: str | None = None
+    visibility: Visibility | None = None
+
+
+def filing_of(record: Record) -> Filing:
+    """Return the kind, project, person and visibility of a record."""
+    scope = record["scope"]
+    return Filing(
+        kind=record["kind"],
+        project=scope.get("project", ""),
+        user=scope.get("user", ""),
+        visibility=scope["visibility"],
+    )
+
+
+def refile(successor: Record, filing: Filing) -> Record:
+    """Return a successor with another kind, project, person or visibility. Raises ConsentViolation."""
+    scope: dict[str, Any] = {**successor["scope"]}
+    for name in ("project", "user", "visibility"):
+        value = getattr(filing, name)
+        if value is not None:
+            scope[name] = value
+    is_exportable = successor.get("consent", {}).get("exportable", True)
+    if scope["visibility"] == "public" and not is_exportable:
+        raise ConsentViolation("consent: a public memory cannot be exportable: false")
+    refiled: dict[str, Any] = {
+        **successor,
+        "kind": filing.kind or successor["kind"],
+        "scope": {name: value for name, value in scope.items() if value},
+        "provenance": {**successor["provenance"], "method": _REFILED},
+    }
+    return sort_record_fields(refiled)
+
+
+def is_refiled(record: Record) -> bool:
+    """Return True if a record was written by `refile`."""
+    return record.get("provenance", {}).get("method") == _REFILED
 
 
 def _span(time: Time, patch: PatchTime, now: int) -> tuple[str, str | None]:
