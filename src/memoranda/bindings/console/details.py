@@ -100,13 +100,13 @@ def parse_details(visit: Visit, current: Details) -> Details:
     return typed
 
 
-def carry_over(earlier: Details, typed: Details, newest: Details) -> Details:
+def carry_over(earlier_details: Details, typed: Details, newest: Details) -> Details:
     """Return the newest details with what was typed in a form that showed earlier ones."""
     fields = Details.__struct_fields__
     changes = {
         name: getattr(typed, name)
         for name in fields
-        if getattr(typed, name) != getattr(earlier, name)
+        if getattr(typed, name) != getattr(earlier_details, name)
     }
     return msgspec.structs.replace(newest, **changes)
 

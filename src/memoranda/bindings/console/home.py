@@ -150,7 +150,7 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # The older memories of the last pages, by the access that may see them and by project.
-_kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+_older_cache: OrderedDict[Hashable, _Kept] = OrderedDict()
 
 
 def _find_older(visit: Visit, project: str) -> Sequence[Record]:
@@ -161,14 +161,14 @@ def _find_older(visit: Visit, project: str) -> Sequence[Record]:
     service, access = visit.service, visit.access
     rights = (access.credential, access.key_id, tuple(sorted(access.limits.items())))
     key = (id(service.context), access.default_tenant, rights, project)
-    now, kept = time.monotonic(), _kept.get(key)
-    if kept is not None and now < kept.until:
-        return list_current(service.context, access, kept.names)
+    now, entry = time.monotonic(), _older_cache.get(key)
+    if entry is not None and now < entry.until:
+        return list_current(service.context, access, entry.names)
     records = _search_older(visit, project)
     until = now + min(_KEPT_SECONDS, _REST_FACTOR * (time.monotonic() - now))
-    _kept[key] = _Kept(until=until, names=[record["id"] for record in records])
-    while len(_kept) > _KEPT_PAGES:
-        _kept.popitem(last=False)
+    _older_cache[key] = _Kept(until=until, names=[record["id"] for record in records])
+    while len(_older_cache) > _KEPT_PAGES:
+        _older_cache.popitem(last=False)
     return records
 
 

@@ -156,8 +156,8 @@ def load_listing(visit: Visit) -> Listing:
     after = visit.parse_number(visit.query_value("after"))
     if question:
         ranked, terms = recall(visit, question, filters), query_terms(question)
-        shown = ranked[after : after + PAGE_LIMIT]
-        page = [_explain(result, terms, filters, visit) for result in shown]
+        ranked_page = ranked[after : after + PAGE_LIMIT]
+        page = [_explain(result, terms, filters, visit) for result in ranked_page]
         following = after + PAGE_LIMIT if len(ranked) > after + PAGE_LIMIT else None
         results: list[Record] | None = [result.record for result in ranked]
     else:

@@ -34,7 +34,7 @@ REASON: Final = "asked for in the console"
 # The word that a person types to confirm an erasure.
 ERASE_WORD: Final = "erase"
 # Projects that a form offers.
-PROJECTS_LIMIT: Final = 200
+FORM_PROJECTS: Final = 200
 # Changes on the page of changes, and memories in the command palette.
 _CHANGES: Final = 40
 _FOUND: Final = 6
@@ -56,7 +56,7 @@ def show_list(visit: Visit) -> Answer:
             "load_facets": partial(load_facets, visit, memory_list),
             "all_kinds": KINDS,
             "standards": STANDARDS,
-            "projects": visit.service.projects(visit.access)[:PROJECTS_LIMIT],
+            "projects": visit.service.projects(visit.access)[:FORM_PROJECTS],
             "edited": visit.query_value("edit"),
             "valid_at": visit.query_value("valid_at"),
             "known_at": visit.query_value("known_at"),

@@ -17,7 +17,7 @@ from memoranda.bindings.console.details import (
 from memoranda.bindings.console.inbox import may_review
 from memoranda.bindings.console.lists import parse_filters, recall
 from memoranda.bindings.console.looks import explain_result, matched_words
-from memoranda.bindings.console.memories import PROJECTS_LIMIT, REASON
+from memoranda.bindings.console.memories import FORM_PROJECTS, REASON
 from memoranda.bindings.console.texts import compare_texts
 from memoranda.bindings.console.visit import (
     ROOT,
@@ -100,7 +100,7 @@ def _memory_page(
             else list_differences(details_of(record), typed_details, visit.text),
             "kinds": KINDS,
             "visibilities": VISIBILITIES,
-            "projects": service.projects(access)[:PROJECTS_LIMIT],
+            "projects": service.projects(access)[:FORM_PROJECTS],
             "may_refile": may_review(access),
             "versions": versions[::-1],
             "is_cut": following is not None,
@@ -264,10 +264,10 @@ def set_details(visit: Visit) -> Answer:
     """
     service, access = visit.service, visit.access
     current = _find_newest(visit, service.get(access, visit.names["id"]))
-    seen = service.get(access, visit.form_value("seen") or current["id"])
-    typed = parse_details(visit, details_of(seen))
-    if seen["id"] != current["id"]:
-        return _show_both_details(visit, seen, typed)
+    shown_record = service.get(access, visit.form_value("seen") or current["id"])
+    typed = parse_details(visit, details_of(shown_record))
+    if shown_record["id"] != current["id"]:
+        return _show_both_details(visit, shown_record, typed)
     try:
         revised = write_details(visit, current, typed)
     except Conflict:
@@ -277,8 +277,8 @@ def set_details(visit: Visit) -> Answer:
     return Redirect(f"{ROOT}/memory/{revised.id}", undoable(visit.text("said.details_changed")))
 
 
-def _show_both_details(visit: Visit, seen: Record, typed: Details) -> Answer:
+def _show_both_details(visit: Visit, shown_record: Record, typed: Details) -> Answer:
     """Return the page of the newest version, with the details that were not saved."""
     newest = _find_newest(visit, visit.service.get(visit.access, visit.names["id"]))
-    unsaved = carry_over(details_of(seen), typed, details_of(newest))
+    unsaved = carry_over(details_of(shown_record), typed, details_of(newest))
     return _memory_page(visit, newest, typed_details=unsaved, status=409)
