@@ -8,9 +8,11 @@ import pytest
 
 from memoranda import Memoranda
 from memoranda.embedding.texts import embedded_text
+from memoranda.model.selection import Selection
 from memoranda.model.titles import TITLES_LIMIT, collect_titles, name_of_file
 from memoranda.standards.openwop.entry import Draft
 from memoranda.standards.ump.excerpt import missing_title
+from tests.service.oams_verbs import Oams, namespace
 from tests.service.test_retrieve import token
 from tests.service.world import PEER, World
 
@@ -87,6 +89,32 @@ def test_a_revised_memory_of_oams_is_still_found_by_its_key_and_its_title(m: Mem
     m.revise(revised.id, structured={"title": "Estuary"})
     assert found(m, "harbour") == found(m, "lighthouse") == []
     assert found(m, "estuary") == [later]
+
+
+@pytest.mark.parametrize("standard", ["cal", "openwop"])
+def test_a_memory_of_oams_is_found_by_its_key_after_a_revision_through_another_standard(
+    world: World, standard: str
+) -> None:
+    oams = Oams(world, namespace(world.owner.default_tenant, "notes"))
+    oams.store("projects/harbour-study.md", TEXT, metadata={"title": "Lighthouse"})
+    ((_, memory),) = world.service.oams.export(world.owner)
+    later = "Dredging starts in May."
+    if standard == "openwop":
+        draft = Draft(content=later)
+        world.service.openwop.put_entry(world.owner, "notes", draft, entry_id=memory["key"])
+    else:
+        for text in ("Dredging starts in April.", later):
+            ((address, _),) = (
+                (stored.address, stored)
+                for stored in world.service.grains.listing(world.owner, Selection(space="notes"), limit=10)[0]
+            )
+            query = 'SUPERSEDE $old SET object = $text REASON "later"'
+            params = {"old": f"sha256:{address}", "text": text}
+            world.service.cal.run(world.owner, query, params=params, namespace="notes", approve=True)
+        assert world.texts("lighthouse") == [later]
+    assert world.texts("harbour study") == [later]
+    assert oams.get("projects/harbour-study.md")["value"] == later
+    assert world.service.verify(world.owner).ok
 
 
 def test_a_title_that_looks_like_a_secret_is_not_taken_over(m: Memoranda) -> None:

@@ -28,7 +28,8 @@ from memoranda.service.core.authorship import attribute_grain
 from memoranda.service.core.context import Context, retry_on_conflict
 from memoranda.service.core.indexing import NewVersion, as_grain
 from memoranda.service.core.protection import check_supersession
-from memoranda.service.core.secret_screening import screen_fields, screen_text
+from memoranda.service.core.secret_screening import detect_kinds, screen_fields, screen_text
+from memoranda.service.core.views import project
 from memoranda.service.oms import authority
 from memoranda.service.oms.grains import Successor, admit, append_grain
 from memoranda.service.oms.views import OpenedGrain, is_visible, to_json_value
@@ -301,7 +302,9 @@ def _build_change(
     if isinstance(statement, Supersede):
         if not version.state.is_head:
             raise _superseded_error()
-        fields = _successor_fields(version, grain, [address], statement.reason, session.now)
+        fields = _successor_fields(
+            context, version, grain, [address], statement.reason, session.now
+        )
         fields |= _assigned_fields(context, snapshot, grain, statement.assignments)
         return _Change(
             operation="supersede",
@@ -392,7 +395,12 @@ def _find_view_tags(earlier_tags: Sequence[str], tags: Sequence[str]) -> Iterato
 
 
 def _successor_fields(
-    version: Version, grain: Grain, sources: list[str], reason: str, now: Instant
+    context: Context,
+    version: Version,
+    grain: Grain,
+    sources: list[str],
+    reason: str,
+    now: Instant,
 ) -> dict[str, object]:
     """Return the fields of a new grain that is derived from an earlier one. Raises CAL-E042."""
     if "_elided" in grain.fields:
@@ -407,9 +415,24 @@ def _successor_fields(
         name: value for name, value in grain.fields.get("context", {}).items() if name != NATIVE_KEY
     }
     fields.pop("context", None)
+    if names := _names_beyond(context, version, fields | {"context": grain_context}):
+        grain_context[NAMES_KEY] = names
     if grain_context:
         fields["context"] = grain_context
     return {**fields, "derived_from": sources, "supersession_justification": reason}
+
+
+def _names_beyond(context: Context, version: Version, fields: Mapping[str, object]) -> list[str]:
+    """Return the titles that only the document of another standard states, such as its key.
+
+    `fields` are those of the successor, which does not carry that document. Titles that look like secrets are left out.
+    """
+    kept = oms.titles_of(fields)
+    return [
+        title
+        for title in project(context, version).titles
+        if title not in kept and not detect_kinds({"title": title})
+    ]
 
 
 def _find_rule_fields(version: Version, view_tags: Sequence[str]) -> dict[str, object]:
@@ -443,7 +466,7 @@ def _find_inexpressible(version: Version, record: Record) -> str:
     if record.get("provenance", {}).get("evidence"):
         return "evidence"
     structured = rules.drop_original(record)["body"].get("structured") or {}
-    # A grain has no names beside its tags, like one that replaces a memory with a key.
+    # Names are kept in the context of a grain.
     return "structured data" if structured.keys() - {*RULE_NAMES, NAMES_KEY} else ""
 
 
@@ -481,7 +504,9 @@ def _build_revert(
     return _Change(
         operation="revert",
         reason=statement.reason,
-        fields=_successor_fields(before, earlier_belief, sources, statement.reason, session.now),
+        fields=_successor_fields(
+            context, before, earlier_belief, sources, statement.reason, session.now
+        ),
         prior=head,
         prior_address=current.address,
         target=address,

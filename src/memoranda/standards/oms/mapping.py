@@ -34,7 +34,7 @@ from memoranda.model.memory import (
     wrap_document,
 )
 from memoranda.model.oms_names import ADDRESS_PREFIX
-from memoranda.model.titles import collect_titles
+from memoranda.model.titles import NAMES_KEY, collect_titles
 from memoranda.standards.oms.grains import SIGNIFICANT_PREFIXES, Grain, encode, encode_unchecked
 from memoranda.standards.oms.header import MAX_CREATED_AT_SEC
 from memoranda.standards.oms.policy import protects_lineage
@@ -84,6 +84,14 @@ def owns(document: Document) -> bool:
     return document.standard == STANDARD
 
 
+def titles_of(fields: Fields) -> tuple[str, ...]:
+    """Return the titles of a grain: its fields with names, its tags, and the names in its context."""
+    context, tags = fields.get("context"), fields.get("structural_tags", ())
+    names = context.get(NAMES_KEY) if isinstance(context, Mapping) else None
+    own_tags = (tag for tag in tags if isinstance(tag, str) and tag != IDENTITY_TAG)
+    return collect_titles(fields if names is None else {**fields, NAMES_KEY: names}, own_tags)
+
+
 def project(grain: Grain, tenant: str) -> Projection:
     """Map a grain to the neutral model."""
     fields = grain.fields
@@ -93,7 +101,7 @@ def project(grain: Grain, tenant: str) -> Projection:
     return Projection(
         kind="identity" if IDENTITY_TAG in tags else _KINDS.get(grain.type_byte, "semantic"),
         text=text_of(grain),
-        titles=collect_titles(fields, (tag for tag in tags if tag != IDENTITY_TAG)),
+        titles=titles_of(fields),
         scope=Scope(
             tenant=tenant,
             space="" if grain.namespace == DEFAULT_NAMESPACE else grain.namespace,
