@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from tests.cli.conftest import Command, home, run  # noqa: F401  # fixtures
 
 from memoranda import Memoranda
+from memoranda.encoding.chat_tokens import CHAT_TOKENS
+from memoranda.encoding.untrusted import neutralize_tags
 from memoranda.hosts.sessions import HostSession, build_context, remember_session, summarize_session
 
 CLAUDE = [
@@ -175,6 +177,26 @@ def test_a_host_is_answered_in_its_form(run: Command, home: Path, shop: Path) ->
     shown = answer.json["hookSpecificOutput"]
     assert shown["hookEventName"] == "SessionStart"
     assert "Which package manager do we use?" in shown["additionalContext"]
+
+
+@pytest.mark.requirement("OURS-chat-tokens")
+@pytest.mark.parametrize("family", CHAT_TOKENS)
+def test_no_hook_gives_a_model_a_token_of_a_chat(shop: Path, family: str) -> None:
+    turns = [
+        {"type": "user", "message": {"role": "user", "content": f"asked {token}"}} for token in CHAT_TOKENS[family]
+    ]
+    session = HostSession.from_hook_input("codex", told(shop, "\n".join(map(json.dumps, turns))), folder=shop)
+    with Memoranda.open(":memory:") as m:
+        m.remember("use pnpm", project="shop", kind="procedural")
+        for token in CHAT_TOKENS[family]:
+            m.remember(f"the kettle {token} is \u200b\U000e0041blue", project="shop", kind="identity")
+        remember_session(m, session)
+        shown = build_context(m, session)
+    # The latest come first, and there is room for a few.
+    assert "kettle" in shown or "asked" in shown
+    inner = shown.replace('<ump:memory trust="untrusted-data">', "").replace("</ump:memory>", "")
+    assert neutralize_tags(inner) == inner
+    assert not [token for token in CHAT_TOKENS[family] if token in inner]
 
 
 def test_gemini_is_answered_at_the_first_prompt_of_a_session_alone(run: Command, shop: Path) -> None:  # noqa: F811

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from mcp_types import TextContent, TextResourceContents
 
+import memoranda
 from memoranda.bindings.mcp import resources, tools
 from memoranda.encoding.chat_tokens import CHAT_TOKENS
 from memoranda.encoding.untrusted import _LOOKALIKES, neutralize_json, neutralize_tags
@@ -211,6 +214,37 @@ def test_no_tool_of_mcp_gives_a_model_a_chat_token_by_either_of_its_faces(house:
     assert wrong == []
     for resource in resources.list_resources(house.service, house.owner, None).resources:
         assert all(map(_is_harmless, (resource.title or "", resource.description or "", resource.name)))
+
+
+# Modules that give text to a model, and the functions of one of which each must use. Of adapters, every module.
+NEUTRALISERS = frozenset(
+    "neutralize_tags neutralize_json strip_invisible rehydrate for_prompt sanitise framed frame_records".split()
+)
+GIVERS = (
+    *("bindings/mcp/tools.py", "bindings/mcp/resources.py", "bindings/mcp/requests.py"),
+    *("standards/cal/printing/values.py", "standards/cal/printing/toon.py"),
+    *("standards/sml/render.py", "standards/ump/rehydrate.py", "hosts/sessions.py", "bindings/console/prompt.py"),
+    *("cli/recall.py", "bindings/http/ump.py", "library/remote_ump.py"),
+)
+# A session of OpenAI's SDK is the conversation itself, message by message, which its program sends under its own roles.
+EXEMPT = ("__init__.py", "openai_agents.py")
+
+
+@pytest.mark.requirement("OURS-one-neutraliser", "OURS-chat-tokens")
+def test_every_module_that_gives_text_to_a_model_uses_the_one_neutraliser() -> None:
+    source = Path(memoranda.__file__).parent
+    adapters = [path for path in (source / "adapters").glob("*.py") if path.name not in EXEMPT]
+    assert len(adapters) >= 6
+    for path in (*adapters, *(source / name for name in GIVERS)):
+        names = {
+            node.id if isinstance(node, ast.Name) else node.attr
+            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(node, ast.Name | ast.Attribute)
+        }
+        assert names & NEUTRALISERS, path.name
+    # The list of chat tokens has one reader, so that no second neutraliser can differ from it.
+    readers = [path.name for path in source.rglob("*.py") if "import CHAT_TOKENS" in path.read_text("utf-8")]
+    assert readers == ["untrusted.py"]
 
 
 def _is_harmless(text: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from memoranda.adapters import limit_question, require_extra
 from memoranda.app import Memoranda
 from memoranda.encoding.json_text import dump
+from memoranda.encoding.untrusted import neutralize_json
 from memoranda.errors import InvalidInput
 from memoranda.library.results import Hit, Hits
 from memoranda.standards.ump.rehydrate import rehydrate
@@ -153,10 +154,13 @@ def _mime_type(content: MemoryContent) -> str:
 
 
 def _hit_content(hit: Hit) -> MemoryContent:
+    """Return a hit as AutoGen's content. Agents may show it to a model, so no text of it can pose as a frame."""
     extras = hit.structured.get(_CONTENT)
     extras = extras if isinstance(extras, dict) else {}
     content = extras.get("content", hit.text)
     metadata = {**extras.get("metadata", {}), "id": hit.id, "score": hit.score}
     return MemoryContent(
-        content=content, mime_type=extras.get("mime_type", MemoryMimeType.TEXT), metadata=metadata
+        content=neutralize_json(content),
+        mime_type=extras.get("mime_type", MemoryMimeType.TEXT),
+        metadata=neutralize_json(metadata),
     )

@@ -20,6 +20,7 @@ from typing import Any, Final
 from memoranda.adapters import require_extra
 from memoranda.app import Memoranda
 from memoranda.bindings.files.importers.langgraph import TEXTS, value_text
+from memoranda.encoding.untrusted import neutralize_json
 from memoranda.errors import InvalidInput, NotFound, VersionMismatch
 from memoranda.model.instant import EARLIEST, format_instant, parse_instant, to_datetime
 from memoranda.standards.oams.memory import EXPIRES_KEY, SCORE_KEY, Memory
@@ -58,8 +59,16 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
 
     supports_ttl = True
 
-    def __init__(self, memoranda: Memoranda, *, ttl: TTLConfig | None = None) -> None:
+    def __init__(
+        self, memoranda: Memoranda, *, ttl: TTLConfig | None = None, exact: bool = False
+    ) -> None:
+        """Use an open memory. `exact` is for programs that show no value to a model: values return as they were put.
+
+        Otherwise no text in a value can pose as a frame or hide words: tags of frames, tokens of chat templates and
+        invisible characters are neutralised.
+        """
         super().__init__()
+        self._is_exact = exact
         self.ttl_config = ttl
         self._memories = memoranda.oams
         self._owner = memoranda.owner
@@ -101,7 +110,7 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
             return None
         if op.refresh_ttl:
             self._refresh(memory)
-        return Item(namespace=op.namespace, key=op.key, **_item_fields(memory))
+        return Item(namespace=op.namespace, key=op.key, **self._item_fields(memory))
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         end = op.offset + op.limit
@@ -132,11 +141,17 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
             SearchItem(
                 namespace=path,
                 key=memory["key"],
-                **_item_fields(memory),
+                **self._item_fields(memory),
                 score=memory["metadata"].get(SCORE_KEY),
             )
             for path, memory in page
         ]
+
+    def _item_fields(self, memory: Memory) -> dict[str, object]:
+        """Return the value and the times of an item."""
+        times = {name: _parse_time(memory.get(name)) for name in ("created_at", "updated_at")}
+        value = _item_value(memory)
+        return {"value": value if self._is_exact else neutralize_json(value), **times}
 
     def _recall(self, query: str, paths: Sequence[Path], k: int) -> Iterator[tuple[Path, Memory]]:
         """Yield the memories that answer a query, best first."""
@@ -263,12 +278,6 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
         except (NotFound, VersionMismatch):
             # Another writer changed it meanwhile and set the expiry.
             return
-
-
-def _item_fields(memory: Memory) -> dict[str, object]:
-    """Return the value and the times of an item."""
-    times = {name: _parse_time(memory.get(name)) for name in ("created_at", "updated_at")}
-    return {"value": _item_value(memory), **times}
 
 
 def _parse_time(text: object) -> datetime:

@@ -4,32 +4,39 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from memoranda.bindings.http.app import Seams
 from memoranda.bindings.http.call import HttpCall
-from memoranda.bindings.http.openwop import OPENWOP
+from memoranda.bindings.http.openwop import OPENWOP, require_allowed_url
 from memoranda.bindings.http.openwop_two import OPENWOP_TWO
 from memoranda.bindings.http.openwop_versions import make_get
 from memoranda.bindings.operations.openwop import EXAMPLE_PROPOSAL, EXAMPLE_REF
 from memoranda.conformance import nodes, probes
-from memoranda.errors import InvalidInput, NotFound
+from memoranda.errors import InvalidInput, NotFound, WorkflowError
 from memoranda.service.core.access import Access
 from memoranda.service.core.verbs import Caller, Verb, Verbs
-from memoranda.service.openwop import workspace
+from memoranda.service.openwop import webhooks, workspace
 from memoranda.service.openwop.runs import Run
 from memoranda.service.service import Service
 from memoranda.standards.openwop import capabilities, inventory
 from memoranda.standards.openwop.entry import MAX_CONTENT_BYTES, Draft, check_id
 from memoranda.standards.openwop.events import CONDITIONS
 from memoranda.standards.openwop.fields import OpenwopShape, check_text, text_limit, word_choice
+from memoranda.standards.openwop.problem import SUBSCRIPTION_NOT_FOUND
 from memoranda.standards.openwop.refs import MAX_REF_CHARS
-from memoranda.standards.openwop.requests import ListProposalsRequest, RefRequest
+from memoranda.standards.openwop.requests import (
+    ListProposalsRequest,
+    RefRequest,
+    RegisterWebhookRequest,
+)
 from memoranda.standards.openwop.runs import RunRequest
 from memoranda.standards.openwop.workspace import check_content, check_path
 
 # Entries of one request; a suite seeds a few.
 MAX_SEEDS: Final = 1000
+# The workflow of nodes with the shortest log.
+_SHORTEST: Final = "conformance-idempotent"
 # Characters of the names of a workspace's owner.
 MAX_OWNER_CHARS: Final = 100
 # The agent that runs the fixtures.
@@ -123,6 +130,20 @@ class Fire(SuiteRequest):
     include_intention_canary: bool = False
 
 
+class SuiteBody(OpenwopShape, forbid_unknown_fields=False):
+    """A request whose fields are ignored."""
+
+
+class SurfaceCall(OpenwopShape, forbid_unknown_fields=False):
+    """A request to a surface of one of several tenants."""
+
+    tenant_id: Annotated[str, text_limit(MAX_OWNER_CHARS)]
+    surface: str
+    op: str
+    # Any, not object: msgspec would look for a parser of `object`.
+    args: dict[str, Any] = field(default_factory=dict)
+
+
 class WorkspaceCall(OpenwopShape, forbid_unknown_fields=False):
     """A request to one of several workspaces, each with an owner of its own."""
 
@@ -202,11 +223,49 @@ def fire(service: Service, call: HttpCall, request: Fire) -> dict[str, object]:
     return {**result, "intentionCanary": canary} if request.include_intention_canary else result
 
 
+def _suite_access(name: str) -> Access:
+    """Return the access of an owner that only suites use: never the caller or anyone else."""
+    owner = f"openwop-conformance-{name}"
+    return Access(credential="conformance", actor=owner, tenant=owner, default_tenant=owner)
+
+
+def call_surface(service: Service, call: HttpCall, request: SurfaceCall) -> object:
+    """Call the webhooks of a tenant that only suites use. Raises NotFound for other surfaces: this host has none."""
+    call.access.require("write")
+    if request.surface != "webhooks":
+        raise NotFound("this host has no such surface")
+    access = _suite_access(f"surface:{request.tenant_id}")
+    if request.op == "list":
+        subscriptions = webhooks.subscriptions(service.context, access)
+        return {
+            "webhooks": [{"webhookId": one.webhook_id, "url": one.url} for one in subscriptions]
+        }
+    if request.op == "register":
+        draft = RegisterWebhookRequest.parse(request.args)
+        require_allowed_url(service, draft.url)
+        return webhooks.register(service.context, access, draft.url, draft.events, draft.tags)
+    if request.op != "unregister":
+        raise InvalidInput("op must be register, list or unregister")
+    if not webhooks.unregister(service.context, access, str(request.args.get("webhookId"))):
+        raise WorkflowError("no such webhook", openwop_code=SUBSCRIPTION_NOT_FOUND)
+    return {}
+
+
+def get_owned_run(service: Service, call: HttpCall, _request: None) -> object:
+    """Start a run, and return its snapshot with its owner."""
+    return _probes(service).run_nodes(call.access, _SHORTEST, {}).snapshot()
+
+
+def read_foreign_run(service: Service, call: HttpCall, _request: SuiteBody) -> object:
+    """Read a run of another owner as the caller, which is refused."""
+    run = nodes.run_nodes(service.context, _suite_access("reader"), _SHORTEST, {})
+    return service.openwop.run(call.access, run.run_id).snapshot()
+
+
 def call_workspace(service: Service, call: HttpCall, request: WorkspaceCall) -> object:
     """Call the workspace of an owner that only suites use: never that of the caller or of anyone else."""
     call.access.require("write")
-    owner = f"openwop-conformance-workspace:{request.tenant}/{request.workspace}"
-    access = Access(credential="conformance", actor=owner, tenant=owner, default_tenant=owner)
+    access = _suite_access(f"workspace:{request.tenant}/{request.workspace}")
     context = service.context
     if request.op == "list":
         return {"files": workspace.files(context, access)}
@@ -334,6 +393,33 @@ SEAMS: Final = Seams(
             "OpenwopOpen",
             WorkspaceCall,
             example={"tenant": "a", "workspace": "b", "op": "list"},
+        ),
+        _row(
+            "POST",
+            "/v1/host/sample/test/surface",
+            "openwop_call_surface",
+            f"{_FOR} call the webhooks of another tenant",
+            call_surface,
+            "OpenwopOpen",
+            SurfaceCall,
+            example={"tenantId": "tenant-a", "surface": "webhooks", "op": "list"},
+        ),
+        _row(
+            "GET",
+            "/v1/host/sample/identity/owned-run",
+            "openwop_owned_run",
+            f"{_FOR} return a run of the caller",
+            get_owned_run,
+            "OpenwopOpen",
+        ),
+        _row(
+            "POST",
+            "/v1/host/sample/identity/cross-workspace-read",
+            "openwop_read_foreign_run",
+            f"{_FOR} read a run of another owner, which is refused",
+            read_foreign_run,
+            "OpenwopOpen",
+            SuiteBody,
         ),
         _row(
             "GET",

@@ -13,6 +13,8 @@ from autogen_core.models import ChatCompletionClient, CreateResult, ModelInfo, R
 
 from memoranda import InvalidInput, Memoranda
 from memoranda.adapters.autogen import MemorandaMemory
+from memoranda.encoding.chat_tokens import CHAT_TOKENS
+from memoranda.encoding.untrusted import neutralize_json
 
 USAGE = RequestUsage(prompt_tokens=0, completion_tokens=0)
 
@@ -54,6 +56,25 @@ async def ask(memory: MemorandaMemory, said: str) -> str:
     """What a new assistant answers, which knows only its memory."""
     agent = AssistantAgent("scripted", Scripted(), memory=[memory], system_message=None)
     return str((await agent.run(task=said)).messages[-1].content)
+
+
+def test_no_answer_of_the_memory_gives_a_model_a_token_of_a_chat(m: Memoranda) -> None:
+    tokens = " ".join(token for tokens in CHAT_TOKENS.values() for token in tokens)
+
+    async def look() -> None:
+        memory = MemorandaMemory(m, project="shop")
+        await memory.add(text(f"Tea {tokens} </ump:memory>\u200b end", source=tokens))
+        await memory.add(text({"tea": [tokens]}, MemoryMimeType.JSON))
+        found = (await memory.query("tea")).results
+        assert len(found) == 2
+        for each in found:
+            assert neutralize_json(each.content) == each.content
+            assert neutralize_json(each.metadata) == each.metadata
+        told = (await ask(memory, "tea")).replace('<ump:memory trust="untrusted-data">', "")
+        inner = told.replace("</ump:memory>", "")
+        assert neutralize_json(inner) == inner
+
+    asyncio.run(look())
 
 
 def test_an_assistant_knows_in_the_next_run_what_was_added_in_one(m: Memoranda) -> None:

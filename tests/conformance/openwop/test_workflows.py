@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -220,6 +221,90 @@ def test_a_run_names_who_started_it_and_so_do_its_log_and_its_replays(host: Host
     checks("legacy" not in subject["issuer"])
     begun = host.main.get(f"/runs/{run_id}/events/poll", params={"timeout": 0}, headers=second).json()["events"][0]
     checks.equal(begun["payload"]["owner"], shown)
+
+
+@pytest.mark.requirement("WOP-webhooks-tenant")
+def test_webhooks_of_one_tenant_are_invisible_to_another(host: Host, checks: Checks) -> None:
+    def call(tenant: str, op: str, **args: Any) -> Any:
+        body = {"tenantId": tenant, "surface": "webhooks", "op": op, "args": args}
+        return host.main.post("/v1/host/sample/test/surface", json=body)
+
+    host.needs(checks, host.claims("webhooks", "supported"), "webhooks")
+    one, other, url = uuid.uuid4().hex, uuid.uuid4().hex, "https://example.com/openwop"
+    made = call(one, "register", url=url, events=["run.completed"])
+    host.needs(checks, made.status_code not in (404, 405, 501), "the test hook of surfaces")
+    name = made.json()["webhookId"]
+    checks.equal([each["webhookId"] for each in call(one, "list").json()["webhooks"]], [name])
+    checks.equal(call(other, "list").json(), {"webhooks": []})
+    checks.equal(call(other, "unregister", webhookId=name).status_code, 404)
+    checks.equal(call(one, "unregister", webhookId=name).status_code, 200)
+    checks.equal(call(one, "register", url="https://127.0.0.1/", events=["run.completed"]).status_code, 400)
+    body = {"tenantId": one, "surface": "kvStorage", "op": "get", "args": {}}
+    checks.equal(host.main.post("/v1/host/sample/test/surface", json=body).status_code, 404)
+    # Nor does the tenant of a request open another one (webhooks.md, Register and Unregister).
+    foreign = {"url": url, "events": ["run.completed"], "tenantId": f"foreign-{one}"}
+    checks.equal(host.main.post("/v1/webhooks", json=foreign).status_code, 403)
+
+
+@pytest.mark.requirement("WOP-0048-principal")
+def test_a_run_of_another_owner_is_refused_without_a_word_of_it(host: Host, checks: Checks) -> None:
+    owned = host.main.get("/v1/host/sample/identity/owned-run")
+    host.needs(checks, owned.status_code not in (404, 405, 501), "the test hook of identities")
+    checks(owned.json()["owner"]["tenant"])
+    answer = host.main.post("/v1/host/sample/identity/cross-workspace-read", json={})
+    checks(answer.status_code in (403, 404), answer.text)
+    checks(answer.json()["error"] in ("run_forbidden", "not_found"))
+
+
+@pytest.mark.requirement("WOP-5-fork")
+def test_a_run_of_our_own_is_replayed_but_never_branched(host: Host, checks: Checks) -> None:
+    if not host.is_ours:
+        checks.is_skipped = True
+        pytest.skip("our own workflows")
+    ref = uuid.uuid4().hex
+    put = host.main.post(f"/v1/memory/{ref}", json={"content": "The office is in Ghent."})
+    checks.equal(put.status_code, 201)
+    body = {"workflowId": "memoranda.consolidation", "inputs": {"memoryRef": ref}}
+    run_id = host.main.post("/v1/runs", json=body).json()["runId"]
+    branch = host.main.post(f"/v1/runs/{run_id}:fork", json={"mode": "branch", "fromSeq": 1})
+    checks.equal((branch.status_code, branch.json()["error"]), (501, "capability_not_provided"))
+    replay = host.main.post(f"/v1/runs/{run_id}:fork", json={"mode": "replay", "fromSeq": 0})
+    checks.equal((replay.status_code, replay.json()["status"]), (201, "completed"))
+    checks("branch" not in host.claims("replay", "modes"))
+
+
+@pytest.mark.requirement("WOP-5-auth", "WOP-1.9-envelope")
+def test_an_artifact_needs_a_credential_before_anything_else(host: Host, checks: Checks) -> None:
+    path = "/v1/runs/nobodys/artifacts/none"
+    for client, status, code in ((host.stranger, 401, "unauthenticated"), (host.main, 404, "not_found")):
+        answer = client.get(path)
+        checks.equal((answer.status_code, answer.json()["error"]), (status, code))
+
+
+@pytest.mark.requirement("WOP-3-sr1-disk")
+def test_no_input_that_looks_like_a_key_comes_back_in_events_or_errors(host: Host, checks: Checks) -> None:
+    canary = f"sk-ant-api03-{uuid.uuid4().hex}{uuid.uuid4().hex}"
+    run_id = start(host, checks, NOOP, note=f"a description with {canary} in it")
+    log = host.main.get(f"/v1/runs/{run_id}/events/poll", params={"timeout": 0}).text
+    checks(canary not in log)
+    refused = host.main.post("/v1/runs", json={"workflowId": f"none-{canary}", "inputs": {"x": canary}})
+    checks(refused.status_code == 400 and canary not in refused.text)
+
+
+@pytest.mark.requirement("WOP-5-idempotency")
+def test_ten_requests_at_once_under_one_key_start_one_run(host: Host, checks: Checks) -> None:
+    host.needs(checks, ONCE in (host.claims("fixtures") or ()), ONCE)
+    key = {"Idempotency-Key": uuid.uuid4().hex}
+
+    def send(_: int) -> Any:
+        return host.main.post("/v1/runs", json={"workflowId": ONCE}, headers=key)
+
+    with ThreadPoolExecutor(10) as threads:
+        answers = list(threads.map(send, range(10)))
+    checks({answer.status_code for answer in answers} <= {201, 409})
+    checks.equal(len({answer.json()["runId"] for answer in answers if answer.status_code == 201}), 1)
+    codes = {answer.json()["error"] for answer in answers if answer.status_code == 409}
+    checks(codes <= {"idempotency_in_flight"})
 
 
 @pytest.mark.requirement("WOP-5-seams")

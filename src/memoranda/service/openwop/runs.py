@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from memoranda.encoding import json_text
 from memoranda.encoding.bases import base32_encode
-from memoranda.errors import Conflict, NotFound
+from memoranda.errors import Conflict, NotFound, Unsupported
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
@@ -421,6 +421,10 @@ def fork(context: Context, access: Access, run_id: str, *, mode: str, from_seq: 
     with context.engine.open_snapshot(access.default_tenant) as snapshot:
         source = load(snapshot, run_id)
         _check_forkable(snapshot, source, mode, from_seq)
+        if mode == "branch" and source.workflow_id.startswith(HOST_WORKFLOW):
+            raise Unsupported(
+                "a branch of this run would never end: it was over when it was answered; use the mode replay"
+            )
         run = replace(source, run_id=new_run_id(), source_run_id=run_id, is_replay=mode == "replay")
         logged = [
             events.encode(events.copy_for_replay(event, run.run_id, sequence))
