@@ -99,7 +99,9 @@ export function errorOf(status: number, document: unknown, retryAfter: string | 
     const suggestion = stated["suggestion"];
     return new QueryError(code, message, status, typeof suggestion === "string" ? suggestion : null);
   }
-  return new (BY_CODE[code] ?? MemorandaError)(code, message, status);
+  // Own names only: a code such as "constructor" names no error.
+  const Known = Object.hasOwn(BY_CODE, code) ? BY_CODE[code] : undefined;
+  return new (Known ?? MemorandaError)(code, message, status);
 }
 
 function isObject(value: unknown): value is { [name: string]: unknown } {

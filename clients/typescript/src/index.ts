@@ -6,7 +6,7 @@
 import { Grains } from "./grains.js";
 import { Oams } from "./oams.js";
 import type { Operations } from "./operations.js";
-import { type CallOptions, dropUnset, type Fields, lines, type Options, type Sent, Server } from "./server.js";
+import { type CallOptions, type Cursor, dropUnset, type Fields, lines, type Options, pages, type Sent, Server } from "./server.js";
 import type {
   CalAnswer,
   CalCheckAnswer,
@@ -233,14 +233,10 @@ export class Memoranda {
 
   /** Yield all memories, last updated first. */
   async *all(where: Listed = {}): AsyncGenerator<Memory> {
-    let cursor: string | null = null;
     const filters = pick(where, "project", "user", "kind", "tags", "limit");
-    do {
-      const fields = { limit: PAGE, ...filters, since: instantText(where.since), cursor };
-      const page: ListAnswer = await this.#server.call("list_memories", fields, callOptions(where));
-      yield* page.records.map(asMemory);
-      cursor = page.next_cursor;
-    } while (cursor !== null);
+    const fields = { limit: PAGE, ...filters, since: instantText(where.since) };
+    const load = (cursor: Cursor) => this.#server.call("list_memories", { ...fields, cursor }, callOptions(where));
+    for await (const page of pages<ListAnswer>(load)) yield* page.records.map(asMemory);
   }
 
   /** Return the owner and the counts of the memories. */
@@ -256,12 +252,8 @@ export class Memoranda {
   /** Return all versions of a memory, oldest first. */
   async history(id: string, options: CallOptions = {}): Promise<Version[]> {
     const found: Version[] = [];
-    let cursor: string | undefined;
-    do {
-      const page: HistoryAnswer = await this.#server.call("history", { id, cursor }, options);
-      found.push(...page.versions.map(withText));
-      cursor = page.next_cursor;
-    } while (cursor !== undefined);
+    const load = (cursor: Cursor) => this.#server.call("history", { id, cursor }, options);
+    for await (const page of pages<HistoryAnswer>(load)) found.push(...page.versions.map(withText));
     return found;
   }
 
@@ -346,12 +338,8 @@ export class Memoranda {
 
   async #allSuspects(name: "suspects" | "orders", options: CallOptions): Promise<SuspectsAnswer["suspects"]> {
     const found: SuspectsAnswer["suspects"] = [];
-    let cursor: string | null = null;
-    do {
-      const page: SuspectsAnswer = await this.#server.call(name, { cursor }, options);
-      found.push(...page.suspects);
-      cursor = page.next_cursor;
-    } while (cursor !== null);
+    const load = (cursor: Cursor) => this.#server.call(name, { cursor }, options);
+    for await (const page of pages<SuspectsAnswer>(load)) found.push(...page.suspects);
     return found;
   }
 
@@ -405,13 +393,11 @@ export class Memoranda {
     options: CallOptions & { project?: string; history?: boolean; onReport?: (report: Report) => void } = {},
   ): AsyncGenerator<MemoryRecord> {
     const { project, history, onReport } = options;
-    let cursor: string | null = null;
-    do {
-      const page: ExportAnswer = await this.#server.call("export", { project, history, cursor }, callOptions(options));
+    const load = (cursor: Cursor) => this.#server.call("export", { project, history, cursor }, callOptions(options));
+    for await (const page of pages<ExportAnswer>(load)) {
       onReport?.(page.report);
       yield* page.records as MemoryRecord[];
-      cursor = page.next_cursor;
-    } while (cursor !== null);
+    }
   }
 
   /** Import records of `export`; known records change nothing. Returns a report for each part. */

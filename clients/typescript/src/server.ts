@@ -44,6 +44,8 @@ const FIRST_WAIT_MS = 250;
 /** A server that asks for a longer wait gets its error thrown instead. */
 const LONGEST_WAIT_MS = 30_000;
 const UNAVAILABLE = 503;
+/** Characters of one answer, or of one line of a stream: a server's largest answers have a few million. */
+const ANSWER_LIMIT = 64 * 1_048_576;
 
 /** A server, and the key for it. */
 export class Server {
@@ -96,7 +98,8 @@ export class Server {
     });
     const query = rest === "query" ? queryString(remaining) : "";
     const headers: { [name: string]: string } = { ...this.#headers, ...options.headers };
-    const request: RequestInit = { method, headers };
+    // A server of Memoranda does not redirect, and a memory is not for whoever an answer names.
+    const request: RequestInit = { method, headers, redirect: "manual" };
     if (rest === "body") {
       headers["content-type"] = "application/json";
       request.body = JSON.stringify(remaining);
@@ -132,21 +135,48 @@ export class Server {
     let isOpen = false;
     try {
       const response = await this.#fetch(url, { ...request, signal: control.signal });
+      if (isRedirect(response)) throw this.#refusal("redirects to another address", response.status);
       isOpen = isStream && response.ok;
-      const text = isOpen ? "" : await response.text();
+      const text = isOpen ? "" : await wholeText(response);
       if (response.ok) return { response, text };
       throw errorOf(response.status, parsed(text), response.headers.get("retry-after"));
     } catch (error) {
       if (signal?.aborted === true) throw signal.reason ?? error;
       if (isLate) throw new TimedOut(`${this.url} did not answer within ${timeoutMs} ms`);
       if (error instanceof MemorandaError) throw error;
-      throw new StoreUnavailable("unavailable", `${this.url} does not answer: ${String(error)}`, 0);
+      throw this.#refusal(`does not answer: ${String(error)}`, 0);
     } finally {
       clearTimeout(timer);
       // A stream is ended by the signal for as long as it is read.
       if (!isOpen) signal?.removeEventListener("abort", end);
     }
   }
+
+  #refusal(problem: string, status: number): StoreUnavailable {
+    return new StoreUnavailable("unavailable", `${this.url} ${problem}`, status);
+  }
+}
+
+function isRedirect(response: Response): boolean {
+  // Browsers hide where a redirect leads, and its status.
+  return response.type === "opaqueredirect" || (response.status >= 300 && response.status < 400);
+}
+
+/** The position after which a page begins; null for the first one. */
+export type Cursor = string | null;
+
+/** Yield the pages that `load` returns, each for the cursor that the previous one names. */
+export async function* pages<Page extends { next_cursor?: Cursor }>(
+  load: (cursor: Cursor) => Promise<Page>,
+): AsyncGenerator<Page> {
+  let cursor: Cursor = null;
+  do {
+    const page: Page = await load(cursor);
+    yield page;
+    const next: Cursor = page.next_cursor ?? null;
+    if (next !== null && next === cursor) throw new StoreUnavailable("unavailable", "the server repeats a page", 0);
+    cursor = next;
+  } while (cursor !== null);
 }
 
 /** Return the milliseconds to wait before the next attempt, or null if none would help. */
@@ -191,9 +221,26 @@ export async function* lines(answer: Response): AsyncGenerator<string> {
   for await (const text of texts(answer)) {
     const complete = (rest + text).split(/\r?\n/);
     rest = complete.pop() ?? "";
+    if (rest.length > ANSWER_LIMIT) throw tooLong();
     yield* complete;
   }
   if (rest) yield rest;
+}
+
+/** Return the text of an answer. Throws StoreUnavailable if it does not end. */
+async function wholeText(answer: Response): Promise<string> {
+  const parts: string[] = [];
+  let length = 0;
+  for await (const text of texts(answer)) {
+    length += text.length;
+    if (length > ANSWER_LIMIT) throw tooLong();
+    parts.push(text);
+  }
+  return parts.join("");
+}
+
+function tooLong(): StoreUnavailable {
+  return new StoreUnavailable("unavailable", `the answer is over the limit of ${ANSWER_LIMIT} characters`, 0);
 }
 
 async function* texts(answer: Response): AsyncGenerator<string> {
@@ -203,8 +250,9 @@ async function* texts(answer: Response): AsyncGenerator<string> {
   try {
     for (;;) {
       const { done, value } = await reader.read();
+      const text = decoder.decode(value, { stream: !done });
+      if (text) yield text;
       if (done) return;
-      yield decoder.decode(value, { stream: true });
     }
   } finally {
     await reader.cancel().catch(() => undefined);

@@ -124,3 +124,55 @@ test("an answer that is no document of Memoranda is an error", async () => {
     await server.end();
   }
 });
+
+test("a redirect is not followed, so that no key and no memory goes elsewhere", async () => {
+  const other = await misbehaving(STATS);
+  for (const status of [301, 302, 303, 307, 308]) {
+    const server = await misbehaving({ status, headers: { location: `${other.url}/ump/stats` } });
+    const m = new api.Memoranda(server.url, { key: "mk_secret" });
+    await assert.rejects(m.stats(), api.StoreUnavailable);
+    await assert.rejects(m.remember("private"), /redirects to another address/);
+    await server.end();
+  }
+  assert.equal(other.requests.length, 0);
+  await other.end();
+});
+
+test("an answer without an end is given up", async () => {
+  const part = new TextEncoder().encode("x".repeat(1_048_576));
+  let sent = 0;
+  const endless = () =>
+    new Response(new ReadableStream({
+      pull(control) {
+        sent += 1;
+        control.enqueue(part);
+      },
+    }));
+  const m = new api.Memoranda("http://127.0.0.1:9", { fetch: async () => endless(), retries: 0 });
+  await assert.rejects(m.stats(), /over the limit/);
+  await assert.rejects(async () => {
+    for await (const _ of m.calStream("RECALL beliefs"));
+  }, /over the limit/);
+  assert.ok(sent < 200, `${sent} parts were read`);
+});
+
+test("a page that a server repeats ends a walk", async () => {
+  const server = await misbehaving({ body: { records: [], next_cursor: "a" } });
+  await assert.rejects(async () => {
+    for await (const _ of new api.Memoranda(server.url).all());
+  }, /repeats a page/);
+  assert.equal(server.requests.length, 2);
+  await server.end();
+  const old = await misbehaving({ body: { records: [] } });
+  for await (const _ of new api.Memoranda(old.url).all());
+  assert.equal(old.requests.length, 1);
+  await old.end();
+});
+
+test("the code of an error is looked up among the known ones alone", async () => {
+  for (const code of ["constructor", "__proto__", "toString", "valueOf"]) {
+    const server = await misbehaving({ status: 400, body: { error: { code, message: "x" } } });
+    await assert.rejects(new api.Memoranda(server.url).stats(), (error) => error instanceof api.MemorandaError && error.code === code);
+    await server.end();
+  }
+});

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memoranda.bindings.operations.ump import OPERATIONS
+from memoranda.errors import StoreUnavailable
 from memoranda.library.remote_verbs import RemoteVerbs, read_result
 from memoranda.model.selection import Reason
 from memoranda.service.core.feed import ChangeEvent, FeedPage
@@ -300,10 +301,14 @@ def _ranked(answer: Mapping[str, Any]) -> list[RankedRecord]:
 
 def _iterate_pages(page_after: Callable[[int], tuple[Sequence[T], int | None]]) -> Iterator[T]:
     """Yield the items of all pages."""
-    next_position: int | None = 0
-    while next_position is not None:
-        items, next_position = page_after(next_position)
+    position = 0
+    while True:
+        items, next_position = page_after(position)
         yield from items
+        if next_position is None:
+            return
+        _require_progress(position, next_position)
+        position = next_position
 
 
 def read_pages(
@@ -313,12 +318,20 @@ def read_pages(
     """Yield the items of all pages of an export, and add up their reports."""
     after: str | None = None
     while True:
-        items, after, part = page_after(after)
+        items, next_cursor, part = page_after(after)
         if report is not None:
             report.add(part)
         yield from items
-        if after is None:
+        if next_cursor is None:
             return
+        _require_progress(after, next_cursor)
+        after = next_cursor
+
+
+def _require_progress(cursor: object, next_cursor: object) -> None:
+    """Raise StoreUnavailable if a server names the page again that it just sent."""
+    if cursor == next_cursor:
+        raise StoreUnavailable("the server repeats a page")
 
 
 def _iterate_suspects(
