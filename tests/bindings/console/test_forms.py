@@ -82,7 +82,8 @@ FILLED: Mapping[str, Filled] = {
     "/memory/{id}/restore": lambda owner: ((name := owner.memory()), {"version": name}),
     "/memory/{id}/details": lambda owner: (
         (name := owner.memory()),
-        {"tags": "a, b", "valid_from": "2026-01-01", "valid_to": "2027-01-01", "export": "never", "seen": name},
+        {"tags": "a, b", "valid_from": "2026-01-01", "valid_to": "2027-01-01", "export": "never", "seen": name}
+        | {"kind": "semantic", "project": "p2", "user": "ada", "visibility": "shared"},
     ),
     "/memory/{id}/forget": lambda owner: (owner.memory(), {"hard": "yes", "typed": "erase", "reason": "over"}),
     "/memory/{id}/hold": lambda owner: (owner.memory(), {"held": "yes"}),
@@ -94,6 +95,12 @@ FILLED: Mapping[str, Filled] = {
     ),
     "/review/refuse": lambda owner: ("", {**_PLACE, "key": "k"}),
     "/review/right": lambda owner: ("", {**_PLACE, "wrong": owner.memory()}),
+    "/review/keep": lambda owner: (
+        "",
+        {"key": "duplicate:1", "right": (name := owner.memory()), "input": name, "next": "/review"},
+    ),
+    "/review/end": lambda owner: ("", {"id": owner.memory(), "key": "stale:1", "day": "2027-01-01"}),
+    "/review/dismiss": lambda owner: ("", {"key": "stale:1"}),
     "/review/redact": lambda owner: ("", {"id": owner.memory("password=hunter2hunter2"), "after": "0"}),
     "/review/allow": lambda owner: ("", {"id": owner.memory(), "after": "0"}),
     "/review/undo": lambda owner: ("", {"run": "dream-1"}),

@@ -42,7 +42,7 @@ from memoranda.bindings.console.cookies import (
     set_cookie,
     set_notice,
 )
-from memoranda.bindings.console.inbox import Inboxes
+from memoranda.bindings.console.inbox import KINDS, Inboxes
 from memoranda.bindings.console.live import LiveFeeds, LiveStream
 from memoranda.bindings.console.markdown import render_line, render_markdown
 from memoranda.bindings.console.pages import FORMS, PAGES, SCANS
@@ -710,6 +710,7 @@ def _templates() -> jinja2.Environment:
         "flush": _FLUSH,
         "areas": looks.AREAS,
         "kind_icons": looks.KIND_ICONS,
+        "finding_icons": KINDS,
         "source_of": looks.source_of,
         "actor_source": looks.actor_source,
     }

@@ -172,7 +172,7 @@ def _build_patch(visit: Visit, record: Any, current: Details, typed: Details) ->
     for name in ("valid_from", "valid_to"):
         day = getattr(typed, name)
         if day != getattr(current, name):
-            times[name] = _parse_day(visit, day) if day else None
+            times[name] = parse_day(visit, day) if day else None
     if times:
         # Without a beginning, a new version would begin now.
         if "valid_from" not in times and record["time"].get("valid_from"):
@@ -183,7 +183,7 @@ def _build_patch(visit: Visit, record: Any, current: Details, typed: Details) ->
     return patch
 
 
-def _parse_day(visit: Visit, day: str) -> str:
+def parse_day(visit: Visit, day: str) -> str:
     """Return a day of a form as an instant. Raises InvalidInput."""
     from memoranda.model.instant import parse_instant
 

@@ -1,8 +1,9 @@
 """The inbox of Review: what waits for a decision, found by a thread in the background.
 
-A scan reads all memories of an owner: for likely secrets, likely prompt injection, and contradictions. It begins when
-somebody opens the console and something was written since the last scan. One scan runs at a time in a process. Its
-findings are kept in memory only, because they follow from the memories; decisions are stored by the verbs.
+A scan reads all memories of an owner: for likely secrets, likely prompt injection, contradictions, stale facts and
+duplicates. It begins when somebody opens the console and something was written since the last scan. One scan runs at a
+time in a process. Its findings are kept in memory only, because they follow from the memories; decisions are stored by
+the verbs. A new kind of finding needs its name in `KINDS`, a step in `_scan`, and a card in the template of Review.
 """
 
 from __future__ import annotations
@@ -28,8 +29,15 @@ _OWNERS_LIMIT: Final = 200
 _REST_FACTOR: Final = 10.0
 # Projects in which contradictions are looked for, the first by name.
 _PROJECTS_LIMIT: Final = 50
-# The kinds of findings, the riskiest first.
-KINDS: Final = ("secret", "orders", "validate")
+# The kinds of findings, the riskiest first, and their icons.
+KINDS: Final[Mapping[str, str]] = {
+    "secret": "key",
+    "orders": "shield",
+    "validate": "split",
+    "stale": "clock",
+    "duplicate": "copy",
+}
+_ORDER: Final = tuple(KINDS)
 
 _log = logging.getLogger(__name__)
 
@@ -43,9 +51,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     # The kinds of secrets or instructions.
     labels: tuple[str, ...] = ()
-    # The project and the memories of a contradiction.
+    # The project and the memories of a contradiction; those of other findings have an id and a time, too.
     project: str = ""
     inputs: Sequence[Mapping[str, Any]] = ()
+    # The day after the last one that a stale fact is about.
+    day: str = ""
 
 
 class Inbox(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +144,7 @@ class Inboxes:
         steps: list[Callable[[], list[Finding]]] = [
             partial(_find_suspects, service, service.suspects_page, access, "secret"),
             partial(_find_suspects, service, service.orders_page, access, "orders"),
+            partial(_find_in_current, service, access),
         ]
         steps += [partial(_find_contradictions, service, access, space) for space in spaces]
         for number, step in enumerate(steps):
@@ -141,7 +152,7 @@ class Inboxes:
                 break
             scan.inbox = _with(scan.inbox, is_scanning=True, step=number, steps=len(steps))
             findings += step()
-        return tuple(sorted(findings, key=lambda finding: KINDS.index(finding.kind)))
+        return tuple(sorted(findings, key=lambda finding: _ORDER.index(finding.kind)))
 
 
 def may_review(access: Access) -> bool:
@@ -155,26 +166,66 @@ def _with(inbox: Inbox, **changes: object) -> Inbox:
 
 def _find_suspects(service: Service, load_page: Any, access: Access, kind: str) -> list[Finding]:
     """Return the likely secrets, or the likely prompt injection, in current memories."""
-    findings: list[Finding] = []
+    current: list[Finding] = []
+    past: list[Finding] = []
     after: int | None = 0
     # Asked before each page, so that a server can stop meanwhile.
-    while after is not None and len(findings) < _FINDINGS and not service.notifier.is_closed:
+    while after is not None and not service.notifier.is_closed:
         page = load_page(access, after=after)
-        findings += [
-            Finding(kind=kind, key=suspect.id, text=suspect.text, labels=suspect.kinds)
-            for suspect in page.suspects
-        ]
+        for suspect in page.suspects:
+            finding = Finding(kind=kind, key=suspect.id, text=suspect.text, labels=suspect.kinds)
+            (current if suspect.is_current else past).append(finding)
         after = page.next
-    return findings[:_FINDINGS]
+    # Memories that agents still get come first, the newest before the others.
+    return [*current[::-1], *past[::-1]][:_FINDINGS]
+
+
+def _find_in_current(service: Service, access: Access) -> list[Finding]:
+    """Return the stale facts and the duplicates among the current memories."""
+    # Loads the comparison of statements, which only a scan needs.
+    from memoranda.service.ump.findings import find_in_current
+
+    results = find_in_current(
+        service.context, access, should_stop=lambda: service.notifier.is_closed
+    )
+    stale = [
+        Finding(
+            kind="stale",
+            key=fact.key,
+            text=fact.memory.text,
+            project=fact.project,
+            inputs=(msgspec.structs.asdict(fact.memory),),
+            day=fact.day,
+        )
+        for fact in results.stale
+    ]
+    duplicates = [
+        Finding(
+            kind="duplicate",
+            key=group.key,
+            text=group.memories[0].text,
+            project=group.project,
+            inputs=tuple(msgspec.structs.asdict(memory) for memory in group.memories),
+        )
+        for group in results.duplicates
+    ]
+    return [*stale, *duplicates]
 
 
 def _find_contradictions(service: Service, access: Access, namespace: str) -> list[Finding]:
     """Return the contradictions in a project."""
+    from memoranda.service.consolidation.results import details_of
     from memoranda.standards.oams.namespace import parse_namespace, space_of
 
     location = parse_namespace(namespace)
     run = service.oams.consolidate(access, location, "validate", is_dry=True)
-    outputs = [output for output in run.outputs if output.result in ("created", "updated")]
+    # The other findings of this strategy are statements that several memories agree on.
+    outputs = [
+        output
+        for output in run.outputs
+        if output.result in ("created", "updated")
+        and details_of(output.memory).get("finding") == "contradiction"
+    ]
     return [
         Finding(
             kind="validate",

@@ -106,7 +106,11 @@ def forget_memories(visit: Visit) -> Answer:
 def undo_last(visit: Visit) -> Answer:
     """Undo the last action."""
     undone = visit.service.undo_last(visit.access)
-    return Redirect(visit.next_path("/memories"), visit.text("said.undone", what=undone.summary))
+    path = visit.next_path("/memories")
+    # The page of a memory leads to what it says now, which is a new version.
+    if path.startswith(f"{ROOT}/memory/") and undone.text and undone.memories == 1:
+        path = f"{ROOT}/memory/{undone.now}"
+    return Redirect(path, visit.text("said.undone", what=undone.summary))
 
 
 def redo_last(visit: Visit) -> Answer:

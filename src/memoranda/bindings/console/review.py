@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
+from memoranda.bindings.console.details import parse_day
 from memoranda.bindings.console.inbox import KINDS
 from memoranda.bindings.console.memories import REASON
 from memoranda.bindings.console.visit import (
@@ -18,8 +19,10 @@ from memoranda.bindings.console.visit import (
 )
 from memoranda.encoding.json_text import parse
 from memoranda.errors import Conflict, InvalidInput
+from memoranda.model.instant import parse_instant
 from memoranda.service.consolidation.dreams import DreamRun, Output
 from memoranda.service.core.lookup import ID_PREFIX
+from memoranda.service.ump.findings import dismiss_finding
 from memoranda.standards.oams.memory import STRATEGIES
 from memoranda.standards.openwop.proposals import Revision
 
@@ -152,6 +155,43 @@ def keep_one_statement(visit: Visit) -> Answer:
         if key not in names:
             service.oams.forget(access, namespace, key)
     return _back_to_suggestions(visit, undoable(visit.text("said.kept_right")))
+
+
+def keep_one_duplicate(visit: Visit) -> Answer:
+    """Keep one of several memories that say the same, and forget the others in one action."""
+    right, names = visit.form_value("right"), visit.form_values("input")
+    if right not in names:
+        raise InvalidInput(visit.text("wrong.no_choice"))
+    duplicates = [name for name in names if name != right]
+    result = visit.service.forget_many(visit.access, duplicates, reason=REASON)
+    if result.errors and not result.forgotten:
+        raise Conflict(result.errors[0])
+    visit.inboxes.drop(visit.access, visit.form_value("key"))
+    notice = visit.text("said.kept_one", n=len(result.forgotten))
+    return Redirect(visit.next_path("/review"), undoable(notice))
+
+
+def end_stale_fact(visit: Visit) -> Answer:
+    """Set the end of validity of a memory whose day has passed."""
+    service, access = visit.service, visit.access
+    record: Any = service.get(access, visit.form_value("id"))
+    day = parse_day(visit, visit.form_value("day"))
+    # A memory cannot end before it begins.
+    begins = record["time"].get("valid_from") or record["time"]["created"]
+    span = {"valid_from": begins, "valid_to": max(day, begins, key=parse_instant)}
+    service.change(access, record["id"], patch={"time": span})
+    visit.inboxes.drop(access, visit.form_value("key"))
+    return Redirect(visit.next_path("/review"), undoable(visit.text("said.ended")))
+
+
+def dismiss(visit: Visit) -> Answer:
+    """Let a finding not be reported again until one of its memories changes."""
+    key = visit.form_value("key")
+    if key.partition(":")[0] not in KINDS:
+        raise InvalidInput(visit.text("wrong.no_choice"))
+    dismiss_finding(visit.service.context, visit.access, key)
+    visit.inboxes.drop(visit.access, key)
+    return Redirect(visit.next_path("/review"), visit.text("said.allowed"))
 
 
 def redact_secret(visit: Visit) -> Answer:
