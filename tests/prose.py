@@ -187,8 +187,8 @@ def _check_names(path: Path, tree: ast.Module) -> Iterator[Finding]:
     public = _find_public_names(tree)
     for node in ast.walk(tree):
         match node:
-            case ast.FunctionDef(name="read") | ast.AsyncFunctionDef(name="read"):
-                # As the name of a function, this is a verb.
+            case ast.FunctionDef(name="read" | "__new__") | ast.AsyncFunctionDef(name="read"):
+                # As the name of a function, the first is a verb; the second is Python's own.
                 continue
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 name = node.name

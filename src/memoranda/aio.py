@@ -172,7 +172,7 @@ class AsyncMemoranda:
 
     def __init__(self, opens: Callable[[], Memoranda]) -> None:
         self._opens = opens
-        self._opened: Memoranda | None = None
+        self._memory: Memoranda | None = None
         # Chosen when the memory is open.
         self._run: Run = asyncio.to_thread
 
@@ -191,9 +191,9 @@ class AsyncMemoranda:
     @property
     def memoranda(self) -> Memoranda:
         """The object that is not awaited, for code in a thread of its own."""
-        if self._opened is None:
+        if self._memory is None:
             raise RuntimeError("not open; write: async with AsyncMemoranda.open(…) as m")
-        return self._opened
+        return self._memory
 
     remember = _Verb(Memoranda.remember)
     recall = _Verb(Memoranda.recall)
@@ -272,8 +272,8 @@ class AsyncMemoranda:
                 yield memory
 
     async def __aenter__(self) -> Self:
-        self._opened = await asyncio.to_thread(self._opens)
-        if self._opened._is_remote and bridge.is_available():
+        self._memory = await asyncio.to_thread(self._opens)
+        if self._memory._is_remote and bridge.is_available():
             self._run = _run_in_loop
         return self
 
@@ -284,7 +284,7 @@ class AsyncMemoranda:
         trace: TracebackType | None,
     ) -> None:
         await self._run(self.memoranda.close)
-        self._opened = None
+        self._memory = None
 
     def __repr__(self) -> str:
-        return "AsyncMemoranda(not open)" if self._opened is None else f"Async{self._opened!r}"
+        return "AsyncMemoranda(not open)" if self._memory is None else f"Async{self._memory!r}"

@@ -70,7 +70,9 @@ class Family:
 
     def _create_cells(self, labels: Labels) -> memoryview[float]:
         assert len(labels) == len(self.labels), self.name
-        cells = self._cells[labels] = _pages.own.cells("\0".join((self.name, *labels)), self.size)
+        cells = self._cells[labels] = _pages.own_page.cells(
+            "\0".join((self.name, *labels)), self.size
+        )
         return cells
 
 
@@ -79,11 +81,11 @@ class MeasurePage:
 
     def __init__(self, memory: mmap.mmap | bytearray) -> None:
         self._memory = memory
-        if not self._used:
+        if not self._used_bytes:
             self._use(_HEAD.size)
 
     @property
-    def _used(self) -> int:
+    def _used_bytes(self) -> int:
         used_bytes: int = _HEAD.unpack_from(self._memory)[0]
         return used_bytes
 
@@ -98,7 +100,7 @@ class MeasurePage:
 
     def take_over(self) -> None:
         """Continue the page of another process. Gauges start at 0, because the work of that process has ended."""
-        self._use(self._used)
+        self._use(self._used_bytes)
         self.clear_gauges()
 
     def clear_gauges(self) -> None:
@@ -109,7 +111,7 @@ class MeasurePage:
 
     def entries(self) -> Iterator[tuple[str, memoryview[float]]]:
         """Yield the name and the numbers of each entry."""
-        at, end = _HEAD.size, self._used
+        at, end = _HEAD.size, self._used_bytes
         memory = memoryview(self._memory)
         while at < end:
             length, count = _ENTRY.unpack_from(self._memory, at)
@@ -123,7 +125,7 @@ class MeasurePage:
         for entry_name, cells in self.entries():
             if entry_name == name:
                 return cells
-        key, at = name.encode("utf-8"), self._used
+        key, at = name.encode("utf-8"), self._used_bytes
         start = at + _ENTRY.size + _padded(len(key))
         end = start + count * _WORD
         if end > len(self._memory):
@@ -143,8 +145,8 @@ class _PageTable:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.own = MeasurePage(bytearray(PAGE_BYTES))
-        self.all = [self.own]
+        self.own_page = MeasurePage(bytearray(PAGE_BYTES))
+        self.all = [self.own_page]
 
     def share(self, count: int) -> None:
         """Create the shared pages; see `share_pages`."""
@@ -156,10 +158,10 @@ class _PageTable:
         # The thread that may have held the lock during the fork does not exist in this process.
         self.lock = threading.Lock()
         self._use(self.all[number])
-        self.own.take_over()
+        self.own_page.take_over()
 
     def _use(self, page: MeasurePage) -> None:
-        self.own = page
+        self.own_page = page
         for family in FAMILIES.values():
             family.forget_cells()
 

@@ -18,7 +18,7 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_E
 _log = logging.getLogger(__name__)
 
 
-def wanted(environ: Mapping[str, str]) -> str | None:
+def find_exporter(environ: Mapping[str, str]) -> str | None:
     """Return the name of the exporter that the environment asks for; None for no traces."""
     exporter = environ.get("OTEL_TRACES_EXPORTER", "").strip()
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or exporter == "none":
@@ -33,7 +33,7 @@ def start(
 
     `is_one_line`: the console exporter writes each span on one line.
     """
-    exporter = wanted(os.environ if environ is None else environ)
+    exporter = find_exporter(os.environ if environ is None else environ)
     if exporter is None:
         return _nothing
     try:

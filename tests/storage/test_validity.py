@@ -61,7 +61,7 @@ def in_earlier_form(world: World) -> None:
     def work(connection: Connection) -> None:
         index = WordIndex(connection, tenant_id, SearchCache().segments)
         keys = index.segment_keys()
-        whole = index.merged(keys)
+        whole = index.read_merged(keys)
         index.remove(keys)
         index.add(whole, keys[-1].edition + 1, VALIDITY_ANALYSIS - 1)
 
@@ -75,7 +75,7 @@ def merge_all(world: World) -> None:
     def work(connection: Connection) -> None:
         index = WordIndex(connection, tenant_id, SearchCache().segments)
         keys = index.segment_keys()
-        index.replace(keys, index.merged(keys))
+        index.replace(keys, index.read_merged(keys))
 
     world.engine._database.write(work)
 

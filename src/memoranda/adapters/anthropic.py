@@ -192,21 +192,21 @@ class MemoryFiles:
 
     def rename(self, old_path: str, new_path: str) -> str:
         """Rename a file or a folder; nothing is overwritten."""
-        old, new = _memory_name(old_path), _memory_name(new_path)
-        if not old:
+        old_name, new_name = _memory_name(old_path), _memory_name(new_path)
+        if not old_name:
             raise CommandRefused(f"Error: Cannot rename the {ROOT} directory itself")
-        memories = list(self._memories_below(old))
+        memories = list(self._memories_below(old_name))
         if not memories:
             raise CommandRefused(f"Error: The path {old_path} does not exist")
-        if any(True for _ in self._memories_below(new)) or any(
-            self._find_file(memory) for memory in _parent_folders(new)
+        if any(True for _ in self._memories_below(new_name)) or any(
+            self._find_file(memory) for memory in _parent_folders(new_name)
         ):
             raise CommandRefused(f"Error: The destination {new_path} already exists")
-        if f"{new}/".startswith(f"{old}/"):
+        if f"{new_name}/".startswith(f"{old_name}/"):
             raise CommandRefused(f"Error: Cannot move {old_path} into itself")
         # Store under the new name first, so that no file is ever missing.
         moved = [
-            {**_stored_fields(memory), "key": new + memory["key"].removeprefix(old)}
+            {**_stored_fields(memory), "key": new_name + memory["key"].removeprefix(old_name)}
             for memory in memories
         ]
         self._memories.batch_store(moved, namespace=self._namespace)
@@ -282,22 +282,22 @@ class _NameCache:
         self.folders: set[str] = set()
         self._memoranda, self._namespace, self._latest = memoranda, namespace, ""
         # The feed position up to which the cache is complete; None before the first refresh.
-        self._seen: int | None = None
+        self._last_position: int | None = None
 
     def refresh(self) -> None:
         """Add the names written since the last refresh, which come first in the list."""
         position = self._feed_position()
-        if position is not None and position == self._seen:
+        if position is not None and position == self._last_position:
             return
         self._list_new()
         # Read before the list, so that writes during the list are listed again next time.
-        self._seen = position
+        self._last_position = position
 
     def add_written(self, name: str) -> None:
         """Add a name that was just written here, which advanced the feed by one."""
         self._add(name)
-        if self._seen is not None:
-            self._seen += 1
+        if self._last_position is not None:
+            self._last_position += 1
 
     def _feed_position(self) -> int | None:
         try:

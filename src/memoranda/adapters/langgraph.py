@@ -311,7 +311,8 @@ def _item_value(memory: Memory) -> dict[str, object]:
 
 def _matches_filter(value: Mapping[str, object], condition: Mapping[str, object] | None) -> bool:
     return all(
-        _equals_or_compares(value.get(name), wanted) for name, wanted in (condition or {}).items()
+        _equals_or_compares(value.get(name), condition_value)
+        for name, condition_value in (condition or {}).items()
     )
 
 

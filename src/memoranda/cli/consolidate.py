@@ -194,9 +194,9 @@ def _has_changes(runs: Sequence[DreamRun]) -> bool:
 
 def _is_confirmed(runs: Sequence[DreamRun]) -> bool:
     """Ask the person at the terminal before anything is written or removed."""
-    new = sum(run.written_count for run in runs)
+    new_count = sum(run.written_count for run in runs)
     removed = sum(len(run.taken_back) for run in runs)
-    actions = [f"write {counted(new, 'memory', 'memories')}"] if new else []
+    actions = [f"write {counted(new_count, 'memory', 'memories')}"] if new_count else []
     if removed:
         actions.append(f"remove {counted(removed, 'outdated result')}")
     return is_confirmed(f"{' and '.join(actions).capitalize()}?")

@@ -256,7 +256,7 @@ class _Summary:
 
     def give(self, count: int, report: Report) -> int:
         """Print the answer and return the exit code: 1 if anything was left out."""
-        text = f"{self._counted(count)} exported"
+        text = f"{self._count_phrase(count)} exported"
         if report.earlier_versions:
             text += f" without {counted(report.earlier_versions, 'earlier version')}"
         self._answer(count, report, text)
@@ -264,11 +264,11 @@ class _Summary:
 
     def refuse(self, report: Report) -> int:
         """Print why nothing was written, and return exit code 1."""
-        reason = f"{self._counted(report.left_behind)} would be left out, and {report.redacted} would be redacted"
+        reason = f"{self._count_phrase(report.left_behind)} would be left out, and {report.redacted} would be redacted"
         self._answer(0, report, f"nothing written: {reason}", is_written=False)
         return 1
 
-    def _counted(self, count: int) -> str:
+    def _count_phrase(self, count: int) -> str:
         return counted(count, self.noun, "memories" if self.noun == "memory" else None)
 
     def _answer(self, count: int, report: Report, text: str, *, is_written: bool = True) -> None:

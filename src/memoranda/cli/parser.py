@@ -277,14 +277,14 @@ def unknown(kind: str, name: str, names: Collection[str]) -> str:
 
 def _bind(
     function: Function,
-    declared: Mapping[str, Declared],
+    declarations: Mapping[str, Declared],
     values: Mapping[Key, Any],
     run: GlobalOptions,
 ) -> Callable[[], object]:
     """Return the call of a function with the values by its parameters, and with the run."""
     arguments: list[object] = []
     keywords: dict[str, object] = {}
-    for name, parameter in declared.items():
+    for name, parameter in declarations.items():
         kind, described = type_and_parameter(parameter.annotation)
         if not described.is_typed:
             keywords[name] = run

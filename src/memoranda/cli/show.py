@@ -192,12 +192,12 @@ def note_report(report: Report) -> None:
     """Print the warnings of an import or export, and what it refused, each with its file and line."""
     for warning in report.warnings:
         note(f"warning: {warning}")
-    if (more := report.warned - len(report.warnings)) > 0:
-        note(f"and {more} more warnings")
+    if (rest_count := report.warned - len(report.warnings)) > 0:
+        note(f"and {rest_count} more warnings")
     for refusal in report.refusals:
         note(f"{refusal.where or refusal.id}: {refusal.message}")
-    if (more := report.refused - len(report.refusals)) > 0:
-        note(f"and {more} more like these")
+    if (rest_count := report.refused - len(report.refusals)) > 0:
+        note(f"and {rest_count} more like these")
 
 
 # The number of items in all, or a function that counts them.
@@ -237,12 +237,12 @@ class Bar:
     def __init__(self, display: _Display, title: str, total: Total = None) -> None:
         self._display, self._title, self._total = display, title, total
 
-    def __call__(self, done: int) -> None:
+    def __call__(self, count: int) -> None:
         if (line := self._display.progress_line()) is None:
             return
         if callable(self._total):
             self._total = self._total()
-        line.draw(self._title, done, self._total)
+        line.draw(self._title, count, self._total)
 
     def expect(self, total: int) -> None:
         """Set the number of items in all."""

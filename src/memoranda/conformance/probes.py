@@ -123,8 +123,10 @@ def probe_expiry(host: ProbeHost) -> Variables:
         "This one lasts for an hour.", "source:probe", expires=Instant(now + _EXPIRES_MS)
     )
     space = refs.space_of(host.ref)
-    ended = Draft(content="This one is over.", tags=("source:probe",), expires=Instant(now - 1))
-    gone = memory.prepare(host.context, host.access.default_tenant, space, ended, now)
+    expired_draft = Draft(
+        content="This one is over.", tags=("source:probe",), expires=Instant(now - 1)
+    )
+    gone = memory.prepare(host.context, host.access.default_tenant, space, expired_draft, now)
     host.context.engine.write(
         host.access.default_tenant, lambda unit: memory.append(unit, gone, now)
     )
@@ -135,14 +137,14 @@ def probe_isolation(host: ProbeHost) -> Variables:
     """Try to read an entry of another tenant, by id and by ref."""
     foreign_entry_id = _ensure_foreign_entry(host.context)
     own_entry_id = host.write_entry("This belongs to the tenant of the run.", "source:probe")
-    seen = memory.get_entry(
+    visible_entry = memory.get_entry(
         host.context, host.access, OTHER_REF, foreign_entry_id, run_id=host.run.run_id
     )
     probe: Any = host.list_variable(refs.qualify_ref(OTHER_REF, OTHER_TENANT))
     return {
         "ownerEntryId": own_entry_id,
         "ownerProbe": host.list_variable(),
-        "crossTenantProbe": probe if seen is None else [seen],
+        "crossTenantProbe": probe if visible_entry is None else [visible_entry],
     }
 
 

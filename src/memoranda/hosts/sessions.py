@@ -117,7 +117,7 @@ def remember_session(m: Memoranda, session: HostSession) -> str | None:
 def summarize_session(session: HostSession) -> str | None:
     """Return a session in a few lines; None if it has no prompt."""
     turns = read_turns(session.transcript) if session.transcript is not None else []
-    prompts = [_cut(turn.text, _PROMPT_CHARS) for turn in turns if turn.role == "user"]
+    prompts = [_shorten(turn.text, _PROMPT_CHARS) for turn in turns if turn.role == "user"]
     if not prompts:
         return None
     answers = [turn.text for turn in turns if turn.role == "assistant"]
@@ -130,10 +130,10 @@ def summarize_session(session: HostSession) -> str | None:
         *(f"- {prompt}" for prompt in selected_lines),
     ]
     if answers:
-        lines.append(f"The last answer: {_cut(answers[-1], _ANSWER_CHARS)}")
+        lines.append(f"The last answer: {_shorten(answers[-1], _ANSWER_CHARS)}")
     return "\n".join(lines)
 
 
-def _cut(text: str, limit: int) -> str:
+def _shorten(text: str, limit: int) -> str:
     plain_text = _SPACES.sub(" ", text).strip()
     return plain_text if len(plain_text) <= limit else plain_text[: limit - 1].rstrip() + "…"

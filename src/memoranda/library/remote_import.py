@@ -77,14 +77,14 @@ class RemoteImport:
         self._name: str | None = None
         self._waiting: list[tuple[str, str]] = []
         # Names of the items sent, among which successors are looked for.
-        self._sent: set[str] = set()
+        self._sent_names: set[str] = set()
 
     def run(self, items: Iterable[Item]) -> Report:
         """Send all items, and return the report."""
         for batch in _batches(self._readable(items)):
             self._send(batch)
         for location, successor in self._waiting:
-            if successor not in self._sent:
+            if successor not in self._sent_names:
                 self._report.warn(location, missing_successor_warning(successor))
         return self._report
 
@@ -119,7 +119,7 @@ class RemoteImport:
         items_sent = [
             replace(item, number=number) for number, item in numbered if isinstance(item, Item)
         ]
-        self._sent.update(name for item in items_sent if (name := _name(item)))
+        self._sent_names.update(name for item in items_sent if (name := _name(item)))
         options = self._options
         part = self._send_part(
             items_sent,

@@ -92,13 +92,13 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         self, *, namespaces: Sequence[Namespace] | None = None, report: Report | None = None
     ) -> Iterator[tuple[bytes, oams.Memory]]:
         """Yield every current memory that may leave: the bytes of its line, and the memory in them."""
-        chosen = (
+        namespace_names = (
             [self.namespace(name) for name in self.namespaces()]
             if namespaces is None
             else namespaces
         )
         start: str | None = None
-        for namespace in chosen:
+        for namespace in namespace_names:
             position = start
             while True:
                 page = self.export_page(namespace, after=position)

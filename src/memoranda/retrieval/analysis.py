@@ -318,10 +318,10 @@ def analyse(text: str, language: str = "") -> AnalysedText:
 
 def tokenize(text: str, language: str = "") -> tuple[list[str], list[str], str]:
     """Return the words of a text in lower case without stop words, its identifiers as a whole, and its language."""
-    tokens, identifiers = _split(text)
+    tokens, identifiers = _split_words(text)
     folded = tokens if text.isascii() else [fold(token) for token in tokens]
-    declared = language_code(language) if language else ""
-    language = declared or detect_language(folded, text)
+    declared_language = language_code(language) if language else ""
+    language = declared_language or detect_language(folded, text)
     excluded = stop_words(language)
     content_tokens = [
         token
@@ -370,7 +370,7 @@ def prefix_term(word: str) -> str:
     return f"{word[:PREFIX_CHARS]}*"
 
 
-def _split(text: str) -> tuple[list[str], list[str]]:
+def _split_words(text: str) -> tuple[list[str], list[str]]:
     """Return the words of a text in lower case, with identifiers split, and the identifiers as a whole."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
@@ -379,10 +379,10 @@ def _split(text: str) -> tuple[list[str], list[str]]:
     pattern = _PLAIN_WORD if text.isascii() else WORD
     # Most parts are single words. To sort these out is much faster than to search them.
     parts = [part for part in text.split() if not (part.isalnum() and part[1:].islower())]
-    joined = [identifier for part in parts for identifier in _JOINED.findall(part)]
-    if not joined:
+    joined_words = [identifier for part in parts for identifier in _JOINED.findall(part)]
+    if not joined_words:
         return pattern.findall(text.lower()), []
-    terms = ["".join(WORD.findall(fold(identifier))) for identifier in joined]
+    terms = ["".join(WORD.findall(fold(identifier))) for identifier in joined_words]
     identifiers = [term for term in terms if len(term) <= WORD_CHARS_LIMIT and not term.isdigit()]
     spaced = _HUMP.sub(" ", text) if _HUMPED.search(text) else text
     return pattern.findall(spaced.lower()), identifiers
@@ -433,7 +433,7 @@ def query_words(text: str, languages: Iterable[str] = LANGUAGE_CODES) -> list[Qu
 
     The result has at most QUESTION_WORDS_LIMIT words, in the order of the text. Words of other scripts become pairs.
     """
-    tokens, identifiers = _split(text)
+    tokens, identifiers = _split_words(text)
     folded_tokens = [fold(token) for token in tokens]
     excluded = stop_words(detect_language(folded_tokens, text))
     # One word is little evidence of a language: "Ada" is a name, and "there is" in Indonesian. It is searched if a text

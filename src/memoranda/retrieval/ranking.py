@@ -105,14 +105,14 @@ class SegmentScope(msgspec.Struct, frozen=True, kw_only=True):
     def matches(self, columns: VersionColumns) -> Flags:
         """Return a flag for each row: True if it passes the filter."""
         flags = np.ones(len(columns), np.bool_)
-        for column, wanted in (
+        for column, accepted in (
             (columns.spaces, self.space),
             (columns.users, self.user),
             (columns.agents, self.agent),
             (columns.sessions, self.session),
         ):
-            if wanted is not None:
-                flags &= column == np.uint64(wanted)
+            if accepted is not None:
+                flags &= column == np.uint64(accepted)
         if self.visibility_bits is not None:
             flags &= (columns.flags & self.visibility_bits) != 0
         if self.redacted is not None:
@@ -178,8 +178,12 @@ class Candidates:
         for column, rows, start in zip(columns, self._rows, self._starts, strict=False):
             if len(rows):
                 # Candidates of other segments get an arbitrary value, which a later or earlier segment replaces.
-                own = column.take(rows.take(candidates - start, mode="clip"))
-                values = own if values is None else np.where(candidates < start, values, own)
+                segment_values = column.take(rows.take(candidates - start, mode="clip"))
+                values = (
+                    segment_values
+                    if values is None
+                    else np.where(candidates < start, values, segment_values)
+                )
         return np.zeros(0, columns[0].dtype) if values is None else values
 
 
@@ -396,10 +400,10 @@ def rank(
     parts = _ScoreParts(query, evidence, rows)
     keyword_scores = np.concatenate(keywords.text.scores_of(rows)).astype(np.float64)
     scores = (_TIE_BREAK / (keywords.text.best_score or 1.0)) * keyword_scores
-    chosen = replace(weights or _default_weights(query, evidence), **weight_changes)
+    final_weights = replace(weights or _default_weights(query, evidence), **weight_changes)
     signals = {}
     for name, part in parts.named_parts(persons):
-        signals[name] = part.weighted(getattr(chosen, name))
+        signals[name] = part.weighted(getattr(final_weights, name))
         signals[name].add_to(scores)
     return Ranking(
         size=len(parts.candidates) if size is None else size,
@@ -414,7 +418,7 @@ def rank(
         _scores=scores,
         _segments=searched,
         _keywords=keywords,
-        _uncounted_bound=None if size is None else _uncounted_bound(searched, chosen),
+        _uncounted_bound=None if size is None else _uncounted_bound(searched, final_weights),
         _rank_completely=lambda: rank(
             query, segments, weights=weights, weight_changes=weight_changes, is_complete=True
         ),
@@ -478,11 +482,11 @@ def _collect_evidence(
         gate = min(1.0, (keywords.coverage / COVERAGE_GATE) ** 2)
         trust = trusted_share(trust, gate)
         gate = 1.0 - trust * (1.0 - gate)
-        own, context = similarity_scores(segments, text, gate)
+        own_scores, context = similarity_scores(segments, text, gate)
         similar_rows = [
-            _similar_rows(*triple) for triple in zip(segments, own, context, strict=True)
+            _similar_rows(*triple) for triple in zip(segments, own_scores, context, strict=True)
         ]
-        by_similarity = [own, context]
+        by_similarity = [own_scores, context]
     else:
         gate, similar_rows, by_similarity = 1.0, [_NO_ROWS] * len(segments), []
     text, window = _scale_scores(text, gate), _scale_scores(window, gate)
@@ -554,12 +558,12 @@ def _matching_rows(query: RetrievalQuery, evidence: _Evidence) -> list[RowIndexe
     """
     postings = evidence.keywords.postings
     matches = [
-        union(own.matches, similar) if len(similar) else own.matches
-        for own, similar in zip(postings, evidence.similar_rows, strict=True)
+        union(segment_postings.matches, similar) if len(similar) else segment_postings.matches
+        for segment_postings, similar in zip(postings, evidence.similar_rows, strict=True)
     ]
     if not query.spans:
         return matches
-    segments = [own.segment for own in postings]
+    segments = [segment_postings.segment for segment_postings in postings]
     inside = [
         (_is_inside(query, segment.columns.times) & segment.allowed).nonzero()[0]
         for segment in segments
@@ -608,7 +612,7 @@ def _scored_rows(evidence: _Evidence) -> list[RowIndexes]:
 
 
 def _similar_rows(
-    segment: SearchedSegment, own: RetrieverScores, context: RetrieverScores
+    segment: SearchedSegment, own_scores: RetrieverScores, context: RetrieverScores
 ) -> RowIndexes:
     """Return the rows above the relevance threshold: results even without a common word."""
     similarities = segment.similarities
@@ -618,7 +622,7 @@ def _similar_rows(
     best = np.maximum(similarities.own, similarities.context)
     is_relevant = segment.allowed.take(rows) & (best >= similarities.threshold)
     is_relevant &= similarities.is_readable
-    is_scored = is_in_sorted(rows, own.rows) | is_in_sorted(rows, context.rows)
+    is_scored = is_in_sorted(rows, own_scores.rows) | is_in_sorted(rows, context.rows)
     relevant: RowIndexes = rows[is_relevant & is_scored]
     return relevant
 

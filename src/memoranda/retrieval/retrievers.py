@@ -245,9 +245,11 @@ class _ScoredTexts:
         """Return the texts with at least one of the words, and `more_rows`, in ascending order."""
         if self.is_plain and len(words) == len(self.postings.lists):
             return self.postings.matches
-        own = self.postings.rows_with(words)
-        linked = [links.take(own) for links in self._links]
-        rows = np.concatenate([own, *linked] if more_rows is None else [own, *linked, more_rows])
+        own_rows = self.postings.rows_with(words)
+        linked = [links.take(own_rows) for links in self._links]
+        rows = np.concatenate(
+            [own_rows, *linked] if more_rows is None else [own_rows, *linked, more_rows]
+        )
         if len(rows) <= SORT_LIMIT:
             rows = sorted_unique(rows)
             # A leading -1 stands for "no row".
@@ -426,18 +428,23 @@ class KeywordRetrievers:
         `is_complete`: score the text of every match.
         """
         self.postings = [QueryPostings(segment) for segment in segments]
-        self.match_count = sum(int(np.count_nonzero(own.is_match)) for own in self.postings)
+        self.match_count = sum(
+            int(np.count_nonzero(segment_item.is_match)) for segment_item in self.postings
+        )
         self.is_complete = is_complete or self.match_count <= SCORE_ALL_LIMIT
-        docs = sum(own.count for own in statistics)
-        length = sum(own.length for own in statistics)
-        window_length = sum(own.window_length for own in statistics)
-        texts = [_ScoredTexts(own, own.segment.columns.lengths32) for own in self.postings]
+        docs = sum(segment_item.count for segment_item in statistics)
+        length = sum(segment_item.length for segment_item in statistics)
+        window_length = sum(segment_item.window_length for segment_item in statistics)
+        texts = [
+            _ScoredTexts(segment_item, segment_item.segment.columns.lengths32)
+            for segment_item in self.postings
+        ]
         bm25 = _Bm25(B, texts, words, docs=docs, length=length)
         firsts = None
         if not self.is_complete:
             firsts = _rows_with_rare_words(texts, bm25.document_frequencies)
         self.text = KeywordRetriever(texts, bm25, firsts, size=self.match_count)
-        windows = [_windowed_texts(own) for own in self.postings]
+        windows = [_windowed_texts(segment_item) for segment_item in self.postings]
         window_bm25 = _Bm25(WINDOW_B, windows, words, docs=docs, length=window_length)
         self.window = KeywordRetriever(
             windows, window_bm25, self.text.best_rows(), size=self.match_count
@@ -445,7 +452,7 @@ class KeywordRetrievers:
 
     def rows_with_every_word(self) -> list[RetrieverScores]:
         """Return score 1 for the matches with every word of a query of several, for each segment."""
-        return [_rows_with_every_word(own) for own in self.postings]
+        return [_rows_with_every_word(segment_postings) for segment_postings in self.postings]
 
     def rows_with_exact_words(self, words: Sequence[int]) -> list[RetrieverScores]:
         """Return the share of some words that each match has, for each segment."""
@@ -530,13 +537,13 @@ class _ScoreRange(NamedTuple):
 
         `from_minimum` is for similarities, whose values do not begin at 0.
         """
-        joined = scores[0] if len(scores) == 1 else np.concatenate(scores)
-        if not len(joined):
+        all_scores = scores[0] if len(scores) == 1 else np.concatenate(scores)
+        if not len(all_scores):
             return cls(np.float32(np.inf), np.float32(np.inf))
-        highest = joined.max()
-        if is_part or len(joined) > CANDIDATE_LIMIT:
-            return cls(np.partition(joined, -CANDIDATE_LIMIT)[-CANDIDATE_LIMIT], highest)
-        return cls(joined.min() if from_minimum else np.float32(0), highest)
+        highest = all_scores.max()
+        if is_part or len(all_scores) > CANDIDATE_LIMIT:
+            return cls(np.partition(all_scores, -CANDIDATE_LIMIT)[-CANDIDATE_LIMIT], highest)
+        return cls(all_scores.min() if from_minimum else np.float32(0), highest)
 
     def normalise(self, rows: RowIndexes, scores: Floats) -> RetrieverScores:
         """Map scores to 0 … 1 and drop the rows with 0."""
@@ -559,17 +566,19 @@ def similarity_scores(
     """
     typical_share = np.float32(TYPICAL_SHARE * (1.0 - gate) ** 2)
     similarities = [segment.similarities or _NOT_COMPARED for segment in segments]
-    own = [similarity.own - typical_share * similarity.typical_own for similarity in similarities]
+    own_scores = [
+        similarity.own - typical_share * similarity.typical_own for similarity in similarities
+    ]
     context = [
         similarity.context - typical_share * similarity.typical_context
         for similarity in similarities
     ]
     is_allowed = [
-        segment.allowed.take(own.rows) & own.is_readable
-        for segment, own in zip(segments, similarities, strict=True)
+        segment.allowed.take(own_scores.rows) & own_scores.is_readable
+        for segment, own_scores in zip(segments, similarities, strict=True)
     ]
     by_column = []
-    for column in (own, context):
+    for column in (own_scores, context):
         allowed_scores = [scores[flags] for scores, flags in zip(column, is_allowed, strict=True)]
         score_range = _ScoreRange.of(allowed_scores, from_minimum=True)
         by_column.append(
@@ -592,10 +601,10 @@ def answer_threshold(docs: int, floor: float, line: float, standalone_share: flo
     `docs` is the number of visible versions, `floor` and `line` are thresholds of the model, `standalone_share` the
     share of texts outside of conversations.
     """
-    few, own, many = (
+    few, current, many = (
         math.sqrt(math.log(max(2, count))) for count in (FEW_VERSIONS, docs, MANY_VERSIONS)
     )
-    progress = min(1.0, max(0.0, (own - few) / (many - few)))
+    progress = min(1.0, max(0.0, (current - few) / (many - few)))
     return floor + progress * (line + CONVERSATION_BONUS * (1.0 - standalone_share) - floor)
 
 
@@ -661,10 +670,10 @@ def _values_at(
 
 def sorted_unique(numbers: NDArray[Any]) -> NDArray[Any]:
     """Return the distinct numbers in ascending order; for a few thousand faster than `numpy.unique`, which hashes."""
-    ordered = np.sort(numbers)
-    is_new = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
-    return ordered[is_new]
+    ascending = np.sort(numbers)
+    is_new = np.ones(len(ascending), np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=is_new[1:])
+    return ascending[is_new]
 
 
 def is_in_sorted(numbers: NDArray[np.integer], ascending: NDArray[np.integer]) -> Flags:

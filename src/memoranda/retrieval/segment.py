@@ -193,18 +193,18 @@ class VersionColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=T
         Used to cut the base where no session continues (`SegmentReader`). Looks back at most CUT_LIMIT rows.
         """
         continued = next_columns.sessions[next_columns.sessions != 0]
-        cut = len(self)
-        earliest = max(0, cut - CUT_LIMIT)
+        cut_row = len(self)
+        earliest = max(0, cut_row - CUT_LIMIT)
         while len(continued):
-            rows = np.flatnonzero(np.isin(self.sessions[earliest:cut], continued))
+            rows = np.flatnonzero(np.isin(self.sessions[earliest:cut_row], continued))
             if not len(rows):
                 break
             first = earliest + int(rows[0])
             # Other sessions are cut there, too, so they move the cut further back.
-            continued = self.sessions[first:cut]
+            continued = self.sessions[first:cut_row]
             continued = continued[continued != 0]
-            cut = first
-        return cut
+            cut_row = first
+        return cut_row
 
     def slice(self, start: int, end: int) -> VersionColumns:
         """Return the rows from `start` to before `end`."""
@@ -238,23 +238,23 @@ class VersionColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=T
         return flags
 
     def cached_view(
-        self, key: Hashable, closed: object, compute: Callable[[VersionColumns], Flags]
+        self, key: Hashable, closed_versions: object, compute: Callable[[VersionColumns], Flags]
     ) -> Flags:
         """Return the flags that `compute` returns, cached by `key` until another array of closed versions is used.
 
         The same object is returned for the same view, so callers can compare views by identity.
 
-        `closed` is compared by identity: the array of closed versions is replaced when it changes.
+        `closed_versions` is compared by identity: the array of closed versions is replaced when it changes.
         """
         views: dict[Hashable, tuple[object, Flags]] = self.__dict__.setdefault("_views", {})
         cached = views.get(key)
-        if cached is not None and cached[0] is closed:
+        if cached is not None and cached[0] is closed_versions:
             return cached[1]
         flags = compute(self)
         flags.flags.writeable = False
         if len(views) >= self.view_limit:
             views.clear()
-        views[key] = closed, flags
+        views[key] = closed_versions, flags
         return flags
 
     def statistics(self, visible: Flags) -> VisibleStatistics:
@@ -277,15 +277,15 @@ class VersionColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=T
         rows = visible.nonzero()[0]
         # A trailing 0 is the length of the missing neighbour, -1.
         lengths = np.append(self.lengths32, np.float32(0))
-        own = lengths.take(rows)
-        windows = own + sum(lengths.take(linked.take(rows)) for linked in links)
+        own_lengths = lengths.take(rows)
+        windows = own_lengths + sum(lengths.take(linked.take(rows)) for linked in links)
         window_lengths = np.zeros(len(self), np.float32)
         window_lengths[rows] = windows
         return VisibleStatistics(
             visible,
             links,
             len(rows),
-            float(own.sum(dtype=np.float64)),
+            float(own_lengths.sum(dtype=np.float64)),
             window_lengths,
             float(windows.sum(dtype=np.float64)),
         )
@@ -394,8 +394,10 @@ def union(one: NDArray[Number], other: NDArray[Number]) -> NDArray[Number]:
 
     `numpy.union1d` would import NumPy's masked arrays, which delays a command noticeably.
     """
-    joined: NDArray[Number] = np.sort(np.concatenate((one, other)))
-    distinct: NDArray[Number] = joined[np.append(True, joined[1:] != joined[:-1])[: len(joined)]]
+    all_numbers: NDArray[Number] = np.sort(np.concatenate((one, other)))
+    distinct: NDArray[Number] = all_numbers[
+        np.append(True, all_numbers[1:] != all_numbers[:-1])[: len(all_numbers)]
+    ]
     return distinct
 
 
@@ -432,16 +434,18 @@ def concat_postings(parts: Sequence[Postings | None], starts: Sequence[int]) -> 
     return rows, np.concatenate([frequencies for (_, frequencies), _ in present])
 
 
-def split_postings(postings: Postings | None, cut: int) -> tuple[Postings | None, Postings | None]:
+def split_postings(
+    postings: Postings | None, cut_row: int
+) -> tuple[Postings | None, Postings | None]:
     """Return the postings before a row, and those from it on, with rows counted from it."""
     if postings is None:
         return None, None
     rows, frequencies = postings
-    index = int(np.searchsorted(rows, cut))
+    index = int(np.searchsorted(rows, cut_row))
     before = (rows[:index], frequencies[:index]) if index else None
     if index == len(rows):
         return before, None
-    return before, (rows[index:] - np.int32(cut), frequencies[index:])
+    return before, (rows[index:] - np.int32(cut_row), frequencies[index:])
 
 
 class PostingBlock(msgspec.Struct, frozen=True, eq=False):
@@ -676,12 +680,12 @@ def closings_array(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
 
 
 def apply_closings(
-    closed: NDArray[np.int64], changes: Sequence[tuple[object, ...]]
+    closed_versions: NDArray[np.int64], changes: Sequence[tuple[object, ...]]
 ) -> NDArray[np.int64]:
     """Return the closed versions after changes: a version, its end, and 0 if it was closed or 1 if reopened."""
-    changed = np.array(sorted(changes), np.int64).reshape(len(changes), 3)
-    unchanged = closed[~np.isin(closed[:, 0], changed[:, 0])]
-    newly_closed = changed[changed[:, 2] == 0, :2]
-    joined = np.concatenate((unchanged, newly_closed))
-    result: NDArray[np.int64] = joined[np.argsort(joined[:, 0], kind="stable")]
+    changed_rows = np.array(sorted(changes), np.int64).reshape(len(changes), 3)
+    unchanged = closed_versions[~np.isin(closed_versions[:, 0], changed_rows[:, 0])]
+    newly_closed = changed_rows[changed_rows[:, 2] == 0, :2]
+    all_rows = np.concatenate((unchanged, newly_closed))
+    result: NDArray[np.int64] = all_rows[np.argsort(all_rows[:, 0], kind="stable")]
     return result

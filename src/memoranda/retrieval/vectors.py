@@ -90,12 +90,12 @@ class _VectorArray:
     def append(self, encoded: Sequence[bytes]) -> None:
         """Append encoded vectors."""
         row_bytes = _SCALE_BYTES + self.numbers.shape[1]
-        joined = np.frombuffer(b"".join(encoded), np.int8).reshape(len(encoded), row_bytes)
+        all_bytes = np.frombuffer(b"".join(encoded), np.int8).reshape(len(encoded), row_bytes)
         size = self.size + len(encoded)
         self.numbers = grow_array(self.numbers, self.size, size)
         self.scales = grow_array(self.scales, self.size, size)
-        self.numbers[self.size : size] = joined[:, _SCALE_BYTES:]
-        scales = np.ascontiguousarray(joined[:, :_SCALE_BYTES]).view("<f4")
+        self.numbers[self.size : size] = all_bytes[:, _SCALE_BYTES:]
+        scales = np.ascontiguousarray(all_bytes[:, :_SCALE_BYTES]).view("<f4")
         self.scales[self.size : size] = scales[:, 0]
         self.size = size
 
@@ -116,12 +116,12 @@ class _VectorArray:
         return np.asarray(vectors @ vectors.T, np.float32)
 
 
-def grow_array(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
+def grow_array(array: NDArray[Any], used_count: int, size: int) -> NDArray[Any]:
     """Return the array, or a larger copy if it has less than `size` items; readers may keep the old one."""
     if size <= len(array):
         return array
     larger = np.empty((max(size, len(array) * 3 // 2, 64), *array.shape[1:]), array.dtype)
-    larger[:used] = array[:used]
+    larger[:used_count] = array[:used_count]
     return larger
 
 
@@ -186,7 +186,7 @@ class VectorPositions:
     def _sort(self, versions: NDArray[np.int64], rows: RowNumbers) -> None:
         """Add versions to the sorted ones. If a version has several vectors, the last one counts."""
         sorted_versions, known_rows = self._sorted
-        joined, joined_rows = (
+        all_versions, joined_rows = (
             np.concatenate((sorted_versions, versions)),
             np.concatenate((known_rows, rows)),
         )
@@ -194,12 +194,12 @@ class VectorPositions:
             bool(len(sorted_versions)) and bool(len(versions)) and versions[0] > sorted_versions[-1]
         )
         if is_later and bool(np.all(np.diff(versions) > 0)):
-            self._sorted = joined, joined_rows
+            self._sorted = all_versions, joined_rows
             return
-        order = np.lexsort((joined_rows, joined))
-        joined, joined_rows = joined[order], joined_rows[order]
-        is_last = np.append(joined[1:] != joined[:-1], True)
-        self._sorted = joined[is_last], joined_rows[is_last]
+        order = np.lexsort((joined_rows, all_versions))
+        all_versions, joined_rows = all_versions[order], joined_rows[order]
+        is_last = np.append(all_versions[1:] != all_versions[:-1], True)
+        self._sorted = all_versions[is_last], joined_rows[is_last]
 
     def remove(self, positions: Sequence[int]) -> NDArray[np.int64]:
         """Remove the vectors of erased versions, given by their positions in ascending order; return the rows."""
@@ -244,9 +244,11 @@ class VectorPositions:
                 return cached
         rows = mask.nonzero()[0]
         if len(sorted_versions):
-            wanted = versions.take(rows)
-            indexes = sorted_versions.searchsorted(wanted)
-            has_vector = (sorted_versions.take(indexes, mode="clip") == wanted).nonzero()[0]
+            wanted_versions = versions.take(rows)
+            indexes = sorted_versions.searchsorted(wanted_versions)
+            has_vector = (sorted_versions.take(indexes, mode="clip") == wanted_versions).nonzero()[
+                0
+            ]
             rows, vector_rows = rows.take(has_vector), known_rows.take(indexes.take(has_vector))
         else:
             rows, vector_rows = rows[:0], np.empty(0, np.int32)
@@ -280,7 +282,7 @@ class VectorMatrix(VectorPositions):
 
     def __init__(self, dimensions: int) -> None:
         super().__init__(dimensions)
-        self._own, self._second = _VectorArray(dimensions), _VectorArray(dimensions)
+        self._own_vectors, self._second = _VectorArray(dimensions), _VectorArray(dimensions)
         self._passages = PassageVectors(dimensions)
         self._signs: _Signs | None = None
 
@@ -288,8 +290,8 @@ class VectorMatrix(VectorPositions):
     def nbytes(self) -> int:
         """The bytes that it takes in memory."""
         arrays = (
-            self._own.numbers,
-            self._own.scales,
+            self._own_vectors.numbers,
+            self._own_vectors.scales,
             self._second.numbers,
             self._second.scales,
         )
@@ -309,8 +311,10 @@ class VectorMatrix(VectorPositions):
         present = [data for data in second if data is not None]
         if present:
             self._second.append(present)
-        self._passages.append(self._own.size, [vector.passages for vector in fitting], length)
-        self._own.append([vector.data for vector in fitting])
+        self._passages.append(
+            self._own_vectors.size, [vector.passages for vector in fitting], length
+        )
+        self._own_vectors.append([vector.data for vector in fitting])
         numbers = [(vector.position, vector.version_id, vector.context_id) for vector in fitting]
         positions, versions, contexts = np.array(numbers, np.int64).T
         has_second = np.array([data is not None for data in second], np.bool_)
@@ -322,7 +326,7 @@ class VectorMatrix(VectorPositions):
         Zeros, so that the numbers of an erased text are gone from memory at once.
         """
         rows = super().remove(positions)
-        self._own.numbers[rows] = 0
+        self._own_vectors.numbers[rows] = 0
         self._passages.remove(rows)
         self._blank_second(rows)
         return rows
@@ -351,19 +355,21 @@ class VectorMatrix(VectorPositions):
 
         `queries` has one row for the query and one for the typical query.
         """
-        own = self._own.cosines(queries, vector_rows)
+        own_cosines = self._own_vectors.cosines(queries, vector_rows)
         standalone = self.is_standalone(vector_rows).nonzero()[0]
         if second is not None and len(standalone):
             second_rows = self._second_rows[vector_rows[standalone]]
             opinion = self._second.cosines(second, second_rows)
-            own[:, standalone] = blend_second_model(own[:, standalone], opinion, share)
-        self._passages.raise_cosines(own, queries, vector_rows)
-        with_context = own.copy()
+            own_cosines[:, standalone] = blend_second_model(
+                own_cosines[:, standalone], opinion, share
+            )
+        self._passages.raise_cosines(own_cosines, queries, vector_rows)
+        with_context = own_cosines.copy()
         indexes = np.flatnonzero(in_context)
         if len(indexes):
             second_rows = self._second_rows[vector_rows[indexes]]
             with_context[:, indexes] = self._second.cosines(queries, second_rows)
-        return own, with_context
+        return own_cosines, with_context
 
     def passage_cosines(self, query: Floats, versions: NDArray[np.int64]) -> dict[int, list[float]]:
         """Return the cosines of a query to the passages of those versions that have any, in the order of the text."""
@@ -391,7 +397,9 @@ class VectorMatrix(VectorPositions):
         indexes = is_known.nonzero()[0]
         if len(indexes) > 1:
             rows = vector_rows[indexes]
-            total = 2 * self._own.products(rows) + self._second.products(self._second_rows[rows])
+            total = 2 * self._own_vectors.products(rows) + self._second.products(
+                self._second_rows[rows]
+            )
             sums[np.ix_(indexes, indexes)] = np.round(total, _COSINE_DIGITS)
         return sums
 
@@ -401,11 +409,11 @@ class VectorMatrix(VectorPositions):
         May return up to twice NEAREST_BY_SIGNS, because all vectors at the last distance are equally near.
         """
         signs = self._signs
-        if signs is None or signs.size < self._own.size:
-            signs = self._signs = _Signs.of(self._own, signs)
+        if signs is None or signs.size < self._own_vectors.size:
+            signs = self._signs = _Signs.of(self._own_vectors, signs)
         distances, counts = signs.distances(query, by_segment)
         if self._passages.size:
-            nearest_passages = self._passages.distances(query, self._own.size)
+            nearest_passages = self._passages.distances(query, self._own_vectors.size)
             distances = [
                 np.minimum(of_segment, nearest_passages[rows.vector_rows])
                 for of_segment, rows in zip(distances, by_segment, strict=True)
@@ -520,13 +528,13 @@ class PassageVectors:
         return (starts[indexes] + numbers).astype(np.int32), indexes
 
 
-def blend_second_model(own: Floats, opinion: Floats, share: float) -> Floats:
+def blend_second_model(own_cosines: Floats, opinion: Floats, share: float) -> Floats:
     """Return the cosines of standalone texts, corrected by those of the second model.
 
     `share`: the share of standalone texts. If they are few, a correction would move them unfairly past all others.
     """
     correction = SECOND_MODEL_WEIGHT * share * (opinion - SECOND_MODEL_BASELINE)
-    return np.minimum(own + correction, 1.0)
+    return np.minimum(own_cosines + correction, 1.0)
 
 
 def _fits(vector: StoredVector, length: int) -> bool:
@@ -670,11 +678,11 @@ def add_similarities(
     # A row without a vector may be the answer, so then there is no threshold.
     if is_all and query.line and query.question_trust:
         threshold = answer_threshold(visible_count, query.floor, query.line, standalone_share)
-    vector_rows = np.concatenate([own.vector_rows for own in by_segment])
+    vector_rows = np.concatenate([segment_rows.vector_rows for segment_rows in by_segment])
     is_context_visible = np.concatenate(
         [
-            _visible_contexts(segment, own, vectors)
-            for segment, own in zip(segments, by_segment, strict=True)
+            _visible_contexts(segment, segment_rows, vectors)
+            for segment, segment_rows in zip(segments, by_segment, strict=True)
         ]
     )
     second = None if query.second is None else _with_typical(query.second)
@@ -684,18 +692,18 @@ def add_similarities(
     own_cosines = np.round(own_cosines, _COSINE_DIGITS)
     context_cosines = np.round(context_cosines, _COSINE_DIGITS)
     compared, start = [], 0
-    for segment, own in zip(segments, by_segment, strict=True):
-        part = slice(start, start + len(own.vector_rows))
+    for segment, segment_rows in zip(segments, by_segment, strict=True):
+        part = slice(start, start + len(segment_rows.vector_rows))
         start = part.stop
         similarities = Similarities(
-            rows=own.rows,
+            rows=segment_rows.rows,
             own=own_cosines[0, part],
             context=context_cosines[0, part],
             typical_own=own_cosines[1, part],
             typical_context=context_cosines[1, part],
             threshold=query.floor,
             answer_threshold=threshold,
-            trust=_trust_of(segment, own.rows, query),
+            trust=_trust_of(segment, segment_rows.rows, query),
         )
         compared.append(replace(segment, similarities=similarities))
     return compared
@@ -713,7 +721,7 @@ def _trust_of(
 
 
 def _count_rows(by_segment: list[VectorRows]) -> int:
-    return sum(len(own.rows) for own in by_segment)
+    return sum(len(segment_rows.rows) for segment_rows in by_segment)
 
 
 def _visible_contexts(

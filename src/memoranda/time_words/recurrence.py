@@ -172,8 +172,8 @@ class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
         if self.nth:
             is_nth = day.day > length - 7 if self.nth == -1 else (day.day - 1) // 7 == self.nth - 1
             return is_nth and day.weekday() in self.weekdays
-        wanted = self.month_day or start.day
-        return day.day == (length if wanted == -1 else min(wanted, length))
+        wanted_day = self.month_day or start.day
+        return day.day == (length if wanted_day == -1 else min(wanted_day, length))
 
 
 class NamedRecurrence(msgspec.Struct, frozen=True, kw_only=True):

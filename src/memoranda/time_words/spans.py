@@ -362,19 +362,23 @@ class _QuestionReader:
     def _add_day(self, day: date, *, is_relative: bool = False) -> None:
         """Add a day. "Yesterday" means that day only; of a date, people report some days later."""
         if is_relative:
-            self._add(day, day, inside=1.0, after=0.0, later=0.0)
+            self._add(day, day, inside=1.0, after=0.0, later_weight=0.0)
         else:
-            self._add(day, day, inside=1.0, after=13 / 14, later=4 / 14)
+            self._add(day, day, inside=1.0, after=13 / 14, later_weight=4 / 14)
 
     def _add_period(self, first: date, last: date) -> None:
-        self._add(first, last, inside=0.7, after=0.35, later=0.35)
+        self._add(first, last, inside=0.7, after=0.35, later_weight=0.35)
 
-    def _add(self, first: date, last: date, *, inside: float, after: float, later: float) -> None:
+    def _add(
+        self, first: date, last: date, *, inside: float, after: float, later_weight: float
+    ) -> None:
         # The end is the midnight after the last day: minute 1440, also on days of 23 and 25 hours.
         start, end = instant_of(first, 0, self._zone), instant_of(last, _DAY_MINUTES, self._zone)
         tail = _TAIL_DAYS * DAY_MS
         self._spans.append(
-            TimeSpan(start=start, end=end, inside=inside, after=after, later=later, tail=tail)
+            TimeSpan(
+                start=start, end=end, inside=inside, after=after, later=later_weight, tail=tail
+            )
         )
 
 

@@ -36,7 +36,7 @@ CHANGES = [
 def test_only_our_properties_change(before: str, after: str) -> None:
     note = Note.parse(before.encode())
     assert note.data() == before.encode()
-    changed = note.changed(title="T", tags=["a"])
+    changed = note.with_changes(title="T", tags=["a"])
     assert changed.data().decode() == after
     read = Note.parse(changed.data())
     assert read.text == note.text
@@ -46,13 +46,13 @@ def test_only_our_properties_change(before: str, after: str) -> None:
 @pytest.mark.parametrize("before", [before for before, _ in CHANGES])
 def test_another_text_leaves_the_properties_and_the_end_of_the_file(before: str) -> None:
     note = Note.parse(before.encode())
-    changed = note.changed(text="one\ntwo").data().decode()
+    changed = note.with_changes(text="one\ntwo").data().decode()
     assert changed.replace("\r\n", "\n") == before.replace("\r\n", "\n").replace(note.text, "one\ntwo")
     assert ("\r\n" in before) == ("one\r\ntwo" in changed)
 
 
 def test_a_text_that_looks_like_properties_is_written_so_that_it_is_none() -> None:
-    changed = Note.parse(b"old\n").changed(text="---\na: 1\n---\nnew")
+    changed = Note.parse(b"old\n").with_changes(text="---\na: 1\n---\nnew")
     assert Note.parse(changed.data()).text == "---\na: 1\n---\nnew"
 
 
@@ -65,7 +65,7 @@ def test_whatever_stands_in_a_file_is_kept_or_refused(data: bytes) -> None:
             continue
         assert note.data() == source
         try:
-            changed = note.changed(text="new text", title="a: b", tags=["x", "1"])
+            changed = note.with_changes(text="new text", title="a: b", tags=["x", "1"])
         except InvalidInput:
             continue
         read = Note.parse(changed.data())

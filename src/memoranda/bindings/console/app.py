@@ -357,7 +357,7 @@ class Console:
         """
         address = request.client.host if request.client else ""
         try:
-            sealed = sign_in()
+            sealed_session = sign_in()
         except Unauthorized as error:
             if wait := self._failures.take(address):
                 refused = RateLimited(retry_after_seconds=wait)
@@ -370,7 +370,7 @@ class Console:
             page = TemplatePage(template="sign_in.html", context=context, status=401)
             return _render(page, request)
         response = self._go_on(request, target) if is_foreign else _redirect(target)
-        set_cookie(response, request, COOKIE, sealed, seconds=IDLE_MS // 1_000 * 24)
+        set_cookie(response, request, COOKIE, sealed_session, seconds=IDLE_MS // 1_000 * 24)
         return response
 
     async def _sign_out(self, request: Request) -> Response:
@@ -551,16 +551,14 @@ async def _parse_form(
     try:
         async with asyncio.timeout(FILE_SECONDS):
             # Not closed here, because the function of the page reads the file.
-            parsed = await Request(request.scope, receive).form(
-                max_files=1, max_fields=FIELDS_LIMIT
-            )
+            form = await Request(request.scope, receive).form(max_files=1, max_fields=FIELDS_LIMIT)
     except HTTPException:
         raise InvalidInput("the form cannot be read") from None
     except TimeoutError:
         raise InvalidInput(f"the file took longer than {FILE_SECONDS:.0f} s") from None
-    fields: dict[str, list[str]] = {name: [] for name in parsed}
+    fields: dict[str, list[str]] = {name: [] for name in form}
     upload = None
-    for name, value in parsed.multi_items():
+    for name, value in form.multi_items():
         if isinstance(value, str):
             fields[name].append(value)
         elif upload is None:

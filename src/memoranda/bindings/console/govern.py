@@ -212,19 +212,19 @@ def show_overview(visit: Visit) -> Answer:
 def show_rules(visit: Visit) -> Answer:
     """Show the quotas, the compliance presets, and the namespaces."""
     service, access = visit.service, visit.access
-    context, own = service.context, service.rules(access)
+    context, own_rules = service.context, service.rules(access)
     quotas = server_quotas(context, access.default_tenant)
     stats = service.stats(access)
     return TemplatePage(
         template="rules.html",
         context={
             "usage": _usage(
-                tighten_quotas(quotas, msgspec.json.encode(own)),
+                tighten_quotas(quotas, msgspec.json.encode(own_rules)),
                 stats.memories,
                 stats.bytes,
             ),
             "server": {**msgspec.structs.asdict(quotas), "presets": context.presets},
-            "own": msgspec.structs.asdict(own),
+            "own": msgspec.structs.asdict(own_rules),
             "presets": PRESETS,
             "namespaces": _namespaces(visit),
             "may_change": is_owner(access),
@@ -246,12 +246,14 @@ def set_rules(visit: Visit) -> Answer:
 
 
 def _usage(
-    quotas: Quotas, memories: int, used: int | None
+    quotas: Quotas, memories: int, used_bytes: int | None
 ) -> list[tuple[str, int, int, tuple[str, str]]]:
     """Return the used and the allowed amount of each quota, as numbers and as texts."""
     rows = [("count", memories, quotas.memories, (str(memories), str(quotas.memories)))]
-    if used is not None:
-        rows.append(("bytes", used, quotas.bytes, (filesize(used), filesize(quotas.bytes))))
+    if used_bytes is not None:
+        rows.append(
+            ("bytes", used_bytes, quotas.bytes, (filesize(used_bytes), filesize(quotas.bytes)))
+        )
     return rows
 
 

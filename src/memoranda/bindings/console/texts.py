@@ -154,21 +154,21 @@ def format_iso(moment: str | Instant) -> str:
 def compare_texts(before: str, after: str) -> list[TextChange]:
     """Return the differences between two texts, word by word."""
     is_long = len(before) + len(after) > 8 * _COMPARED_WORDS
-    old, new = (
+    old_words, new_words = (
         text.splitlines(keepends=True) if is_long else _WORD.findall(text)
         for text in (before, after)
     )
-    return list(_changes(old, new))
+    return list(_changes(old_words, new_words))
 
 
-def _changes(old: list[str], new: list[str]) -> Iterator[TextChange]:
+def _changes(old_words: list[str], new_words: list[str]) -> Iterator[TextChange]:
     """Yield the parts that two sequences share or do not share, in order."""
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    matcher = difflib.SequenceMatcher(None, old_words, new_words, autojunk=False)
     for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
         if tag == "equal":
-            yield TextChange("".join(old[old_start:old_end]), "")
+            yield TextChange("".join(old_words[old_start:old_end]), "")
             continue
         if old_end > old_start:
-            yield TextChange("".join(old[old_start:old_end]), "gone")
+            yield TextChange("".join(old_words[old_start:old_end]), "gone")
         if new_end > new_start:
-            yield TextChange("".join(new[new_start:new_end]), "new")
+            yield TextChange("".join(new_words[new_start:new_end]), "new")

@@ -128,10 +128,10 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
         is_ours = path.startswith("/") and path.isprintable() and "\\" not in path
         return ROOT + (path if is_ours and not path.startswith("//") else default)
 
-    def with_query(self, **changed: str | None) -> str:
+    def with_query(self, **changes: str | None) -> str:
         """Return the URL of this page with changes to its query; None removes a name."""
-        query = {name: list(values) for name, values in self.query.items() if name not in changed}
-        query.update({name: [value] for name, value in changed.items() if value})
+        query = {name: list(values) for name, values in self.query.items() if name not in changes}
+        query.update({name: [value] for name, value in changes.items() if value})
         encoded = urlencode(query, doseq=True)
         return f"{self.path}?{encoded}" if encoded else self.path
 

@@ -99,15 +99,15 @@ def write_archive(
     entries: dict[str, ManifestEntry] = {}
     sink = file if passphrase is None else _EncryptedWriter(file, passphrase)
     with tarfile.open(fileobj=sink, mode="w|", bufsize=CHUNK_BYTES) as tar:
-        done = 0
+        copied_bytes = 0
         for member in members:
             with member.path.open("rb") as source:
                 size = source.seek(0, io.SEEK_END)
                 source.seek(0)
-                hashing = _Hashing(source, done, progress)
+                hashing = _Hashing(source, copied_bytes, progress)
                 tar.addfile(_tar_entry(member.name, size), hashing)
                 entries[member.name] = ManifestEntry(size, hashing.digest.hexdigest())
-                done += size
+                copied_bytes += size
         files = {
             name: {"bytes": size, "sha256": digest} for name, (size, digest) in entries.items()
         }
@@ -129,14 +129,14 @@ class _Hashing:
 
     def __init__(self, file: IO[bytes], before: int, progress: Progress | None) -> None:
         self.digest = hashlib.sha256()
-        self._file, self._done, self._progress = file, before, progress
+        self._file, self._read_bytes, self._progress = file, before, progress
 
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(size)
         self.digest.update(data)
-        self._done += len(data)
+        self._read_bytes += len(data)
         if self._progress:
-            self._progress(self._done)
+            self._progress(self._read_bytes)
         return data
 
 
@@ -209,7 +209,7 @@ def read_archive(
         with tarfile.open(
             fileobj=_open_decrypted(file, passphrase), mode="r|", bufsize=CHUNK_BYTES
         ) as tar:
-            done = 0
+            copied_bytes = 0
             for entry in tar:
                 # A sparse member claims to be larger than the archive.
                 is_plain = entry.isreg() and not entry.issparse()
@@ -218,10 +218,10 @@ def read_archive(
                     raise _damage_error()
                 if entry.name == MANIFEST:
                     return _check_manifest(source.read(MAX_MANIFEST_BYTES), entries)
-                hashing = _Hashing(source, done, progress)
+                hashing = _Hashing(source, copied_bytes, progress)
                 _copy(hashing, open_target(entry.name))
                 entries[entry.name] = ManifestEntry(entry.size, hashing.digest.hexdigest())
-                done += entry.size
+                copied_bytes += entry.size
     except _TAR_ERRORS:
         raise _damage_error() from None
     raise _damage_error()

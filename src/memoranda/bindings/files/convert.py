@@ -191,7 +191,7 @@ class _FileConversion(msgspec.Struct, kw_only=True):
                 later_states=conversion.list_successions(),
             )
         elif self.standard_form == "ump":
-            records = self._counted(self._converted(conversion.to_record))
+            records = self._count_documents(self._converted(conversion.to_record))
             if target.endswith("/") or Path(target).is_dir():
                 exchange.export_folder(records, Path(target))
             else:
@@ -199,7 +199,7 @@ class _FileConversion(msgspec.Struct, kw_only=True):
                     records = exchange.require_single(records)
                 exchange.export_file(records, target, _RECORDS[self.shape])
         elif self.shape == OAMS:
-            memories = self._counted(self._converted(conversion.to_memory))
+            memories = self._count_documents(self._converted(conversion.to_memory))
             shape = oams.shape_by_name(target)
             oams.write(
                 memories,
@@ -209,7 +209,7 @@ class _FileConversion(msgspec.Struct, kw_only=True):
                 overwrite=options.overwrite,
             )
         else:
-            foreign = iter(self._counted(self._foreign_memories()))
+            foreign = iter(self._count_documents(self._foreign_memories()))
             # The first memory is converted before `conversion.own` is read: it may tell the owner.
             first = list(islice(foreign, 1))
             exchange.write_system(chain(first, foreign), target, self.shape, conversion.owner_hash)
@@ -252,7 +252,7 @@ class _FileConversion(msgspec.Struct, kw_only=True):
             chain(first, memories), self.shape, self.unsaid, self.conversion.owner_hash
         )
 
-    def _counted(self, documents: Iterable[T]) -> Iterable[T]:
+    def _count_documents(self, documents: Iterable[T]) -> Iterable[T]:
         return ProgressCounter(self._require_any(documents), self.progress)
 
     def _require_any(self, documents: Iterable[T]) -> Iterator[T]:

@@ -418,8 +418,8 @@ def _collect_conversations(
     """Yield the items, and collect the namespaces that messages of conversations will have after the import."""
     for item in items:
         if item.form == "oams" and item.error is None and SESSION_KEY in metadata_of(item.value):
-            theirs = parse_namespace(item.value["namespace"])
-            conversations.add(renaming.map_namespace(theirs, is_foreign=item.is_foreign))
+            their_namespace = parse_namespace(item.value["namespace"])
+            conversations.add(renaming.map_namespace(their_namespace, is_foreign=item.is_foreign))
         yield item
 
 
@@ -516,8 +516,8 @@ def _recognise_file(name: str, form: str | None, own_hash: str) -> FileSource:
     if form is not None:
         return FileSource(name, _CODECS.get(form) or formats.Records(cast("FileFormat", form)))
     if name == STANDARD_STREAM:
-        shape, seen = oams.detect_shape(sys.stdin.buffer)
-        stream = rejoin_stream(seen, sys.stdin.buffer)
+        shape, first_bytes = oams.detect_shape(sys.stdin.buffer)
+        stream = rejoin_stream(first_bytes, sys.stdin.buffer)
         return FileSource(name, formats.RECORDS if shape is None else oams, stream)
     if Path(name).is_dir():
         # A bundle: recognised by name alone, because its README could be a note of another system.
@@ -546,16 +546,16 @@ def _sort_by_age(paths: Iterable[Path]) -> list[Path]:
                     names[path] = str(item.value.get("id"))
                     for successor in item.value.get("superseded_by") or ():
                         before.setdefault(str(successor), []).append(path)
-    ordered: dict[Path, None] = {}
+    sorted_paths: dict[Path, None] = {}
     waiting = sorted(ages, key=lambda path: (ages[path], path.name), reverse=True)
     while waiting:
         path = waiting[-1]
         # Each name is looked up once, so a circle ends.
-        if path not in ordered and (earlier := before.pop(names.get(path, ""), None)):
-            waiting += earlier
+        if path not in sorted_paths and (predecessor := before.pop(names.get(path, ""), None)):
+            waiting += predecessor
         else:
-            ordered.setdefault(waiting.pop())
-    return list(ordered)
+            sorted_paths.setdefault(waiting.pop())
+    return list(sorted_paths)
 
 
 def _creation_instant(item: Item) -> int:

@@ -222,7 +222,7 @@ def _mem0_document(outgoing: OutgoingMemory, own_hash: str) -> dict[str, object]
         return original
     # Mem0's own fingerprint of a text; nothing relies on it.
     digest = hashlib.md5(outgoing.text.encode(), usedforsecurity=False).hexdigest()
-    theirs = original.get("metadata")
+    their_metadata = original.get("metadata")
     confidence = {} if outgoing.confidence is None else {"confidence": outgoing.confidence}
     end = (
         {EXPIRES_KEY: outgoing.expires}
@@ -235,7 +235,7 @@ def _mem0_document(outgoing: OutgoingMemory, own_hash: str) -> dict[str, object]
         "id": outgoing.name_in("mem0"),
         "memory": outgoing.text,
         "hash": digest,
-        "metadata": {**(theirs if isinstance(theirs, dict) else {}), **ours},
+        "metadata": {**(their_metadata if isinstance(their_metadata, dict) else {}), **ours},
         "categories": outgoing.tags,
         "created_at": memory["created_at"],
         "updated_at": memory["updated_at"],

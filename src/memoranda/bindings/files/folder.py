@@ -151,15 +151,17 @@ def rejoin_stream(first_bytes: bytes, file: IO[bytes]) -> IO[bytes]:
 
 class _RejoinedStream(io.RawIOBase):
     def __init__(self, first_bytes: bytes, file: IO[bytes]) -> None:
-        self._seen = memoryview(first_bytes)
+        self._first_bytes = memoryview(first_bytes)
         self._file = file
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._seen[: len(buffer)] if self._seen else self._file.read(len(buffer))
-        self._seen = self._seen[len(data) :]
+        data = (
+            self._first_bytes[: len(buffer)] if self._first_bytes else self._file.read(len(buffer))
+        )
+        self._first_bytes = self._first_bytes[len(data) :]
         buffer[: len(data)] = data
         return len(data)
 

@@ -71,7 +71,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         if "\0" in source:
             raise InvalidInput("not a text: it holds a zero byte")
         bom = _BOM if source.startswith(_BOM) else ""
-        opening, front, closing, body = _split(source.removeprefix(_BOM))
+        opening, front, closing, body = _split_front_matter(source.removeprefix(_BOM))
         has_crlf = "\r\n" in source and source.count("\r\n") == source.count("\n")
         properties, problem = None, ""
         try:
@@ -95,13 +95,13 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @classmethod
-    def new(cls, text: str, *, title: str, kind: str, tags: Sequence[str], name: str) -> Self:
+    def create(cls, text: str, *, title: str, kind: str, tags: Sequence[str], name: str) -> Self:
         """Return a new note for a memory; `name` is the id of the memory."""
         lines = [f"title: {quoted(title)}", f"kind: {kind}"]
         lines += [f"tags: [{', '.join(map(quoted, tags))}]"] if tags else []
         front = "\n".join([*lines, f"id: {name}", ""])
         empty = cls.parse(f"---\n{front}---\n".encode())
-        return replace(empty, middle=f"{empty.middle}\n", ending="\n").changed(text=text)
+        return replace(empty, middle=f"{empty.middle}\n", ending="\n").with_changes(text=text)
 
     def data(self) -> bytes:
         """Return the bytes of the file."""
@@ -162,7 +162,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
     # --- changing ------------------------------------------------------------------------------------
 
-    def changed(
+    def with_changes(
         self,
         *,
         text: str | None = None,
@@ -173,19 +173,23 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises InvalidInput if the file cannot state the change.
         """
-        changed = self
+        changed_note = self
         if text is not None:
             # An empty note gets a newline at its end; a text without one stays so.
             default_ending = "" if self.text else self.newline
-            changed = replace(self, text=plain_text(text), ending=self.ending or default_ending)
+            changed_note = replace(
+                self, text=plain_text(text), ending=self.ending or default_ending
+            )
         if not self.problem and (title is not None or tags is not None):
-            changed = self._with_properties(changed, title, tags)
-        if changed.properties is None and not self.problem and not _reads_back(changed):
+            changed_note = self._with_properties(changed_note, title, tags)
+        if changed_note.properties is None and not self.problem and not _reads_back(changed_note):
             # The text begins like properties; after empty properties it does not.
-            changed = self._with_fences(changed, Properties("", {}, flow_end=None, indent=0))
-        if not _reads_back(changed):
+            changed_note = self._with_fences(
+                changed_note, Properties("", {}, flow_end=None, indent=0)
+            )
+        if not _reads_back(changed_note):
             raise InvalidInput("its text cannot be written into this file")
-        return changed
+        return changed_note
 
     def _with_properties(
         self, changed_note: Self, title: str | None, tags: Iterable[str] | None
@@ -246,7 +250,7 @@ def plain_text(text: str) -> str:
     )
 
 
-def _split(source: str) -> tuple[str, str, str, str]:
+def _split_front_matter(source: str) -> tuple[str, str, str, str]:
     """Split a note into opening fence, properties, closing fence and body; without fences all of it is the body."""
     opening = _FENCE.match(source)
     closing = _CLOSING_FENCE.search(source, opening.end()) if opening else None

@@ -338,7 +338,7 @@ def validate(
 
 def _compare_lines(source: OpenedSource, report: Report) -> Iterator[tuple[str, Line]]:
     """Yield the lines with their positions, and report problems between lines: duplicates and a wrong order."""
-    seen: set[int] = set()
+    seen_digests: set[int] = set()
     last = b""
     for line in source.lines:
         location = source.where(line.number)
@@ -347,14 +347,14 @@ def _compare_lines(source: OpenedSource, report: Report) -> Iterator[tuple[str, 
         memory = line.memory
         if memory is not None:
             name = hash((memory["namespace"], memory["key"]))
-            if name in seen:
+            if name in seen_digests:
                 # Section 2: the pair (namespace, key) is unique.
                 report.refuse(
                     location,
                     memory["key"],
                     InvalidInput("its namespace and key have occurred before"),
                 )
-            seen.add(name)
+            seen_digests.add(name)
             order = lines.sort_key_of(memory, 0)
             if source.shape == "bundle" and order < last:
                 report.warn(
@@ -449,9 +449,9 @@ def _write_file(
         sorter = Sorter(stack.enter_context(tempfile.TemporaryFile(dir=scratch_folder)))
         for count, (raw, memory) in enumerate(memories, start=1):
             sorter.add(Packed(lines.sort_key_of(memory, count), _render(raw, memory, shape)))
-        for done, packed in enumerate(sorter.merge(), start=1):
+        for written_count, packed in enumerate(sorter.merge(), start=1):
             file.write(packed.line)
-            progress(done)
+            progress(written_count)
         file.flush()
 
 

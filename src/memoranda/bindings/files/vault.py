@@ -130,8 +130,8 @@ class NoteFolder(FolderPass[Note]):
         missing = {
             name: entry for name, entry in entries.items() if entry.id and not self._exists(name)
         }
-        new = {name: note for name, note in self._contents.items() if name not in entries}
-        if not missing or not new:
+        new_notes = {name: note for name, note in self._contents.items() if name not in entries}
+        if not missing or not new_notes:
             return
         name_by_id = {
             record_id: name
@@ -139,41 +139,45 @@ class NoteFolder(FolderPass[Note]):
             for record_id in (entry.id, entry.root)
         }
         name_by_digest = {entry.file: name for name, entry in missing.items()}
-        for name, note in list(new.items()):
-            old = name_by_id.get(note.id or "") or name_by_digest.get(self._digests[name])
-            if old in missing:
-                self._move_entry(old, name)
-                del missing[old], new[name]
+        for name, note in list(new_notes.items()):
+            old_name = name_by_id.get(note.id or "") or name_by_digest.get(self._digests[name])
+            if old_name in missing:
+                self._move_entry(old_name, name)
+                del missing[old_name], new_notes[name]
         self._follow_edited_renames(
-            dict(list(missing.items())[:_MAX_COMPARED]), dict(list(new.items())[:_MAX_COMPARED])
+            dict(list(missing.items())[:_MAX_COMPARED]),
+            dict(list(new_notes.items())[:_MAX_COMPARED]),
         )
 
-    def _follow_edited_renames(self, missing: dict[str, FileEntry], new: dict[str, Note]) -> None:
+    def _follow_edited_renames(
+        self, missing: dict[str, FileEntry], new_notes: dict[str, Note]
+    ) -> None:
         """Match each new file with the missing file that shares most words with it, if it shares enough."""
-        if not new:
+        if not new_notes:
             return
         missing_words = {
             name: _count_words(self._stored_text(entry.id)) for name, entry in missing.items()
         }
-        for name, note in new.items():
+        for name, note in new_notes.items():
             words = _count_words(note.text)
             similarities = {
-                old: _similarity(old_words, words) for old, old_words in missing_words.items()
+                old_name: _similarity(old_words, words)
+                for old_name, old_words in missing_words.items()
             }
             best = max(
                 similarities,
-                key=lambda old: (similarities[old], stem(old) == stem(name)),
+                key=lambda old_name: (similarities[old_name], stem(old_name) == stem(name)),
                 default="",
             )
             if best and similarities[best] >= _RENAME_SIMILARITY:
                 self._move_entry(best, name)
                 del missing_words[best]
 
-    def _move_entry(self, old: str, name: str) -> None:
+    def _move_entry(self, old_name: str, name: str) -> None:
         """Give the entry of a renamed file to its new name; a file that was only moved counts as not edited."""
-        self._state.entries[name] = self._state.entries.pop(old)
-        self._old_names[name] = old
-        if stem(old) == stem(name) and self._state.entries[name].file == self._digests[name]:
+        self._state.entries[name] = self._state.entries.pop(old_name)
+        self._old_names[name] = old_name
+        if stem(old_name) == stem(name) and self._state.entries[name].file == self._digests[name]:
             del self._edited[name], self._contents[name]
 
     def _stored_text(self, record_id: str) -> str:
@@ -303,11 +307,11 @@ class NoteFolder(FolderPass[Note]):
         in_store = note_content(record)
         base = self._common_base(name, record, in_store, note)
         in_file = self._file_content(name, note, base)
-        merged = _merge_contents(in_file, base, in_store)
-        if merged is None:
+        merged_content = _merge_contents(in_file, base, in_store)
+        if merged_content is None:
             return self._plan_conflict(name, "edited here and changed in the store")
-        data = self._render_into(name, note, merged, base.text)
-        patch = self._build_patch(record, in_store, merged)
+        data = self._render_into(name, note, merged_content, base.text)
+        patch = self._build_patch(record, in_store, merged_content)
         if not patch and data == note.data():
             self._mark_synced(name, record, self._digests[name])
             return None
@@ -361,33 +365,38 @@ class NoteFolder(FolderPass[Note]):
             names=_other_names(note, name),
         )
 
-    def _build_patch(self, record: Record, in_store: NoteContent, merged: NoteContent) -> Unchecked:
+    def _build_patch(
+        self, record: Record, in_store: NoteContent, merged_content: NoteContent
+    ) -> Unchecked:
         """Return the patch that gives a record the merged content; empty if it has it."""
-        if merged == in_store:
+        if merged_content == in_store:
             return {}
         full = self._service.get(self._access, record["id"])
         patch: Unchecked = {}
-        parts = (merged.text, merged.title, merged.names)
+        parts = (merged_content.text, merged_content.title, merged_content.names)
         if parts != (in_store.text, in_store.title, in_store.names):
             body: dict[str, Any] = dict(rules.drop_original(full)["body"])
-            if merged.text != in_store.text:
-                body["text"] = merged.text
-            if merged.title != in_store.title:
-                body["structured"] = {**(body.get("structured") or {}), TITLE: merged.title}
-            if merged.names != in_store.names:
+            if merged_content.text != in_store.text:
+                body["text"] = merged_content.text
+            if merged_content.title != in_store.title:
+                body["structured"] = {**(body.get("structured") or {}), TITLE: merged_content.title}
+            if merged_content.names != in_store.names:
                 body["structured"] = {
                     **(body.get("structured") or {}),
-                    NAMES_KEY: list(merged.names),
+                    NAMES_KEY: list(merged_content.names),
                 }
             patch["body"] = body
-        if (set(merged.tags), set(merged.links)) != (set(in_store.tags), set(in_store.links)):
-            wanted = _build_relations(merged.tags, merged.links)
+        if (set(merged_content.tags), set(merged_content.links)) != (
+            set(in_store.tags),
+            set(in_store.links),
+        ):
+            new_relations = _build_relations(merged_content.tags, merged_content.links)
             remaining = [
                 relation
                 for relation in full.get("relations", ())
-                if not _is_synced(relation) or relation in wanted
+                if not _is_synced(relation) or relation in new_relations
             ]
-            added = [relation for relation in wanted if relation not in remaining]
+            added = [relation for relation in new_relations if relation not in remaining]
             patch["relations"] = [*remaining, *added]
         rules.require_complete(full, list(patch))
         return patch
@@ -399,7 +408,7 @@ class NoteFolder(FolderPass[Note]):
             title = content.title
         if content.title is None and note.title == _headline(base_text):
             title = _headline(content.text)
-        return note.changed(
+        return note.with_changes(
             text=content.text if content.text != note.text else None,
             title=title,
             tags=content.tags if set(content.tags) != set(note.tags or ()) else None,
@@ -527,7 +536,7 @@ class NoteFolder(FolderPass[Note]):
             base_text = self._stored_text(entry.id) if entry is not None and entry.id else ""
             return self._render_into(name, self._load_note(name), content, base_text)
         title = content.title or _headline(content.text)
-        return Note.new(
+        return Note.create(
             content.text, title=title, kind=record["kind"], tags=content.tags, name=record["id"]
         ).data()
 

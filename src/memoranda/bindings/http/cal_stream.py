@@ -149,8 +149,8 @@ class _CalStream:
         ]
         self._stall_seconds = stall_seconds
         self._loop = asyncio.get_running_loop()
-        # `_ready` tells the loop that the buffer has data; `_room` tells the thread that the buffer has room.
-        self._ready = asyncio.Event()
+        # `_has_data` tells the loop that the buffer has data; `_room` tells the thread that the buffer has room.
+        self._has_data = asyncio.Event()
         self._room = threading.Condition()
         self._buffer: list[bytes] = []
         self._size = 0
@@ -211,7 +211,7 @@ class _CalStream:
     def _wake(self) -> None:
         # At the very end the loop may be closed already.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._ready.set)
+            self._loop.call_soon_threadsafe(self._has_data.set)
 
     # --- on the event loop -------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class _CalStream:
     async def _take(self) -> bytes:
         """Wait for data and return all of the buffer; return nothing when the stream is over."""
         while True:
-            self._ready.clear()
+            self._has_data.clear()
             with self._room:
                 if self._cancel_reason is not None:
                     # The rest of a cancelled stream is not sent; its end comes when the thread ended.
@@ -267,7 +267,7 @@ class _CalStream:
                     self._sent_seq = self._next_seq if data else self._sent_seq
                     self._room.notify_all()
                     return data
-            await self._ready.wait()
+            await self._has_data.wait()
 
     async def _watch(self, receive: Receive) -> None:
         """Cancel the stream when the client disconnects."""

@@ -217,7 +217,7 @@ def alive(_service: Service, _call: HttpCall, _request: None) -> dict[str, str]:
     return {"status": "alive"}
 
 
-def ready(service: Service, _call: HttpCall, _request: None) -> dict[str, str]:
+def report_ready(service: Service, _call: HttpCall, _request: None) -> dict[str, str]:
     """Return that the store answers. Raises StoreUnavailable or StoreCorrupt."""
     service.check_ready()
     since = service.embedding.failing_since()
@@ -424,7 +424,7 @@ OPERATIONS: Final = (
         "/readyz",
         "ready",
         "Return 200 if the store is available",
-        ready,
+        report_ready,
         "Health",
         is_public=True,
     ),

@@ -158,8 +158,8 @@ def stated_length(scope: Scope) -> int | None:
 
 def is_small(scope: Scope) -> bool:
     """Return True if the stated length of the body is small."""
-    stated = stated_length(scope)
-    return stated is not None and stated <= SMALL_BODY_BYTES
+    content_length = stated_length(scope)
+    return content_length is not None and content_length <= SMALL_BODY_BYTES
 
 
 def bare_media_type(media_type: str) -> str:

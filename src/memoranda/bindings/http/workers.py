@@ -234,7 +234,7 @@ class Workers:
 
     def _reap(self) -> list[tuple[_Slot, int]]:
         """Free the slots of the processes that have ended, and return the slots with the exit codes."""
-        ended = []
+        ended_numbers = []
         for slot in self._slots:
             if slot.process is None:
                 continue
@@ -243,8 +243,8 @@ class Workers:
                 slot.process = None
                 slot.close_pipe()
                 measures.reset_gauges(slot.number)
-                ended.append((slot, os.waitstatus_to_exitcode(status)))
-        return ended
+                ended_numbers.append((slot, os.waitstatus_to_exitcode(status)))
+        return ended_numbers
 
     def _announce(self) -> None:
         """Report once that the server answers, as soon as no worker is at its first start."""
@@ -276,27 +276,27 @@ class Workers:
 
     def _start(self, slot: _Slot) -> None:
         """Start a process in a slot. A system that has no room for one is asked again later."""
-        ready, tell = os.pipe()
+        ready_pipe, tell = os.pipe()
         # Signals are blocked until each process knows if it is the worker.
         signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
             process = os.fork()
         except OSError as error:
-            os.close(ready)
+            os.close(ready_pipe)
             self._failed_starts += 1
             slot.failures += 1
             slot.next_start_at = self._clock() + self._patience.pause(slot.failures)
             _log.warning("worker %d could not be started: %s", slot.number, error.strerror)
         else:
             if process == 0:
-                self._run_worker(slot.number, ready, tell)
-            slot.process, slot.pipe = process, ready
+                self._run_worker(slot.number, ready_pipe, tell)
+            slot.process, slot.pipe = process, ready_pipe
             slot.start_ends_at = self._clock() + self._patience.start
         finally:
             os.close(tell)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
-    def _run_worker(self, number: int, ready: int, tell: int) -> NoReturn:
+    def _run_worker(self, number: int, ready_pipe: int, tell: int) -> NoReturn:
         """Do the work in the new process, and end it. `tell` is the pipe on which it reports being ready."""
         code = 1
         try:
@@ -304,7 +304,7 @@ class Workers:
             for caught in (*_ENDING, signal.SIGCHLD):
                 signal.signal(caught, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
-            for descriptor in (ready, self._lifeline[1], *self._wakeups):
+            for descriptor in (ready_pipe, self._lifeline[1], *self._wakeups):
                 os.close(descriptor)
             for slot in self._slots:
                 slot.close_pipe()

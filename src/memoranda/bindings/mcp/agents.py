@@ -39,6 +39,8 @@ def name_agent(access: Access, ctx: RequestContext) -> Access:
 def _client_name(ctx: RequestContext) -> str:
     """Return the name of the host that sent a request; empty if it states none that can be shown."""
     params = ctx.session.client_params
-    stated = "" if params is None else params.client_info.name.strip()
-    is_shown = stated.isprintable() and is_unicode(stated) and len(stated) <= _NAME_CHARS
-    return _HOSTS.get(stated, stated) if is_shown else ""
+    client_name = "" if params is None else params.client_info.name.strip()
+    is_shown = (
+        client_name.isprintable() and is_unicode(client_name) and len(client_name) <= _NAME_CHARS
+    )
+    return _HOSTS.get(client_name, client_name) if is_shown else ""

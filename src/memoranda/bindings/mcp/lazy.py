@@ -28,7 +28,7 @@ class LazyEndpoint:
         self._endpoint: McpEndpoint | None = None
         # Created in `running`, because they belong to its event loop.
         self._starting: Lock
-        self._ended: Event
+        self._stop_event: Event
         self._tasks: TaskGroup
 
     @property
@@ -39,12 +39,12 @@ class LazyEndpoint:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep the endpoint's tasks running. May be entered once in the life of this object."""
-        self._starting, self._ended = Lock(), Event()
+        self._starting, self._stop_event = Lock(), Event()
         async with create_task_group() as self._tasks:
             try:
                 yield
             finally:
-                self._ended.set()
+                self._stop_event.set()
 
     def stop_streams(self) -> None:
         """End streams that would never end. Call it on the event loop, before waiting for running requests."""
@@ -63,4 +63,4 @@ class LazyEndpoint:
         endpoint = await to_thread.run_sync(self._make)
         async with endpoint.running():
             task_status.started(endpoint)
-            await self._ended.wait()
+            await self._stop_event.wait()

@@ -105,14 +105,14 @@ def list_tools(offer: ToolOffer) -> tuple[types.Tool, ...]:
 
 def _list_tool(offer: ToolOffer, memory_tool: MemoryTool) -> types.Tool:
     """Return one tool as this client sees it."""
-    tool, plain = memory_tool.tool, memory_tool.plain
+    tool, plain_face = memory_tool.tool, memory_tool.plain
     name = memory_tool.plain_name if offer.names == "plain" else tool.name
     description = tool.description or ""
     changes: dict[str, object] = {"name": name}
     if offer.schemas == "brief":
         changes["output_schema"] = None
-        if offer.names == "plain" and plain is not None:
-            description = plain.description
-            changes |= {"input_schema": plain.input_schema, "title": None}
+        if offer.names == "plain" and plain_face is not None:
+            description = plain_face.description
+            changes |= {"input_schema": plain_face.input_schema, "title": None}
     changes["description"] = offer.rename_tools(description)
     return tool.model_copy(update=changes)

@@ -139,7 +139,7 @@ class _SubscribedSession:
         self.connection = connection
         self.watched: dict[str, ResourceName] = {}
         # Set when the session follows the feed, or failed to.
-        self.ready = anyio.Event()
+        self.is_listening = anyio.Event()
 
     async def deliver(self, changes: ResourceChanges) -> None:
         """Notify the client of the changes that it subscribed to."""
@@ -192,9 +192,9 @@ class Subscriptions:
             existing: _SubscribedSession | None = connection.state.get(_SESSION_KEY)
             if existing is None:
                 break
-            if existing.ready.is_set():
+            if existing.is_listening.is_set():
                 return existing
-            await existing.ready.wait()
+            await existing.is_listening.wait()
         session = _SubscribedSession(connection)
         connection.state[_SESSION_KEY] = session
         try:
@@ -203,7 +203,7 @@ class Subscriptions:
             del connection.state[_SESSION_KEY]
             raise
         finally:
-            session.ready.set()
+            session.is_listening.set()
         connection_scope = anyio.CancelScope()
         connection.exit_stack.callback(connection_scope.cancel)
 

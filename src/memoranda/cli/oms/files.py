@@ -65,8 +65,8 @@ def _show_file(document: dict[str, Any]) -> None:
         )
     for grain in document["grains"]:
         _show_grain(grain)
-    if (more := document.get("count", 0) - len(document["grains"])) > 0:
-        line(f"  and {more} more; see them with --limit", "dim")
+    if (rest_count := document.get("count", 0) - len(document["grains"])) > 0:
+        line(f"  and {rest_count} more; see them with --limit", "dim")
 
 
 def _show_grain(grain: dict[str, Any]) -> None:

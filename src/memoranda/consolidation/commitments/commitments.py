@@ -104,9 +104,9 @@ class StatedCommitment(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> str:
         """A fingerprint of the words and the time, independent of the position in the text and of the rules."""
         # Excludes `due` of a recurrence, which moves on with each occurrence.
-        due = "" if self.recurrence else str(self.due)
+        due_text = "" if self.recurrence else str(self.due)
         words = self.source.casefold().strip(" .,;:!?")
-        return hashlib.sha256(f"{words}\x00{due}".encode("utf-8", "replace")).hexdigest()
+        return hashlib.sha256(f"{words}\x00{due_text}".encode("utf-8", "replace")).hexdigest()
 
 
 class _Trigger(msgspec.Struct, frozen=True, kw_only=True):

@@ -193,16 +193,16 @@ def _parse_condition(clause: str, since: int) -> StatedCondition | None:
     bound = _parse_bound(clause)
     words = [match[0] for match in _WORD.finditer(_BOUND.sub(" ", clause) if bound else clause)]
     first = words[0].lower() if words else ""
-    split = next(
+    parts = next(
         (index for index in range(1, len(words)) if _is_verb(words[index], words[index - 1])), None
     )
-    if split is None and bound:
-        split = len(words)
-    if split is None or _is_bare_reference(words[:split]):
+    if parts is None and bound:
+        parts = len(words)
+    if parts is None or _is_bare_reference(words[:parts]):
         return None
     is_self = first in _SELF
-    event, other_words = _split_event(words[split:], is_self=is_self)
-    subject, details = () if is_self else _stem_words(words[:split]), _stem_words(other_words)
+    event, other_words = _split_event(words[parts:], is_self=is_self)
+    subject, details = () if is_self else _stem_words(words[:parts]), _stem_words(other_words)
     event = tuple(stem for stem in event if stem not in subject)
     if _stem("reply") in event:
         details = tuple(stem for stem in details if stem not in _ANSWERED)
@@ -217,7 +217,7 @@ def _parse_condition(clause: str, since: int) -> StatedCondition | None:
         bound=bound,
         since=since,
     )
-    is_named = any(word[0].isupper() or word[-1].isdigit() for word in words[:split])
+    is_named = any(word[0].isupper() or word[-1].isdigit() for word in words[:parts])
     is_definite = (
         first in _DEFINITE or (first not in _INDEFINITE and is_named)
     ) and not _GENERIC.intersection(subject)

@@ -118,27 +118,32 @@ def _schedule_features(artifact: Mapping[str, object]) -> list[object] | None:
 
 def _similarity(kind: str, artifact: Mapping[str, object], other: Mapping[str, object]) -> float:
     """Return the similarity of two artifacts of one kind; 0 if they are not nearly equal."""
-    ours, theirs = _describe_behaviour(kind, artifact), _describe_behaviour(kind, other)
-    if ours is None or theirs is None:
+    ours, other_parts = _describe_behaviour(kind, artifact), _describe_behaviour(kind, other)
+    if ours is None or other_parts is None:
         return 0.0
     if kind == "workflow-chain-pack":
         share = (
-            _subsequence_share(ours[0][0], theirs[0][0]) if len(ours) == len(theirs) == 1 else 0.0
+            _subsequence_share(ours[0][0], other_parts[0][0])
+            if len(ours) == len(other_parts) == 1
+            else 0.0
         )
         return share if share >= CHAIN_SHARE else 0.0
     if kind == "prompt-template":
-        return _text_similarity(ours[1:], theirs[1:])
+        return _text_similarity(ours[1:], other_parts[1:])
     if kind == "automation":
-        return _schedule_similarity(ours, theirs)
-    return _agent_similarity(artifact, other, ours, theirs)
+        return _schedule_similarity(ours, other_parts)
+    return _agent_similarity(artifact, other, ours, other_parts)
 
 
 def _agent_similarity(
-    artifact: Mapping[str, Any], other: Mapping[str, Any], ours: list[Any], theirs: list[Any]
+    artifact: Mapping[str, Any], other: Mapping[str, Any], ours: list[Any], other_parts: list[Any]
 ) -> float:
     tools, words = (
         jaccard_similarity(
-            *({item for agent in agents for item in agent[feature]} for agents in (ours, theirs))
+            *(
+                {item for agent in agents for item in agent[feature]}
+                for agents in (ours, other_parts)
+            )
         )
         for feature in (0, 1)
     )
@@ -151,18 +156,18 @@ def _agent_similarity(
     return tools if tools >= TOOLS_SHARE and is_same_purpose else 0.0
 
 
-def _text_similarity(ours: Sequence[Any], theirs: Sequence[Any]) -> float:
-    if ours[1:] != theirs[1:]:  # another number or marker ("not") changes the meaning
+def _text_similarity(ours: Sequence[Any], other_texts: Sequence[Any]) -> float:
+    if ours[1:] != other_texts[1:]:  # another number or marker ("not") changes the meaning
         return 0.0
-    share = jaccard_similarity(set(ours[0]), set(theirs[0]))
+    share = jaccard_similarity(set(ours[0]), set(other_texts[0]))
     return share if share >= WORDS_SHARE else 0.0
 
 
-def _schedule_similarity(ours: list[Any], theirs: list[Any]) -> float:
-    if ours[:3] != theirs[:3] or ours[3][2:] != theirs[3][2:]:
+def _schedule_similarity(ours: list[Any], other_schedule: list[Any]) -> float:
+    if ours[:3] != other_schedule[:3] or ours[3][2:] != other_schedule[3][2:]:
         return 0.0
-    starts = [times[3][1][0] * 60 + times[3][0][0] for times in (ours, theirs)]
-    is_once = all(len(times[3][0]) == len(times[3][1]) == 1 for times in (ours, theirs))
+    starts = [times[3][1][0] * 60 + times[3][0][0] for times in (ours, other_schedule)]
+    is_once = all(len(times[3][0]) == len(times[3][1]) == 1 for times in (ours, other_schedule))
     return 0.9 if is_once and abs(starts[0] - starts[1]) <= _NEAR_MINUTES else 0.0
 
 

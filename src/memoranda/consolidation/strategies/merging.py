@@ -105,9 +105,9 @@ def _find_sharing_pairs(
         reach = len(sharing_groups) if len(sharing_groups) <= _STOCK_PHRASE_GROUPS else 1
         for index, first in enumerate(sharing_groups):
             for second in sharing_groups[index + 1 : index + 1 + reach]:
-                ours, theirs = statements_by_group[first], statements_by_group[second]
-                shares[(first, second)] = len(ours & theirs & informative) / min(
-                    len(ours), len(theirs)
+                ours, other_statements = statements_by_group[first], statements_by_group[second]
+                shares[(first, second)] = len(ours & other_statements & informative) / min(
+                    len(ours), len(other_statements)
                 )
     return sorted(
         (pair for pair, share in shares.items() if share >= _SHARE),

@@ -163,7 +163,9 @@ def _agreement_lines(corpus: Corpus) -> list[str]:
 def _gap_lines(notes: Sequence[MemoryNote], now: int) -> list[str]:
     """Return the longest silence, and the shares of notes that lack a field."""
     lines = []
-    gap, at = max((later.at - note.at, note.at) for note, later in itertools.pairwise(notes))
+    gap, at = max(
+        (next_note.at - note.at, note.at) for note, next_note in itertools.pairwise(notes)
+    )
     if gap >= _GAP_DAYS * DAY_MS:
         lines.append(
             f"Longest silence: {gap // DAY_MS} days, {day_text(at)} to {day_text(at + gap)}."

@@ -253,14 +253,14 @@ def _make_event(
 def find_rhythm(event: RecurringEvent) -> Rhythm | None:
     """Return the rhythm of an event; None if it is irregular."""
     days = event.days
-    gaps = [(later - earlier).days for earlier, later in itertools.pairwise(days)]
+    gaps = [(next_day - previous_day).days for previous_day, next_day in itertools.pairwise(days)]
     if len(gaps) < 2:
         return None
     period = round(median(gaps))
     on_month_days = [day.day for day in days]
     months = [day.year * 12 + day.month for day in days]
     is_monthly = max(on_month_days) - min(on_month_days) <= 1 and all(
-        later - earlier == 1 for earlier, later in itertools.pairwise(months)
+        next_day - earlier == 1 for earlier, next_day in itertools.pairwise(months)
     )
     weekdays = {day.weekday() for day in days}
     weekday = weekdays.pop() if len(weekdays) == 1 else None

@@ -56,20 +56,24 @@ def validate(corpus: Corpus, now: int, options: Options) -> list[Dream]:
 
 def _contradiction(conflict: ClaimConflict) -> Dream:
     """Return the dream of a conflict, with both sentences."""
-    earlier, later = conflict.earlier, conflict.later
+    first_claim, second_claim = conflict.earlier, conflict.later
     text = (
-        f"Contradiction: {quote(earlier.sentence)} ({day_text(earlier.note.at)}) and {quote(later.sentence)} "
-        f"({day_text(later.note.at)}): {_REASONS[conflict.reason]}; "
-        + ("neither is later." if earlier.note.at == later.note.at else "the second is later.")
+        f"Contradiction: {quote(first_claim.sentence)} ({day_text(first_claim.note.at)}) and "
+        f"{quote(second_claim.sentence)} ({day_text(second_claim.note.at)}): {_REASONS[conflict.reason]}; "
+        + (
+            "neither is later."
+            if first_claim.note.at == second_claim.note.at
+            else "the second is later."
+        )
     )
     return make_dream(
         text,
-        (earlier.note, later.note),
+        (first_claim.note, second_claim.note),
         why="two present claims about the same that cannot both hold",
         finding="contradiction",
         reason=conflict.reason,
-        subject=quote(later.subject),
-        sides=[quote(earlier.sentence), quote(later.sentence)],
+        subject=quote(second_claim.subject),
+        sides=[quote(first_claim.sentence), quote(second_claim.sentence)],
     )
 
 

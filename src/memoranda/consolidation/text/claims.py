@@ -434,9 +434,14 @@ def find_conflicts(corpus: Corpus) -> list[ClaimConflict]:
         *_find_replaced(facts),
         *disputed,
     ):
-        earlier, later = conflict.earlier, conflict.later
+        first_claim, second_claim = conflict.earlier, conflict.later
         by_pair.setdefault(
-            (earlier.note.name, earlier.sentence_index, later.note.name, later.sentence_index),
+            (
+                first_claim.note.name,
+                first_claim.sentence_index,
+                second_claim.note.name,
+                second_claim.sentence_index,
+            ),
             conflict,
         )
     return sorted(

@@ -357,32 +357,35 @@ def find_disputes(fillings: Iterable[FrameValue]) -> Iterator[tuple[FrameValue, 
         )
         if latest.unit and len({value.value for value in group}) >= _SERIES_VALUES:
             continue
-        for earlier in group:
+        for first_value in group:
             if (
-                earlier.note.name != latest.note.name
-                and earlier.value != latest.value
-                and _is_dispute(earlier, latest)
+                first_value.note.name != latest.note.name
+                and first_value.value != latest.value
+                and _is_dispute(first_value, latest)
             ):
-                yield earlier, latest
+                yield first_value, latest
 
 
-def _is_dispute(earlier: FrameValue, later: FrameValue) -> bool:
+def _is_dispute(first_value: FrameValue, second_value: FrameValue) -> bool:
     """Return True if two values cannot both hold."""
-    if later.is_news:
+    if second_value.is_news:
         return True
-    if later.kind == "place":
-        return later.is_single
-    if later.kind in ("weekday", "time", "number"):
+    if second_value.kind == "place":
+        return second_value.is_single
+    if second_value.kind in ("weekday", "time", "number"):
         # Another day together with another time may be a second appointment.
-        times = [{text for text in filling.when if ":" in text} for filling in (earlier, later)]
+        times = [
+            {text for text in filling.when if ":" in text}
+            for filling in (first_value, second_value)
+        ]
         days = [
             set(filling.when) - clock
-            for filling, clock in zip((earlier, later), times, strict=True)
+            for filling, clock in zip((first_value, second_value), times, strict=True)
         ]
-        if later.kind == "weekday":
+        if second_value.kind == "weekday":
             return days[0].isdisjoint(days[1]) and (times[0] == times[1] or not all(times))
         return not all(days) or not days[0].isdisjoint(days[1])
-    if later.kind == "date":
+    if second_value.kind == "date":
         # A date that had passed when the later note was written was another occasion.
-        return earlier.day is not None and earlier.day >= utc_day(later.note.at)
+        return first_value.day is not None and first_value.day >= utc_day(second_value.note.at)
     return True

@@ -96,10 +96,10 @@ class TfidfVectors:
 
     def shared_words(self, first: int, second: int) -> list[str]:
         """Return the common words of two texts by descending contribution to their similarity."""
-        ours, theirs = self.weights[first], self.weights[second]
+        ours, other_weights = self.weights[first], self.weights[second]
         return sorted(
-            (word for word in ours if word in theirs),
-            key=lambda word: (-ours[word] * theirs[word], word),
+            (word for word in ours if word in other_weights),
+            key=lambda word: (-ours[word] * other_weights[word], word),
         )
 
     def similar_pairs(self, threshold: float, *, nearest: int = _CANDIDATES) -> list[SimilarPair]:

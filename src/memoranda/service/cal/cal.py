@@ -438,10 +438,10 @@ def _run(
     if any(checks.has_text_search(recall) for recall in checks.walk_recalls(queries[0])):
         context.semantic_search.settle(session.tenant)
     with _open_reader(context, session, statement) as reader:
-        return [_read(reader, query, execution, offset) for query in queries]
+        return [_read_query(reader, query, execution, offset) for query in queries]
 
 
-def _read(
+def _read_query(
     reader: GrainReader, query: ParsedQuery, execution: Execution, offset: int
 ) -> dict[str, Any]:
     """Run a bound query that reads, record it, and return its answer."""

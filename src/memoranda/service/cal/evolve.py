@@ -119,23 +119,23 @@ def run(context: Context, session: CalSession, query: ParsedQuery, query_hash: s
 def _run(
     context: Context, session: CalSession, statement: Evolving, query_hash: str
 ) -> ChangeResult:
-    prepared: _PreparedChange | MemorandaError
+    prepared_change: _PreparedChange | MemorandaError
     try:
-        prepared = _prepare_change(context, session, statement)
+        prepared_change = _prepare_change(context, session, statement)
     except MemorandaError as error:
         # Raised in the unit of work, because a spent token is refused first.
-        prepared = error
+        prepared_change = error
 
     def work(unit: Unit) -> ChangeResult:
         spend_token(unit, session)
         _spend_quota(unit, session, statement)
-        if isinstance(prepared, MemorandaError):
-            raise prepared
-        change = prepared.change
+        if isinstance(prepared_change, MemorandaError):
+            raise prepared_change
+        change = prepared_change.change
         source_ids = [version.version_id for version in change.sources]
         if unit.load_versions(source_ids) != list(change.sources):
             raise Conflict("the grain was changed meanwhile; try again")
-        result = _describe_result(change, _write(context, session, unit, prepared))
+        result = _describe_result(change, _write(context, session, unit, prepared_change))
         entry = create_entry(
             context,
             session,

@@ -159,7 +159,7 @@ class Execution:
         self._context = context
         # Replaces the type of the statement in the log: "prepare" or "execute".
         self._operation = operation
-        self._started = time.monotonic()
+        self._started_at = time.monotonic()
         self._statement_type = "query"
         self._tier = 0
         # Until the query is parsed it has no canonical text, so its input is hashed.
@@ -230,7 +230,7 @@ class Execution:
         self._context.audit_read(self.session.tenant, entry)
 
     def _duration_ms(self) -> int:
-        return round((time.monotonic() - self._started) * 1000)
+        return round((time.monotonic() - self._started_at) * 1000)
 
 
 @contextmanager

@@ -108,12 +108,12 @@ def split_pipeline(stages: tuple[Stage, ...], *, store_pages: bool) -> StorePage
     if remaining and isinstance(remaining[0], Reduce) and remaining[0].to == "count":
         return StorePage(is_count=True)
     if len(remaining) == 2 and isinstance(remaining[0], GroupBy) and order is None:
-        cut = remaining[1]
-        if isinstance(cut, Slice) and cut.limit is not None:
+        cut_index = remaining[1]
+        if isinstance(cut_index, Slice) and cut_index.limit is not None:
             return StorePage(
                 group_field=remaining[0].field,
-                offset=cut.offset,
-                limit=cut.limit,
+                offset=cut_index.offset,
+                limit=cut_index.limit,
                 stages=tuple(remaining),
             )
     # Stages that keep one entry per grain can run after the page is cut.

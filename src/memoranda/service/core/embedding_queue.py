@@ -251,12 +251,12 @@ class EmbeddingQueue:
 
     def _must_yield(self) -> bool:
         """Return True if writers are busy and their time to go first is not over."""
-        seen, now = self.progress(), self._seconds()
-        is_busy = seen.last - self._last_version > _BUSY_VERSIONS_PER_SECOND * max(
+        progress, now = self.progress(), self._seconds()
+        is_busy = progress.last - self._last_version > _BUSY_VERSIONS_PER_SECOND * max(
             now - self._measured_at, _YIELD_CHECK_SECONDS
         )
-        self._last_version, self._measured_at = seen.last, now
-        is_awaited = seen.done < self._awaited_version or now < self._urgent_until
+        self._last_version, self._measured_at = progress.last, now
+        is_awaited = progress.done < self._awaited_version or now < self._urgent_until
         return is_busy and not is_awaited and now < self._yield_until
 
     def step(self) -> bool:
@@ -400,14 +400,19 @@ class EmbeddingQueue:
         """Return the texts of a batch to embed; versions without text are left out."""
         jobs: list[_Job] = []
         for tenant in dict.fromkeys(version.tenant for version in batch.versions):
-            wanted = [version for version in batch.versions if version.tenant == tenant]
+            tenant_versions = [version for version in batch.versions if version.tenant == tenant]
             texts = self._load_texts(
                 tenant,
                 sorted(
-                    {n for version in wanted for n in (version.version_id, version.context_id) if n}
+                    {
+                        n
+                        for version in tenant_versions
+                        for n in (version.version_id, version.context_id)
+                        if n
+                    }
                 ),
             )
-            for version in wanted:
+            for version in tenant_versions:
                 memory = texts.get(version.version_id)
                 if memory is not None and memory.text.strip():
                     jobs.append(_Job(version, memory, texts.get(version.context_id)))
@@ -424,7 +429,9 @@ class EmbeddingQueue:
 
         embedder = self._context.semantic_search.embedder
         version, memory, before = job
-        own = encode(embedder.of_memory(memory.text) if memory.vector is None else memory.vector)
+        own_vector = encode(
+            embedder.of_memory(memory.text) if memory.vector is None else memory.vector
+        )
         passages = [encode(embedder.of_memory(passage)) for passage in memory.passages]
         context_id, second = 0, None
         if before is not None and before.text.strip():
@@ -435,7 +442,7 @@ class EmbeddingQueue:
         elif embedder.second is not None:
             second = embedder.second.of_memory(memory.text)
         data = None if second is None else encode(second)
-        vectors = join_vectors(own, passages)
+        vectors = join_vectors(own_vector, passages)
         return NewVector(version.tenant, version.version_id, context_id, vectors, data)
 
     def _load_texts(self, tenant: str, version_ids: Sequence[int]) -> dict[int, _EmbeddedText]:

@@ -139,7 +139,7 @@ class ChangeNotifier:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._listeners: set[Callable[[], None]] = set()
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._stopped = False
         self._thread: threading.Thread | None = None
 
@@ -148,7 +148,7 @@ class ChangeNotifier:
 
         The callback runs in the notifier's thread, without arguments; it must not call the store.
         """
-        with self._changed:
+        with self._condition:
             self._listeners.add(callback)
             if self._thread is None:
                 # Read before the thread starts, so that what is written meanwhile is noticed.
@@ -157,10 +157,10 @@ class ChangeNotifier:
                     target=self._run, args=(token,), name="memoranda-changes", daemon=True
                 )
                 self._thread.start()
-            self._changed.notify_all()
+            self._condition.notify_all()
 
         def stop() -> None:
-            with self._changed:
+            with self._condition:
                 self._listeners.discard(callback)
 
         return stop
@@ -172,9 +172,9 @@ class ChangeNotifier:
 
     def close(self) -> None:
         """Stop the thread and wait for it."""
-        with self._changed:
+        with self._condition:
             self._stopped = True
-            self._changed.notify_all()
+            self._condition.notify_all()
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)
 
@@ -195,17 +195,17 @@ class ChangeNotifier:
                 if not is_away:
                     _log.warning("%s: the store is not watched until then", error)
                 is_away = True
-                with self._changed:
-                    self._changed.wait_for(lambda: self._stopped, RETRY_SECONDS)
+                with self._condition:
+                    self._condition.wait_for(lambda: self._stopped, RETRY_SECONDS)
 
     def _notify(self) -> None:
-        with self._changed:
+        with self._condition:
             listeners = tuple(self._listeners)
         for listener in listeners:
             listener()
 
     def _wait_for_listener(self) -> bool:
         """Wait until somebody listens; return False once the notifier is closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._listeners or self._stopped)
+        with self._condition:
+            self._condition.wait_for(lambda: self._listeners or self._stopped)
             return not self._stopped

@@ -238,7 +238,7 @@ class Tombstones:
     ) -> None:
         self._context, self._reason, self.now = context, reason, now
         # Each tombstone with the state from which it was made: a document never changes.
-        self._prepared = {
+        self._prepared_tombstones = {
             version.version_id: (version.state, self._create(version))
             for version in versions
             if not version.state.erased
@@ -246,7 +246,7 @@ class Tombstones:
 
     def get(self, version: Version) -> bytes:
         """Return the tombstone of a version; if the version is new or changed since, it is made now."""
-        version_state, tombstone = self._prepared.get(version.version_id, (None, b""))
+        version_state, tombstone = self._prepared_tombstones.get(version.version_id, (None, b""))
         return tombstone if version_state == version.state else self._create(version)
 
     def _create(self, version: Version) -> bytes:

@@ -158,13 +158,13 @@ def iterate_linked(snapshot: Snapshot, link: LinkReason, name: str) -> Iterator[
 def find_derived_memories(snapshot: Snapshot, memory_ids: Iterable[int]) -> list[int]:
     """Return the memories that runs derived from these, and from the derived ones in turn."""
     waiting = list(memory_ids)
-    seen, derived = set(waiting), list[int]()
+    seen_ids, derived = set(waiting), list[int]()
     while waiting:
         for version in find_derived_versions(snapshot, waiting.pop()):
-            if version.memory_id not in seen and is_written_by_run(
+            if version.memory_id not in seen_ids and is_written_by_run(
                 snapshot.load_newest(version.memory_id)
             ):
-                seen.add(version.memory_id)
+                seen_ids.add(version.memory_id)
                 derived.append(version.memory_id)
                 waiting.append(version.memory_id)
     return derived

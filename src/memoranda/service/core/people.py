@@ -58,8 +58,8 @@ class RoleRule(msgspec.Struct, frozen=True, kw_only=True):
 def parse_rule(text: str) -> RoleRule:
     """Return the rule of a text `GROUP=ROLE` or `GROUP=ROLE:OWNER`. Raises InvalidInput."""
     # Groups of a directory may contain `=`, and owners `:`.
-    group, _, rest = text.rpartition("=")
-    role, _, owner = rest.partition(":")
+    group, _, role_and_owner = text.rpartition("=")
+    role, _, owner = role_and_owner.partition(":")
     if not group or role not in ROLES:
         raise InvalidInput(
             f"oidc_roles: {text!r} is not GROUP=ROLE or GROUP=ROLE:OWNER, with a role of {', '.join(ROLES)}"

@@ -115,16 +115,16 @@ def rate_record(
     retrieval_score: float | None = None,
     nearness: float = 0.0,
     relevance: float | None = None,
-    opened: OpenedDocument | None = None,
+    document_cache: OpenedDocument | None = None,
 ) -> RankedRecord:
     """Return a record with its signals and its score.
 
     `retrieval_score` is the relevance found by retrieval, as a share of the best; without it, the text is compared.
-    `nearness` is the vector similarity. `relevance` is by default that of the covered words. `opened` caches the words
-    of the text.
+    `nearness` is the vector similarity. `relevance` is by default that of the covered words. `document_cache` holds the
+    words of the text.
     """
     covered = (
-        _similarity(_tokenize(searched_text(record), opened), query)
+        _similarity(_tokenize(searched_text(record), document_cache), query)
         if any(query.weights.values())
         else 0.0
     )
@@ -164,7 +164,7 @@ def sort_by_score(rated: Sequence[tuple[RankedRecord, T]]) -> list[tuple[RankedR
 
 
 def apply_preferences(
-    ordered: Sequence[tuple[RankedRecord, T]], prefer: Sequence[Signal], query: RankingQuery
+    results: Sequence[tuple[RankedRecord, T]], prefer: Sequence[Signal], query: RankingQuery
 ) -> list[tuple[RankedRecord, T]]:
     """Return results in which the preferred signals weigh more among good answers (UMP §3.2).
 
@@ -172,10 +172,10 @@ def apply_preferences(
     stay behind them, in their order. A signal counts by its position between the least and the largest value among good
     answers, and half as much as the signal preferred before it.
     """
-    if not prefer or not ordered:
-        return list(ordered)
-    line = GOOD_RATIO * ordered[0][0].score if query.weights else 0.0
-    good = [ranked for ranked, _ in ordered if ranked.score >= line]
+    if not prefer or not results:
+        return list(results)
+    line = GOOD_RATIO * results[0][0].score if query.weights else 0.0
+    good = [ranked for ranked, _ in results if ranked.score >= line]
     weights = {
         name: PREFERENCE_WEIGHT / 2**position for position, name in enumerate(dict.fromkeys(prefer))
     }
@@ -184,7 +184,7 @@ def apply_preferences(
         for name in weights
         if (values := [record.signals[name] for record in good])
     }
-    most = 1.0 + sum(weights.values())
+    highest_sum = 1.0 + sum(weights.values())
 
     def weigh(ranked: RankedRecord) -> RankedRecord:
         score = ranked.score
@@ -192,22 +192,22 @@ def apply_preferences(
             for name, weight in weights.items():
                 least, largest = spans[name]
                 score += weight * (ranked.signals[name] - least) / ((largest - least) or 1.0)
-        return msgspec.structs.replace(ranked, score=round(score / most, _DIGITS))
+        return msgspec.structs.replace(ranked, score=round(score / highest_sum, _DIGITS))
 
-    return sort_by_score([(weigh(ranked), item) for ranked, item in ordered])
+    return sort_by_score([(weigh(ranked), item) for ranked, item in results])
 
 
-def place_below_sources(ordered: Sequence[T], document: Callable[[T], Document]) -> list[T]:
+def place_below_sources(items: Sequence[T], document: Callable[[T], Document]) -> list[T]:
     """Return the items in an order in which each derived document follows those of its sources that are present.
 
     A summary states nothing that its sources do not state, so it must not stand above them.
 
     Keeps the order otherwise, so scores may not fall strictly afterwards.
     """
-    source_keys = [_source_keys(document(item)) for item in ordered]
+    source_keys = [_source_keys(document(item)) for item in items]
     if not any(source_keys):
-        return list(ordered)
-    own_keys = [_own_key(document(item)) for item in ordered]
+        return list(items)
+    own_keys = [_own_key(document(item)) for item in items]
     # For each item, the keys of its sources that are present and not placed yet.
     waiting: dict[int, set[str]] = {}
     for index, (keys, own_key) in enumerate(zip(source_keys, own_keys, strict=True)):
@@ -227,12 +227,12 @@ def place_below_sources(ordered: Sequence[T], document: Callable[[T], Document])
             del waiting[other]
             put(other)
 
-    for index in range(len(ordered)):
+    for index in range(len(items)):
         if not waiting.get(index):
             waiting.pop(index, None)
             put(index)
     # Items that were derived from one another go last, in their order.
-    return [ordered[index] for index in (*placed, *waiting)]
+    return [items[index] for index in (*placed, *waiting)]
 
 
 def _source_keys(document: Document) -> set[str]:
@@ -261,14 +261,14 @@ def _read_or_none(load: Callable[[], T]) -> T | None:
         return None
 
 
-def _tokenize(text: str, opened: OpenedDocument | None) -> list[str]:
+def _tokenize(text: str, document_cache: OpenedDocument | None) -> list[str]:
     """Return the stems of a text, cached with the opened document."""
-    cached = None if opened is None else opened.words
+    cached = None if document_cache is None else document_cache.words
     if cached is not None and cached[0] == text:
         return cached[1]
     tokens = keywords(text)
-    if opened is not None:
-        opened.words = text, tokens
+    if document_cache is not None:
+        document_cache.words = text, tokens
     return tokens
 
 
@@ -288,17 +288,19 @@ def _recency(state: State, now: Instant) -> float:
 
 
 def _salience(record: Record, state: State) -> float:
-    stated = record.get("lifecycle", {}).get("salience", DEFAULT_SALIENCE)
+    stated_salience = record.get("lifecycle", {}).get("salience", DEFAULT_SALIENCE)
     moved = _FEEDBACK_STEP * (state.followed - state.overridden - 2 * state.contradicted)
-    return float(min(1.0, max(0.0, stated + max(-_FEEDBACK_LIMIT, min(_FEEDBACK_LIMIT, moved)))))
+    return float(
+        min(1.0, max(0.0, stated_salience + max(-_FEEDBACK_LIMIT, min(_FEEDBACK_LIMIT, moved))))
+    )
 
 
 def _scope_match(scope: Mapping[str, object], queried: Mapping[str, str]) -> float:
     fields_named, matching = 0, 0.0
     for field in _SCOPE:
-        value, wanted = scope.get(field), queried.get(field)
-        if value or wanted:
+        value, queried_value = scope.get(field), queried.get(field)
+        if value or queried_value:
             fields_named += 1
             # A field that the memory leaves open matches half.
-            matching += (value == wanted) if value else 0.5
+            matching += (value == queried_value) if value else 0.5
     return matching / fields_named

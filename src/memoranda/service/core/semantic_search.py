@@ -141,7 +141,7 @@ class SemanticSearch:
                 _create_vector_query(embedder, text),
                 model=self.model,
                 second=second,
-                embed=lambda changed: self._embed_question(changed[:TEXT_LIMIT]),
+                embed=lambda changed_text: self._embed_question(changed_text[:TEXT_LIMIT]),
                 is_word=embedder.is_word,
             )
             with self._lock:
@@ -155,8 +155,8 @@ def _create_vector_query(embedder: Embedder, text: str) -> VectorQuery:
     by_language = embedder.languages
     trust: tuple[float, ...] = ()
     if by_language is not None:
-        others = by_language.get("*", 0.0)
-        trust = tuple(by_language.get(code, others) for code in LANGUAGE_CODES)
+        default_trust = by_language.get("*", 0.0)
+        trust = tuple(by_language.get(code, default_trust) for code in LANGUAGE_CODES)
     return VectorQuery(
         trust=trust,
         question_trust=trust[LANGUAGE_NUMBERS[language_of(text)]] if trust else 1.0,

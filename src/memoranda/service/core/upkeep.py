@@ -216,7 +216,7 @@ def _expire_version(
     if is_kept:
         # It appears in no answer.
         tombstone_version(
-            unit, version, valid_to=_earlier(state.valid_to, state.expires or now), now=now
+            unit, version, valid_to=_find_earlier(state.valid_to, state.expires or now), now=now
         )
         result = "kept by a hold"
     else:
@@ -240,6 +240,6 @@ def _expire_version(
     )
 
 
-def _earlier(one: Instant | None, other: Instant) -> Instant:
+def _find_earlier(one: Instant | None, other: Instant) -> Instant:
     """Return the earlier of two instants, of which one may be missing."""
     return other if one is None else min(one, other)

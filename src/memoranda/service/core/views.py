@@ -117,20 +117,22 @@ def view_record(
     document = version.document
     if version.state.erased:
         return tombstone_record(context, version)
-    own = port_of(document.standard).record(document) if version.bounds is None else None
-    record = _translate_signed(context, version) if own is None else own
+    own_record = port_of(document.standard).record(document) if version.bounds is None else None
+    record = _translate_signed(context, version) if own_record is None else own_record
     spoken = context.ump_version
     if is_for_file:
         spoken = cast("UmpVersion", max(spoken, record["ump"]))
     overlaid = _overlay_state(record, version.state, spoken, now)
     if overlaid is record:
         return record
-    if own is not None and not is_over(version.state, now):
+    if own_record is not None and not is_over(version.state, now):
         overlaid = _attach_original(overlaid, version.document, record, context.operator.did)
     return signature.sign(overlaid, context.operator)
 
 
-def _attach_original(closed: Record, document: Document, record: Record, operator: str) -> Record:
+def _attach_original(
+    closed_record: Record, document: Document, record: Record, operator: str
+) -> Record:
     """Return a closed record with the record that its author signed inside, unless its redactions forbid it."""
     signer = record.get("integrity", {}).get("signer")
     if (
@@ -138,23 +140,26 @@ def _attach_original(closed: Record, document: Document, record: Record, operato
         or record.get("consent", {}).get("redact")
         or ump.unwrap(record) is not None
     ):
-        return closed
-    structured = {**(closed["body"].get("structured") or {}), NATIVE_KEY: wrap_document(document)}
-    return {**closed, "body": {**closed["body"], "structured": structured}}
+        return closed_record
+    structured = {
+        **(closed_record["body"].get("structured") or {}),
+        NATIVE_KEY: wrap_document(document),
+    }
+    return {**closed_record, "body": {**closed_record["body"], "structured": structured}}
 
 
 def outline_record(
-    context: Context, version: Version, opened: tuple[Grain, Projection] | None = None
+    context: Context, version: Version, grain_and_projection: tuple[Grain, Projection] | None = None
 ) -> Record:
     """Return the name, scope and consent of the view of a version, for internal use: it need not be signed.
 
-    `opened` is the version's grain and its reading, if the caller has them.
+    `grain_and_projection` is the version's grain and its reading, if the caller has them.
 
     Much cheaper than `view_record`, since nothing is signed. For decisions about access only.
     """
     if version.state.erased:
         return tombstone_record(context, version)
-    return _translate(context, version, opened)
+    return _translate(context, version, grain_and_projection)
 
 
 def find_first_version(snapshot: Snapshot, version: Version) -> Version:
@@ -201,10 +206,12 @@ def _overlay_position(record: Record, state: State) -> Record:
 
 
 def _translate(
-    context: Context, version: Version, opened: tuple[Grain, Projection] | None = None
+    context: Context, version: Version, grain_and_projection: tuple[Grain, Projection] | None = None
 ) -> Record:
     """Return a version translated to a record, with its inherited restrictions, unsigned."""
-    record = create_record(context, version.document, version.tenant, version.state.space, opened)
+    record = create_record(
+        context, version.document, version.tenant, version.state.space, grain_and_projection
+    )
     return record if version.bounds is None else ump.with_bounds(record, version.bounds)
 
 
@@ -213,24 +220,28 @@ def create_record(
     document: Document,
     tenant: str,
     space: str,
-    opened: tuple[Grain, Projection] | None = None,
+    grain_and_projection: tuple[Grain, Projection] | None = None,
 ) -> Record:
     """Return a document as a record: itself, the record it was made from, or a translation with the document inside.
 
-    `opened` saves decoding a grain a second time.
+    `grain_and_projection` saves decoding a grain a second time.
     """
     port = port_of(document.standard)
-    own = port.record(document)
-    if own is not None:
-        return own
+    own_record = port.record(document)
+    if own_record is not None:
+        return own_record
     original = port.original(document, tenant, ump_version=context.ump_version)
     if original is not None:
         return _create_record_of_original(context, original)
-    grain = opened[0] if opened else port.grain(document)
+    grain = grain_and_projection[0] if grain_and_projection else port.grain(document)
     inner = None if grain is None else _record_in_grain(grain, tenant)
     if grain is not None and inner is not None and _is_view_of(grain, inner):
         return inner
-    projection = opened[1] if opened else project_document(context, document, tenant, space)
+    projection = (
+        grain_and_projection[1]
+        if grain_and_projection
+        else project_document(context, document, tenant, space)
+    )
     translated = ump.from_projection(
         projection, port.exported(document), version=context.ump_version
     )
@@ -353,8 +364,8 @@ def redact_for_caller(context: Context, access: Access, record: Record) -> Recor
 
 def redact_record(record: Record, operator: SigningKey) -> Record:
     """Return a record without the fields that its consent strips, signed again if any were."""
-    redacted, changed = rules.redact(record)
-    return signature.sign(redacted, operator) if changed else record
+    redacted, is_changed = rules.redact(record)
+    return signature.sign(redacted, operator) if is_changed else record
 
 
 def withhold_record(record: Record, operator: SigningKey) -> Record:
@@ -377,7 +388,7 @@ def _overlay_state(record: Record, state: State, version: UmpVersion, now: Insta
         end = (
             state.valid_to
             if state.tombstoned is not None
-            else _earlier(state.valid_to, state.expires)
+            else _find_earlier(state.valid_to, state.expires)
         )
         overlaid = rules.tombstone(overlaid, at=format_instant(end if end is not None else now))
     if has_ended:
@@ -392,9 +403,9 @@ def _overlay_state(record: Record, state: State, version: UmpVersion, now: Insta
 
 def _closing_time(record: Record, state: State) -> str:
     """Return the end of validity of a superseded record, as its author wrote it if it is unchanged."""
-    stated = record["time"].get("valid_to")
-    if stated is not None and state.valid_to == state.declared_valid_to:
-        return str(stated)
+    stated_end = record["time"].get("valid_to")
+    if stated_end is not None and state.valid_to == state.declared_valid_to:
+        return str(stated_end)
     return (
         format_instant(state.valid_to)
         if state.valid_to is not None
@@ -402,7 +413,7 @@ def _closing_time(record: Record, state: State) -> str:
     )
 
 
-def _earlier(one: Instant | None, other: Instant | None) -> Instant | None:
+def _find_earlier(one: Instant | None, other: Instant | None) -> Instant | None:
     """Return the earlier of two instants, of which either may be missing."""
     instants = [instant for instant in (one, other) if instant is not None]
     return min(instants) if instants else None
@@ -464,10 +475,10 @@ def _without_state(record: Record) -> dict[str, Any]:
         name: value for name, value in (body.get("structured") or {}).items() if name not in carried
     }
     time = {name: value for name, value in remaining["time"].items() if name != "valid_to"}
-    bare = {name: value for name, value in body.items() if name != "structured"}
+    bare_body = {name: value for name, value in body.items() if name != "structured"}
     return {
         **remaining,
-        "body": {**bare, "structured": structured},
+        "body": {**bare_body, "structured": structured},
         "time": time,
         "lifecycle": lifecycle,
     }

@@ -172,15 +172,17 @@ def add_claims(
     return new_claims
 
 
-def collect_names(context: Context, new: NewVersion) -> ItemNames:
+def collect_names(context: Context, new_version: NewVersion) -> ItemNames:
     """Return all names of a memory that is about to be written."""
-    scope, document = new.projection.scope, new.document
+    scope, document = new_version.projection.scope, new_version.document
     keys: tuple[Name, ...] = ()
     if not port_of(document.standard).has_local_names:
         location = Location(namespace="", tenant=scope.tenant, space=scope.space)
         keys = ((OAMS, memories.stored_name(context, location, oams.key_of(document))),)
-    names = ((document.standard, document.name), *new.view_names)
-    return ItemNames(names=names, keys=keys, observed=new.projection.observed, space=scope.space)
+    names = ((document.standard, document.name), *new_version.view_names)
+    return ItemNames(
+        names=names, keys=keys, observed=new_version.projection.observed, space=scope.space
+    )
 
 
 # --- versions --------------------------------------------------------------------------------------------------------
@@ -188,12 +190,12 @@ def collect_names(context: Context, new: NewVersion) -> ItemNames:
 
 def find_versions(snapshot: Snapshot, names: Sequence[Name]) -> dict[Name, Version]:
     """Return the versions that many names in a file stand for."""
-    wanted: dict[str, list[tuple[str, Name]]] = {}
+    names_by_standard: dict[str, list[tuple[str, Name]]] = {}
     for standard, text in dict.fromkeys(names):
         for index_name in (standard + _FILE_NAME_SUFFIX, standard):
-            wanted.setdefault(index_name, []).append((text, (standard, text)))
+            names_by_standard.setdefault(index_name, []).append((text, (standard, text)))
     ids: dict[Name, int] = {}
-    for index_name, entries in wanted.items():
+    for index_name, entries in names_by_standard.items():
         ids_by_text = snapshot.find_version_ids(index_name, [text for text, _ in entries])
         ids |= {name: ids_by_text[text] for text, name in entries if text in ids_by_text}
     versions = {
@@ -279,12 +281,12 @@ def close_version(
 
 def leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:
     """Return True if a version is another one, or was finally superseded by it: a file must not close a circle."""
-    seen: set[int] = set()
+    seen_ids: set[int] = set()
     at: Version | None = start
-    while at is not None and at.version_id not in seen:
+    while at is not None and at.version_id not in seen_ids:
         if at.version_id == goal.version_id:
             return True
-        seen.add(at.version_id)
+        seen_ids.add(at.version_id)
         successor_name = at.state.successor_names.get(form)
         at = unit.find_by_name(form, successor_name) if successor_name else None
     return False

@@ -121,13 +121,21 @@ class BatchLookup(msgspec.Struct, frozen=True):
         cls, context: Context, snapshot: Snapshot, batch: Sequence[PreparedItem]
     ) -> BatchLookup:
         """Look up a batch in a snapshot."""
-        accepted = [ready.accepted_memory for ready in batch if ready.accepted_memory is not None]
-        names = [(ready.standard, ready.name) for ready in batch if ready.accepted_memory is None]
-        names += [claim for ready in batch for claim in ready.claims]
-        names += [name for ready in batch for name in ready.line_names]
-        names += [key for ready in batch for key in list_keys_of(context, ready)]
-        superseded = [name for ready in batch for name in ready.predecessors]
-        facts = [fact for ready in batch if (fact := get_fact(ready))]
+        accepted = [
+            prepared_item.accepted_memory
+            for prepared_item in batch
+            if prepared_item.accepted_memory is not None
+        ]
+        names = [
+            (prepared_item.standard, prepared_item.name)
+            for prepared_item in batch
+            if prepared_item.accepted_memory is None
+        ]
+        names += [claim for prepared_item in batch for claim in prepared_item.claims]
+        names += [name for prepared_item in batch for name in prepared_item.line_names]
+        names += [key for prepared_item in batch for key in list_keys_of(context, prepared_item)]
+        superseded = [name for prepared_item in batch for name in prepared_item.predecessors]
+        facts = [fact for prepared_item in batch if (fact := get_fact(prepared_item))]
         return cls(
             snapshot.find_last_change(),
             snapshot.filter_known_names(names),
@@ -154,12 +162,12 @@ class BatchLookup(msgspec.Struct, frozen=True):
                 return forgotten is None or item.names.observed <= forgotten
         return False
 
-    def may_affect(self, ready: PreparedItem) -> bool:
+    def may_affect(self, prepared_item: PreparedItem) -> bool:
         """Return True if the store may contain something that an item follows, repeats or is merged into."""
-        if ready.accepted_memory is not None:
+        if prepared_item.accepted_memory is not None:
             return True
-        return (ready.standard, ready.name) in self.known_names or get_fact(
-            ready
+        return (prepared_item.standard, prepared_item.name) in self.known_names or get_fact(
+            prepared_item
         ) in self.known_facts
 
     def refresh(self, context: Context, unit: Unit, batch: Sequence[PreparedItem]) -> BatchLookup:
@@ -173,9 +181,9 @@ class BatchLookup(msgspec.Struct, frozen=True):
             heads=self.heads.for_unit(unit),
         )
 
-    def mark_known(self, ready: PreparedItem) -> NewParts:
+    def mark_known(self, prepared_item: PreparedItem) -> NewParts:
         """Return the parts of an item that are new to the store, and mark them as known."""
-        name, fact = (ready.standard, ready.name), get_fact(ready)
+        name, fact = (prepared_item.standard, prepared_item.name), get_fact(prepared_item)
         new_parts = NewParts(
             name not in self.known_names, bool(fact) and fact not in self.known_facts
         )
@@ -184,17 +192,19 @@ class BatchLookup(msgspec.Struct, frozen=True):
         return new_parts
 
 
-def list_keys_of(context: Context, ready: PreparedItem) -> list[Name]:
+def list_keys_of(context: Context, prepared_item: PreparedItem) -> list[Name]:
     """Return the stored names of OAMS memories whose keys are the names of an item's predecessors."""
-    return list_keys(context, ready.tenant, ready.names.space, ready.predecessors)
+    return list_keys(
+        context, prepared_item.tenant, prepared_item.names.space, prepared_item.predecessors
+    )
 
 
-def get_fact(ready: PreparedItem) -> str:
+def get_fact(prepared_item: PreparedItem) -> str:
     """Return the fact that a record states if it may be merged into another record; else an empty text."""
     return (
         ""
-        if ready.accepted_record is None or ready.accepted_record.is_own
-        else ready.accepted_record.projection.sameness
+        if prepared_item.accepted_record is None or prepared_item.accepted_record.is_own
+        else prepared_item.accepted_record.projection.sameness
     )
 
 

@@ -162,8 +162,8 @@ class Conversion(msgspec.Struct, kw_only=True):
             return value
         origin = {"actor": self.owner, "actor_kind": "import", "method": "import"}
         draft = records.complete_draft(value, owner=self.owner, origin=origin)
-        checked = records.check(draft)
-        record = records.fill_defaults(checked, now=self.now, version=self.ump_version)
+        checked_draft = records.check(draft)
+        record = records.fill_defaults(checked_draft, now=self.now, version=self.ump_version)
         return {**record, "id": record["id"] or derive_id(record)}
 
     def _unwrap_record(
@@ -269,10 +269,10 @@ class Conversion(msgspec.Struct, kw_only=True):
 
         Reads the items twice, so `items` is a function that starts from the first item each time it is called.
         """
-        wanted = {
+        wanted_addresses = {
             item.index.superseded_by for item in items() if item.index.successor_name is None
         } - {None}
-        for item in items() if wanted else ():
+        for item in items() if wanted_addresses else ():
             blob = (
                 None
                 if item.error is not None
@@ -280,7 +280,7 @@ class Conversion(msgspec.Struct, kw_only=True):
             )
             address = "" if blob is None else grains.address_of(blob)
             if (
-                address in wanted
+                address in wanted_addresses
                 and (source := read_or_none(partial(self.read_item, item))) is not None
             ):
                 self._record_ids[address] = self._to_plain_record(source)["id"]
@@ -339,9 +339,11 @@ class Conversion(msgspec.Struct, kw_only=True):
             **verdict,
             **{name: value for name, value in succession.items() if value is not None},
         }
-        closed = _close_record(record, successor, index) if successor else strip_integrity(record)
+        closed_record = (
+            _close_record(record, successor, index) if successor else strip_integrity(record)
+        )
         return _with_structured(
-            closed,
+            closed_record,
             {NATIVE_KEY: wrap_document(source.document), **({STATE_KEY: state} if state else {})},
         )
 
@@ -437,14 +439,14 @@ def _with_structured(record: Record, added: dict[str, object]) -> Record:
 
 def _close_record(record: Record, successor: str, index: IndexState) -> Record:
     """Return an unsigned copy of a record with its successor and the end of its validity."""
-    closed = strip_integrity(record)
-    closed["superseded_by"] = [successor]
-    if closed["time"].get("valid_to") is None and index.system_valid_to is not None:
-        closed["time"] = {
-            **closed["time"],
+    closed_record = strip_integrity(record)
+    closed_record["superseded_by"] = [successor]
+    if closed_record["time"].get("valid_to") is None and index.system_valid_to is not None:
+        closed_record["time"] = {
+            **closed_record["time"],
             "valid_to": format_instant(Instant(min(LATEST, index.system_valid_to))),
         }
-    return closed
+    return closed_record
 
 
 def _compute_difference(record: Record, view: Record) -> dict[str, Any]:

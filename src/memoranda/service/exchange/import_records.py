@@ -217,10 +217,10 @@ def _delete_record(unit: Unit, name: str, restored: list[tuple[str, int]]) -> No
         record = json_text.parse(item)
         ranges = record["ranges"]
         moved_changes = [
-            new
-            for new, before in restored_versions
+            new_id
+            for new_id, before in restored_versions
             if any(first < before <= last for first, last in ranges)
         ]
         if moved_changes:
-            ranges += [[new - 1, new] for new in sorted(moved_changes)]
+            ranges += [[new_id - 1, new_id] for new_id in sorted(moved_changes)]
             unit.put_item(_IMPORTS, other, json_text.dump(record))

@@ -216,15 +216,15 @@ class _BatchResult(msgspec.Struct):
 
 
 def _changes_nothing(
-    item: Item, ready: PreparedItem, result: _BatchResult, lookup: BatchLookup
+    item: Item, prepared_item: PreparedItem, result: _BatchResult, lookup: BatchLookup
 ) -> bool:
     """Return True if an item that is stored already changes nothing, neither itself nor its neighbours."""
-    waits = (item.form, ready.name_in_form) in result.links or (
+    waits = (item.form, prepared_item.name_in_form) in result.links or (
         item.form,
-        ready.alias or "",
+        prepared_item.alias or "",
     ) in result.links
-    states_succession = ready.successor is not None or ready.index is not DEFAULT
-    return not (states_succession or waits) and lookup.stays_superseded(ready)
+    states_succession = prepared_item.successor is not None or prepared_item.index is not DEFAULT
+    return not (states_succession or waits) and lookup.stays_superseded(prepared_item)
 
 
 class _Import:
@@ -283,18 +283,18 @@ class _Import:
         # be signed in the writer's turn.
         facts: set[str] = set()
         for item in items:
-            ready = self._prepare_item(item)
-            if ready is None:
+            prepared_item = self._prepare_item(item)
+            if prepared_item is None:
                 continue
-            fact = get_fact(ready)
+            fact = get_fact(prepared_item)
             if batch and (
                 len(batch) == BATCH_LIMIT
                 or fact in facts
-                or (batch[-1][1].tenant, batch[-1][0].form) != (ready.tenant, item.form)
+                or (batch[-1][1].tenant, batch[-1][0].form) != (prepared_item.tenant, item.form)
             ):
                 self._begin_batch(batch)
                 batch, facts = [], set()
-            batch.append((item, ready))
+            batch.append((item, prepared_item))
             if fact:
                 facts.add(fact)
         if batch:
@@ -310,7 +310,7 @@ class _Import:
         try:
             if item.error is not None:
                 raise item.error
-            ready = self._check_item(item)
+            prepared_item = self._check_item(item)
         except MemorandaError as error:
             if self.renaming is None and (
                 why := adoption.explain_foreign_owner(self._access, item.form, item.value)
@@ -319,9 +319,9 @@ class _Import:
                 error.args = (error.message,)
             self.report.refuse(item.where, item.name, error, number=item.number)
             return None
-        for warning in ready.warnings:
+        for warning in prepared_item.warnings:
             self.report.warn(item.where, warning)
-        return ready
+        return prepared_item
 
     def _check_item(self, item: Item) -> PreparedItem:
         """Return an item checked by the rules of its form. Raises MemorandaError."""
@@ -352,30 +352,34 @@ class _Import:
         """Return a batch with all that can be computed before the writer's turn, and the lookup it is based on."""
         context = self._context
         with context.engine.open_snapshot(batch[0][1].tenant) as snapshot:
-            before = BatchLookup.look_up(context, snapshot, [ready for _, ready in batch])
-            now, prepared = context.clock(), []
-            for item, ready in batch:
+            before = BatchLookup.look_up(
+                context, snapshot, [prepared_item for _, prepared_item in batch]
+            )
+            now, prepared_batch = context.clock(), []
+            for item, prepared_item in batch:
                 settled_item = (
-                    unwrap.precompute(context, snapshot, ready, before.heads, now)
-                    if before.may_affect(ready)
-                    else ready
+                    unwrap.precompute(context, snapshot, prepared_item, before.heads, now)
+                    if before.may_affect(prepared_item)
+                    else prepared_item
                 )
-                if settled_item.settled is not None and not _is_named(snapshot, item, ready):
+                if settled_item.settled is not None and not _is_named(
+                    snapshot, item, prepared_item
+                ):
                     # A view may add a name to the document.
                     settled_item = replace(settled_item, settled=None)
-                prepared.append((item, settled_item))
-            return prepared, before
+                prepared_batch.append((item, settled_item))
+            return prepared_batch, before
 
     def _begin_batch(self, batch: _Batch) -> None:
         """Write a batch after the one before it, without waiting for its commit."""
         self._finish_batch()
-        prepared, before = self._prepare_batch(batch)
+        prepared_batch, before = self._prepare_batch(batch)
         load_builder(len(batch))
         pending = self._context.engine.start_write(
-            batch[0][1].tenant, lambda unit: self._write_batch(unit, prepared, before)
+            batch[0][1].tenant, lambda unit: self._write_batch(unit, prepared_batch, before)
         )
         # Set before the wait, so that the batch is counted even if the wait is interrupted.
-        self._pending = prepared, pending
+        self._pending = prepared_batch, pending
         pending.wait_until_performed()
 
     def _finish_batch(self) -> None:
@@ -389,23 +393,23 @@ class _Import:
         except _DryRunEnd as end:
             result = end.result
         self._links, self._closed_links = result.links, result.closed_links
-        for (item, ready), outcome in zip(batch, result.outcomes, strict=True):
+        for (item, prepared_item), outcome in zip(batch, result.outcomes, strict=True):
             if isinstance(outcome, MemorandaError):
                 self.report.refuse(
-                    item.where, ready.name_in_form or item.name, outcome, number=item.number
+                    item.where, prepared_item.name_in_form or item.name, outcome, number=item.number
                 )
             else:
-                self._count(item, ready, outcome)
+                self._count(item, prepared_item, outcome)
         for item, error in result.unlinked:
             self.report.refuse(item.where, item.name, error, number=item.number)
         if self._progress is not None:
             self._progress(self.report.imported_count + self.report.refused - self._count_before)
 
-    def _count(self, item: Item, ready: PreparedItem, outcome: Outcome) -> None:
+    def _count(self, item: Item, prepared_item: PreparedItem, outcome: Outcome) -> None:
         """Count the outcome of an item in the report."""
         name: str = outcome
         if outcome == "forgotten":
-            self.report.skip_forgotten(f"{item.where}: {ready.name_in_form or item.name}")
+            self.report.skip_forgotten(f"{item.where}: {prepared_item.name_in_form or item.name}")
             return
         if outcome in ("known", "merged"):
             name = "unchanged" if item.form == "oams" else "merged"
@@ -419,36 +423,40 @@ class _Import:
         now, first = self._context.clock(), unit.find_last_version()
         result = _BatchResult(dict(self._links), dict(self._closed_links))
         moved = unit.list_changed_memories(lookup.change_seq)
-        lookup_now = lookup.refresh(self._context, unit, [ready for _, ready in batch])
+        lookup_now = lookup.refresh(
+            self._context, unit, [prepared_item for _, prepared_item in batch]
+        )
         lookup_now.heads.prefetch(
             [
-                ready.accepted_memory
-                for _, ready in batch
-                if ready.accepted_memory is not None and not ready.settled
+                prepared_item.accepted_memory
+                for _, prepared_item in batch
+                if prepared_item.accepted_memory is not None and not prepared_item.settled
             ],
             now,
         )
         created: list[str] = []
-        for item, ready in batch:
+        for item, prepared_item in batch:
             try:
                 if (
-                    ready.settled is not None
-                    and ready.settled[0] not in moved
-                    and _changes_nothing(item, ready, result, lookup_now)
+                    prepared_item.settled is not None
+                    and prepared_item.settled[0] not in moved
+                    and _changes_nothing(item, prepared_item, result, lookup_now)
                 ):
-                    outcome = ready.settled[1]
-                elif ready.accepted_memory is not None:
-                    outcome = self._write_memory(unit, ready, lookup_now, now)
-                elif self._is_forgotten(unit, ready, lookup_now):
+                    outcome = prepared_item.settled[1]
+                elif prepared_item.accepted_memory is not None:
+                    outcome = self._write_memory(unit, prepared_item, lookup_now, now)
+                elif self._is_forgotten(unit, prepared_item, lookup_now):
                     outcome = "forgotten"
                 else:
-                    outcome = self._write_version(unit, item, ready, result, now, lookup_now)
+                    outcome = self._write_version(
+                        unit, item, prepared_item, result, now, lookup_now
+                    )
             except MemorandaError as error:  # raised before anything of this memory was written
                 result.outcomes.append(error)
                 continue
             result.outcomes.append(outcome)
             if outcome == "created":
-                created.append(ready.name)
+                created.append(prepared_item.name)
         self._audit_batch(unit, batch[0], result, created, now)
         if self._is_dry:
             raise _DryRunEnd(result)
@@ -465,42 +473,46 @@ class _Import:
         now: Instant,
     ) -> None:
         """Record a batch in the audit log; all its items have the form and the tenant of the first."""
-        item, ready = first
+        item, prepared_item = first
         count = sum(not isinstance(outcome, MemorandaError) for outcome in result.outcomes)
         entry = audit_entry(
             self._access,
             _OPS[item.form],
             now=now,
             targets=tuple(created),
-            scope={"owner": ready.tenant},
+            scope={"owner": prepared_item.tenant},
             result=f"{count} taken in, {len(created)} created",
         )
         unit.record_audit(entry)
 
     def _write_memory(
-        self, unit: Unit, ready: PreparedItem, lookup: BatchLookup, now: Instant
+        self, unit: Unit, prepared_item: PreparedItem, lookup: BatchLookup, now: Instant
     ) -> Outcome:
         """Write an OAMS memory after the head of its key, if there is one."""
-        assert ready.accepted_memory is not None
-        prior, may_follow = lookup.heads.head_and_permission(ready.accepted_memory)
+        assert prepared_item.accepted_memory is not None
+        prior, may_follow = lookup.heads.head_and_permission(prepared_item.accepted_memory)
         if prior is None and not self.restores:
-            forgotten = lookup.heads.time_forgotten(ready.accepted_memory)
-            if forgotten is not None and ready.names.observed <= forgotten:
+            forgotten = lookup.heads.time_forgotten(prepared_item.accepted_memory)
+            if forgotten is not None and prepared_item.names.observed <= forgotten:
                 return "forgotten"
         lines = self._lines(unit, lookup, now)
-        if prior is None and (last := lines.find_line_end(ready)) is not None:
+        if prior is None and (last := lines.find_line_end(prepared_item)) is not None:
             forgotten = get_time_forgotten(last) if last.state.is_forgotten else None
-            if forgotten is not None and not self.restores and ready.names.observed <= forgotten:
+            if (
+                forgotten is not None
+                and not self.restores
+                and prepared_item.names.observed <= forgotten
+            ):
                 return "forgotten"
-            prior, may_follow = (last if lines.may_follow(ready, last) else None), False
-        outcome = ready.write(unit, prior, now, NewParts(may_follow=may_follow))
-        successor = lines.find_later(ready) if outcome == "created" else None
-        if outcome == "known" or not (ready.predecessors or successor):
+            prior, may_follow = (last if lines.may_follow(prepared_item, last) else None), False
+        outcome = prepared_item.write(unit, prior, now, NewParts(may_follow=may_follow))
+        successor = lines.find_later(prepared_item) if outcome == "created" else None
+        if outcome == "known" or not (prepared_item.predecessors or successor):
             return outcome
-        version = unit.find_by_name(ready.standard, ready.name)
+        version = unit.find_by_name(prepared_item.standard, prepared_item.name)
         if version is None or not version.state.is_head:
             return outcome
-        ancestry.add_claims(unit, version, ready.predecessors, lookup.known_names)
+        ancestry.add_claims(unit, version, prepared_item.predecessors, lookup.known_names)
         if successor is not None and version.memory_id != successor.memory_id:
             ancestry.close_version(unit, version, successor, now)
         return outcome
@@ -515,7 +527,7 @@ class _Import:
             restores=self.restores,
         )
 
-    def _is_forgotten(self, unit: Unit, ready: PreparedItem, lookup: BatchLookup) -> bool:
+    def _is_forgotten(self, unit: Unit, prepared_item: PreparedItem, lookup: BatchLookup) -> bool:
         """Return True if a memory was deleted here, itself or with its predecessor or successor.
 
         An old file does not bring it back; only `restore` does.
@@ -523,17 +535,21 @@ class _Import:
         if self.restores:
             return False
         lines = self._lines(unit, lookup, self._context.clock())
-        later = lines.find_later(ready, lines.find_keyed(ready))
-        if later is not None and later.state.is_forgotten:
+        later_version = lines.find_later(prepared_item, lines.find_keyed(prepared_item))
+        if later_version is not None and later_version.state.is_forgotten:
             return True
-        if (ready.standard, ready.name) not in lookup.known_names:
-            return lookup.went_with_predecessor(ready)
-        version = unit.find_by_name(ready.standard, ready.name)
+        if (prepared_item.standard, prepared_item.name) not in lookup.known_names:
+            return lookup.went_with_predecessor(prepared_item)
+        version = unit.find_by_name(prepared_item.standard, prepared_item.name)
         if version is None or not version.state.is_forgotten:
             return False
         # Only a memory with a key can have been written again elsewhere.
         forgotten = get_time_forgotten(version)
-        return ready.written_at is None or forgotten is None or ready.written_at <= forgotten
+        return (
+            prepared_item.written_at is None
+            or forgotten is None
+            or prepared_item.written_at <= forgotten
+        )
 
     # --- what follows what -------------------------------------------------------------------------------------------
 
@@ -541,73 +557,78 @@ class _Import:
         self,
         unit: Unit,
         item: Item,
-        ready: PreparedItem,
+        prepared_item: PreparedItem,
         result: _BatchResult,
         now: Instant,
         lookup: BatchLookup,
     ) -> Outcome:
         """Write an item as the next version of the memory that it supersedes, if that is stored."""
-        waiting = _take_waiting(item, ready, result)
-        closed_id = result.closed_links.pop((item.form, ready.name_in_form), None)
+        waiting = _take_waiting(item, prepared_item, result)
+        closed_id = result.closed_links.pop((item.form, prepared_item.name_in_form), None)
         lines = self._lines(unit, lookup, now)
-        keyed = lines.find_keyed(ready, closed_id)
-        priors, missing, refusals = lines.find_priors(ready, waiting, keyed)
+        keyed = lines.find_keyed(prepared_item, closed_id)
+        priors, missing, refusals = lines.find_priors(prepared_item, waiting, keyed)
         result.unlinked += [(item, error) for error in refusals]
         prior = priors[0] if priors else None
         if (
-            port_of(ready.standard).has_own_fields
-            and (ready.standard, ready.name) not in lookup.known_names
+            port_of(prepared_item.standard).has_own_fields
+            and (prepared_item.standard, prepared_item.name) not in lookup.known_names
         ):
-            _check_authority(unit, ready, prior, now, result.ends)
-        outcome = ready.write(unit, prior, now, lookup.mark_known(ready))
-        if ready.fields.get("relation") == authority.DELEGATES_TO:
+            _check_authority(unit, prepared_item, prior, now, result.ends)
+        outcome = prepared_item.write(unit, prior, now, lookup.mark_known(prepared_item))
+        if prepared_item.fields.get("relation") == authority.DELEGATES_TO:
             result.ends.clear()
-        is_view = item.form == oms.STANDARD != ready.standard or ready.name_in_file is not None
-        later = lines.find_later(ready, keyed) if outcome in _CHANGED else None
-        if later is not None:
-            lines.join(ready)
-        states_succession = ready.successor is not None or ready.index is not DEFAULT
-        if not (priors or missing or later or states_succession or is_view):
+        is_view = (
+            item.form == oms.STANDARD != prepared_item.standard
+            or prepared_item.name_in_file is not None
+        )
+        later_version = lines.find_later(prepared_item, keyed) if outcome in _CHANGED else None
+        if later_version is not None:
+            lines.join(prepared_item)
+        states_succession = (
+            prepared_item.successor is not None or prepared_item.index is not DEFAULT
+        )
+        if not (priors or missing or later_version or states_succession or is_view):
             return outcome
         # A delegation may be closed below.
         result.ends.clear()
-        version = find_written_version(unit, ready)
+        version = find_written_version(unit, prepared_item)
         if version is None:
-            _note_later_version(unit, item, ready, result)
+            _note_later_version(unit, item, prepared_item, result)
         if version is None or version.state.erased:
             return outcome
         if is_view:
-            _add_view_names(unit, version, ready)
+            _add_view_names(unit, version, prepared_item)
         _close_priors(unit, item, version, priors, waiting, now)
         lookup.known_names.update(ancestry.add_claims(unit, version, missing, lookup.known_names))
         try:
             waiting = self._adopt_index(
                 unit,
                 item,
-                ready,
+                prepared_item,
                 version,
                 now,
                 is_fresh=outcome == "created",
-                later=later,
+                later_version=later_version,
                 result=result,
             )
         except GrainError as error:
             result.unlinked.append((item, error))
         else:
-            if waiting is not None and ready.successor is not None:
-                result.links[item.form, ready.successor] = waiting
+            if waiting is not None and prepared_item.successor is not None:
+                result.links[item.form, prepared_item.successor] = waiting
         return outcome
 
     def _adopt_index(
         self,
         unit: Unit,
         item: Item,
-        ready: PreparedItem,
+        prepared_item: PreparedItem,
         version: Version,
         now: Instant,
         *,
         is_fresh: bool,
-        later: Version | None,
+        later_version: Version | None,
         result: _BatchResult,
     ) -> WaitingVersion | None:
         """Store what another store knew about a version: beside it, never in it (OMS §11.7). Raises GrainError.
@@ -618,35 +639,35 @@ class _Import:
         successor.
         """
         own_index = IndexState(verification_status=version.state.verification)
-        verdict = manifest.merge(own_index, ready.index).verification_status
+        verdict = manifest.merge(own_index, prepared_item.index).verification_status
         if verdict != version.state.verification:
             if not is_fresh and verdict in ("contested", "retracted"):
                 check_supersession(unit, version, {}, now=now)
             unit.set_verification(version, verdict, now=now)
-        closed = ready.index.system_valid_to
+        closed_at = prepared_item.index.system_valid_to
         if not version.state.is_head:
-            if ready.successor is not None:
-                result.closed_links[item.form, ready.successor] = version.version_id
+            if prepared_item.successor is not None:
+                result.closed_links[item.form, prepared_item.successor] = version.version_id
             return None
         waiting = WaitingVersion(
             version_id=version.version_id,
             is_fresh=is_fresh,
-            valid_to=ready.valid_to,
-            closed=closed,
+            valid_to=prepared_item.valid_to,
+            closed=closed_at,
             where=item.where,
-            names=ready.successor_names,
+            names=prepared_item.successor_names,
         )
-        if later is not None and later.version_id != version.version_id:
-            ancestry.close_version(unit, version, later, now, waiting)
-            if ready.successor is not None:
-                result.closed_links[item.form, ready.successor] = version.version_id
+        if later_version is not None and later_version.version_id != version.version_id:
+            ancestry.close_version(unit, version, later_version, now, waiting)
+            if prepared_item.successor is not None:
+                result.closed_links[item.form, prepared_item.successor] = version.version_id
             return None
-        if ready.successor is None:
-            if closed is not None and version.state.closed is None and is_fresh:
+        if prepared_item.successor is None:
+            if closed_at is not None and version.state.closed is None and is_fresh:
                 # It was superseded there by a memory that was not exported.
                 ancestry.close_version(unit, version, None, now, waiting)
             return None
-        is_closed = self._close_if_present(unit, item.form, ready.successor, waiting, now)
+        is_closed = self._close_if_present(unit, item.form, prepared_item.successor, waiting, now)
         return None if is_closed else waiting
 
     def _close_if_present(
@@ -718,29 +739,33 @@ class _Import:
         return refused, missing
 
 
-def _is_named(snapshot: Snapshot, item: Item, ready: PreparedItem) -> bool:
+def _is_named(snapshot: Snapshot, item: Item, prepared_item: PreparedItem) -> bool:
     """Return True if the names that an item gives to its document are stored."""
-    if ready.name_in_file is not None:
-        return ancestry.find_version(snapshot, ready.name_in_file) is not None
+    if prepared_item.name_in_file is not None:
+        return ancestry.find_version(snapshot, prepared_item.name_in_file) is not None
     return (
         item.form != oms.STANDARD
-        or snapshot.find_by_name(oms.STANDARD, ready.name_in_form) is not None
+        or snapshot.find_by_name(oms.STANDARD, prepared_item.name_in_form) is not None
     )
 
 
-def _take_waiting(item: Item, ready: PreparedItem, result: _BatchResult) -> WaitingVersion | None:
+def _take_waiting(
+    item: Item, prepared_item: PreparedItem, result: _BatchResult
+) -> WaitingVersion | None:
     """Return the version that waits for an item, which no longer waits."""
-    waiting = result.links.pop((item.form, ready.name_in_form), None)
-    if waiting is None and ready.alias is not None:
-        waiting = result.links.pop((item.form, ready.alias), None)
+    waiting = result.links.pop((item.form, prepared_item.name_in_form), None)
+    if waiting is None and prepared_item.alias is not None:
+        waiting = result.links.pop((item.form, prepared_item.alias), None)
     return waiting
 
 
-def _note_later_version(unit: Unit, item: Item, ready: PreparedItem, result: _BatchResult) -> None:
+def _note_later_version(
+    unit: Unit, item: Item, prepared_item: PreparedItem, result: _BatchResult
+) -> None:
     """Note the stored version of a key for the successor that an older version of it names."""
-    keyed = unit.find_by_name(ready.standard, ready.name)
-    if keyed is not None and ready.successor is not None:
-        result.closed_links[item.form, ready.successor] = keyed.version_id
+    keyed = unit.find_by_name(prepared_item.standard, prepared_item.name)
+    if keyed is not None and prepared_item.successor is not None:
+        result.closed_links[item.form, prepared_item.successor] = keyed.version_id
 
 
 def _close_priors(
@@ -757,25 +782,28 @@ def _close_priors(
             ancestry.close_version(unit, prior, version, now, None if number else waiting)
 
 
-def _add_view_names(unit: Unit, version: Version, ready: PreparedItem) -> None:
+def _add_view_names(unit: Unit, version: Version, prepared_item: PreparedItem) -> None:
     """Store the names that a view has for the document inside."""
-    if ready.name_in_file is None:
-        unit.add_view_name(version, oms.STANDARD, ready.name_in_form)
-    elif ready.name_in_file not in ready.names.names:
-        ancestry.add_file_name(unit, version, ready.name_in_file)
+    if prepared_item.name_in_file is None:
+        unit.add_view_name(version, oms.STANDARD, prepared_item.name_in_form)
+    elif prepared_item.name_in_file not in prepared_item.names.names:
+        ancestry.add_file_name(unit, version, prepared_item.name_in_file)
 
 
 def _check_authority(
     unit: Unit,
-    ready: PreparedItem,
+    prepared_item: PreparedItem,
     prior: Version | None,
     now: Instant,
     ends: authority.DelegationEnds,
 ) -> None:
     """Raise GrainError if the author of a grain lacks the authority for it."""
     imported = authority.ImportedGrain(
-        written_at=Instant(int(ready.fields["created_at"])),
-        is_superseded=ready.successor is not None or ready.index.system_valid_to is not None,
+        written_at=Instant(int(prepared_item.fields["created_at"])),
+        is_superseded=prepared_item.successor is not None
+        or prepared_item.index.system_valid_to is not None,
         known_ends=ends,
     )
-    authority.check(unit, ready.fields, ready.signer, now=now, prior=prior, imported=imported)
+    authority.check(
+        unit, prepared_item.fields, prepared_item.signer, now=now, prior=prior, imported=imported
+    )

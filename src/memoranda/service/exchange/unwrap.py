@@ -292,8 +292,11 @@ def _create_grain_item(
     bounds: Bounds | None = None,
 ) -> PreparedItem:
     """Return a grain as an item, with restrictions of a document around it."""
-    grain, new = opened_grain.grain, admit(context, access, opened_grain, tenant, is_from_file=True)
-    new = _begin_at(_tighten(context, new, bounds), index.begins)
+    grain, grain_version = (
+        opened_grain.grain,
+        admit(context, access, opened_grain, tenant, is_from_file=True),
+    )
+    grain_version = _begin_at(_tighten(context, grain_version, bounds), index.begins)
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: NewParts) -> Outcome:
         stored_version = (
@@ -301,7 +304,7 @@ def _create_grain_item(
         )
         if stored_version is not None and not stored_version.state.is_forgotten:
             return "known"
-        version = grains.append_grain(context, unit, new, now, prior=prior)
+        version = grains.append_grain(context, unit, grain_version, now, prior=prior)
         unit.announce("created", version, now=now)
         return "created"
 
@@ -309,7 +312,7 @@ def _create_grain_item(
         tenant=tenant,
         standard=oms.STANDARD,
         name=grain.address,
-        names=ancestry.collect_names(context, new),
+        names=ancestry.collect_names(context, grain_version),
         predecessors=tuple(
             dict.fromkeys(
                 (
@@ -433,7 +436,7 @@ def _create_memory_item(context: Context, accepted: memories.AcceptedMemory) -> 
 def precompute(
     context: Context,
     snapshot: Snapshot,
-    ready: PreparedItem,
+    prepared_item: PreparedItem,
     heads: memories.HeadLookup,
     now: Instant,
 ) -> PreparedItem:
@@ -441,24 +444,26 @@ def precompute(
 
     Runs on a snapshot before the unit. Errors are ignored here, because the write repeats every check.
     """
-    if ready.accepted_record is not None:
-        return _precompute_record(context, snapshot, ready, ready.accepted_record, now)
-    if ready.accepted_memory is None:
-        version = find_written_version(snapshot, ready)
-        return (
-            ready
-            if version is None or version.state.is_forgotten
-            else replace(ready, settled=(version.memory_id, "known"))
+    if prepared_item.accepted_record is not None:
+        return _precompute_record(
+            context, snapshot, prepared_item, prepared_item.accepted_record, now
         )
-    accepted = ready.accepted_memory
+    if prepared_item.accepted_memory is None:
+        version = find_written_version(snapshot, prepared_item)
+        return (
+            prepared_item
+            if version is None or version.state.is_forgotten
+            else replace(prepared_item, settled=(version.memory_id, "known"))
+        )
+    accepted = prepared_item.accepted_memory
     prior = heads.head_of(accepted)
     if prior is None or is_stale(prior, accepted):
-        return ready
+        return prepared_item
     try:
         accepted = memories.prepare_next(context, snapshot, accepted, prior, now)
     except MemorandaError:
         # The write repeats this check and reports the error.
-        return ready
+        return prepared_item
     ready_item = _create_memory_item(context, accepted)
     is_settled = (
         accepted.prepared is not None and accepted.prepared[1] is None and accepted.bearer is None
@@ -691,7 +696,7 @@ def _prepare_by_port(
         {"owner": tenant, "visibility": projection.scope.visibility, "project": space or None}
     )
     refuse_secrets(context, {"content": projection.text, "tags": list(projection.tags)})
-    new = inside.restrict(context, prepare(context, inner, projection))
+    carried_version = inside.restrict(context, prepare(context, inner, projection))
 
     def write(unit: Unit, prior: Version | None, now: Instant, new_here: NewParts) -> Outcome:
         stored_version = (
@@ -700,9 +705,9 @@ def _prepare_by_port(
         if stored_version is not None and not stored_version.state.is_forgotten:
             return "known"
         version = (
-            new.append(unit, now=now)
+            carried_version.append(unit, now=now)
             if prior is None
-            else append_next(context, unit, prior, new, now=now)
+            else append_next(context, unit, prior, carried_version, now=now)
         )
         unit.announce("created", version, now=now)
         return "created"
@@ -711,7 +716,7 @@ def _prepare_by_port(
         tenant=tenant,
         standard=inner.standard,
         name=inner.name,
-        names=ancestry.collect_names(context, new),
+        names=ancestry.collect_names(context, carried_version),
         write=write,
     )
 

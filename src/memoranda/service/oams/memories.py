@@ -474,13 +474,13 @@ class HeadLookup:
         self._existing = {name for name, pair in candidates if pair in existing}
         self._there = set(self._existing)
         self._prefetched: dict[tuple[str, str], tuple[Version, bool]] = {}
-        self._used: set[int] = set()
+        self._used_ids: set[int] = set()
 
     def for_unit(self, unit: Snapshot) -> HeadLookup:
         """Return a copy for a unit of work, valid if nothing was written since the look-up."""
         heads = copy(self)
         heads._unit, heads._there = unit, set(self._existing)
-        heads._prefetched, heads._used = {}, set()
+        heads._prefetched, heads._used_ids = {}, set()
         return heads
 
     def prefetch(self, batch: Sequence[AcceptedMemory], now: Instant) -> None:
@@ -513,7 +513,7 @@ class HeadLookup:
             self._there.add(name)
             return None, False
         prefetched = self._prefetched.pop(name, None)
-        if prefetched is None or prefetched[0].memory_id in self._used:
+        if prefetched is None or prefetched[0].memory_id in self._used_ids:
             # This batch may have written it meanwhile.
             return find_head(
                 self._context,
@@ -522,7 +522,7 @@ class HeadLookup:
                 accepted.memory["key"],
                 or_retracted=True,
             ), False
-        self._used.add(prefetched[0].memory_id)
+        self._used_ids.add(prefetched[0].memory_id)
         return prefetched
 
     def time_forgotten(self, accepted: AcceptedMemory) -> Instant | None:
@@ -632,7 +632,7 @@ def refuse_earlier_expiry(accepted: AcceptedMemory, prior: Version | None) -> No
 def append_memory(
     context: Context,
     unit: Unit,
-    new: NewVersion,
+    adjusted: NewVersion,
     prior: Version | None,
     now: Instant,
     *,
@@ -640,11 +640,11 @@ def append_memory(
     closes: bool = True,
 ) -> Version:
     """Append a version, as the first or after the prior one; `closes`: it ends the validity of the prior one."""
-    new = _adjust_times(new, prior, now)
-    projection = new.projection
-    cascade.check_basis(context, unit, new.document, projection, now)
+    adjusted = _adjust_times(adjusted, prior, now)
+    projection = adjusted.projection
+    cascade.check_basis(context, unit, adjusted.document, projection, now)
     cascade.note_withdrawal(unit, projection)
-    new_version = new if prior is None else follow(context, prior, new, by_owner=by_owner)
+    new_version = adjusted if prior is None else follow(context, prior, adjusted, by_owner=by_owner)
     version = new_version.append(unit, now=now, follow_head=True)
     if prior is not None and closes:
         unit.close_version(

@@ -134,12 +134,12 @@ def _last_native_memory(snapshot: Snapshot, version: Version) -> Memory | None:
         return None
     is_hidden = version.state.is_forgotten
     documents = (
-        earlier.document.native
-        for earlier in snapshot.iterate_history(version.memory_id, newest_first=True)
-        if mapping.owns(earlier.document)
-        and not earlier.state.erased
-        and (is_hidden or not earlier.state.is_forgotten)
-        and is_intact(earlier)
+        earlier_version.document.native
+        for earlier_version in snapshot.iterate_history(version.memory_id, newest_first=True)
+        if mapping.owns(earlier_version.document)
+        and not earlier_version.state.erased
+        and (is_hidden or not earlier_version.state.is_forgotten)
+        and is_intact(earlier_version)
     )
     return next(map(load_memory, documents), None)
 

@@ -280,13 +280,13 @@ class Successor:
         may_widen: bool = True,
     ) -> None:
         """Check and encode the grain. `may_widen`: an owner may show it to more people than the grain it replaces."""
-        self._context, self._access, self._opened = context, access, opened_grain
+        self._context, self._access, self._opened_grain = context, access, opened_grain
         self._may_widen = may_widen and not access.is_peer
         self.new = admit(context, access, opened_grain, tenant)
 
     def replace(self, unit: Unit, prior: Version, now: Instant) -> tuple[Grain, policy.Decision]:
         """Append the grain to a head, if the head's policy allows it; the caller records it in the audit log."""
-        context, opened_grain, new_version = self._context, self._opened, self.new
+        context, opened_grain, new_version = self._context, self._opened_grain, self.new
         signers = _valid_signers(context, prior, opened_grain.grain)
         decision = check_supersession(
             unit,

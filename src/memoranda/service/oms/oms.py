@@ -21,7 +21,7 @@ class Grains(Verbs[Caller]):
     get = Verb(grains.get, "read")
     release = Verb(grains.release, "export", "read")
     exists = Verb(grains.exists, "read")
-    listing = Verb(query.listing, "read")
+    listing = Verb(query.list_grains, "read")
     search = Verb(query.search, "read")
     find = Verb(query.find, "read")
     with_defaults = Verb(grains.with_defaults)

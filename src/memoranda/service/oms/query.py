@@ -104,7 +104,7 @@ def find(
         return GrainPage(results=results, total=matches.total, next_cursor=None)
     tenant = access.tenant_for(owner)
     after = 0 if request.cursor is None else _open_cursor(context, tenant, request.cursor)
-    grains, next_position = listing(
+    grains, next_position = list_grains(
         context,
         access,
         request.selection,
@@ -124,7 +124,7 @@ def find(
     )
 
 
-def listing(
+def list_grains(
     context: Context,
     access: Access,
     selection: Selection,

@@ -129,7 +129,7 @@ def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
         versions = _visible_versions(snapshot, access, space, now)
         new_commitments = _find_new(context, snapshot, ref, space, versions)
     arm(context, tenant, new_commitments, now)
-    commitments = listing(context, access, ref)
+    commitments = list_commitments(context, access, ref)
     result = f"{len(commitments)} commitments"
     context.engine.write(tenant, lambda unit: _audit(unit, access, "infer", space, now, result))
     return commitments
@@ -207,7 +207,7 @@ def _build_commitment(
 # --- verbs ---------------------------------------------------------------------------------------------------
 
 
-def listing(context: Context, access: Access, ref: str | None = None) -> list[Commitment]:
+def list_commitments(context: Context, access: Access, ref: str | None = None) -> list[Commitment]:
     """Return the stored commitments of a ref, or of all refs, those that are due first in front."""
     space = None if ref is None else require_space(access, ref)
     with context.engine.open_snapshot(access.default_tenant) as snapshot:

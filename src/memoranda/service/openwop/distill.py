@@ -657,18 +657,26 @@ def _plan_round(
             newest_duplicate.get(claim.note.name, claim.note)
             for claim in (conflict.earlier, conflict.later)
         ]
-        earlier, later = sorted(sides, key=lambda note: (note.at, note.name))
-        if earlier.name in replacements or later.name in replacements or earlier.name == later.name:
+        first_note, second_note = sorted(sides, key=lambda note: (note.at, note.name))
+        if (
+            first_note.name in replacements
+            or second_note.name in replacements
+            or first_note.name == second_note.name
+        ):
             continue
-        is_single_statement = sentence_counts[earlier.name] == 1
-        if later.at > earlier.at and is_single_statement and _has_all_tags(later, earlier):
-            replacements[earlier.name] = {
-                "id": earlier.name,
-                "by": later.name,
+        is_single_statement = sentence_counts[first_note.name] == 1
+        if (
+            second_note.at > first_note.at
+            and is_single_statement
+            and _has_all_tags(second_note, first_note)
+        ):
+            replacements[first_note.name] = {
+                "id": first_note.name,
+                "by": second_note.name,
                 "why": "overtaken by a later statement",
             }
         else:
-            disputed[earlier.name, later.name] = None
+            disputed[first_note.name, second_note.name] = None
     return replacements, list(disputed)
 
 

@@ -415,7 +415,7 @@ class Openwop(Verbs[Caller]):
 
     watch_commitments = Verb(schedule_verbs.watch, "write", owner_wide=True)
     infer_commitments = Verb(commitment_verbs.infer, "read", "write")
-    commitments = Verb(commitment_verbs.listing, "read", owner_wide=True)
+    commitments = Verb(commitment_verbs.list_commitments, "read", owner_wide=True)
     cancel_commitment = Verb(commitment_verbs.cancel, "write", owner_wide=True)
     snooze_commitment = Verb(commitment_verbs.snooze, "write", owner_wide=True)
     fire_commitment = Verb(commitment_verbs.fire_now, "write", owner_wide=True)
@@ -425,7 +425,7 @@ class Openwop(Verbs[Caller]):
         proposal_verbs.synthesise_proposals, "read", "derive", owner_wide=True
     )
     propose = Verb(proposal_verbs.propose, "derive", owner_wide=True)
-    proposals = Verb(proposal_verbs.listing, "read", owner_wide=True)
+    proposals = Verb(proposal_verbs.list_proposals, "read", owner_wide=True)
     proposal = Verb(proposal_verbs.get, "read", owner_wide=True)
     revise_proposal = Verb(proposal_verbs.revise, "read", "derive", owner_wide=True)
     reject_proposal = Verb(proposal_verbs.reject, "read", "derive", owner_wide=True)

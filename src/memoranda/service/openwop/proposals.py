@@ -169,7 +169,7 @@ def _propose_by_hand(context: Context, access: Access, proposed: ProposedArtifac
 # --- review --------------------------------------------------------------------------------------------------
 
 
-def listing(
+def list_proposals(
     context: Context, access: Access, *, state: str | None = None, kind: str | None = None
 ) -> list[Proposal]:
     """Return the proposals with a state and a kind, if they are given, oldest first."""

@@ -143,14 +143,16 @@ def accept(
     The result depends on the credential, so never share it between callers.
     """
     version = context.ump_version
-    checked = records.check(draft)
-    if access.is_narrowed and "integrity" not in checked:
-        checked = cast("Draft", {**checked, "scope": access.narrow_scope(scope_of(checked))})
-    scope = scope_of(checked)
+    checked_draft = records.check(draft)
+    if access.is_narrowed and "integrity" not in checked_draft:
+        checked_draft = cast(
+            "Draft", {**checked_draft, "scope": access.narrow_scope(scope_of(checked_draft))}
+        )
+    scope = scope_of(checked_draft)
     access.require_reach(scope["owner"])
     access.require_scope(scope)
-    if "integrity" in checked:
-        record = records.check_complete(checked)
+    if "integrity" in checked_draft:
+        record = records.check_complete(checked_draft)
         # Verified as received: a default that is filled in would break a valid signature.
         if not signature.verify(record):
             raise SignatureInvalid("integrity: the signature does not match the record")
@@ -159,11 +161,11 @@ def accept(
         )
         refuse_secrets(context, free_parts(record))
     else:
-        checked = authorship.attribute_draft(
-            access, screen_parts(context, checked), is_from_file=is_from_file
+        checked_draft = authorship.attribute_draft(
+            access, screen_parts(context, checked_draft), is_from_file=is_from_file
         )
         record = signature.seal(
-            records.fill_defaults(checked, now=now, version=version), context.operator
+            records.fill_defaults(checked_draft, now=now, version=version), context.operator
         )
     _check_consent(record)
     if presets := context.presets_of(record["scope"]["owner"]):
@@ -172,8 +174,10 @@ def accept(
         )
         compliance.check_write(presets, rules_of_record(record), is_encrypted=is_encrypted)
     # The statement of a peer is not merged into one of the owner.
-    is_own = "id" in checked or "integrity" in checked or access.is_peer
-    return Accepted(draft=checked, record=record, new=new_record(context, record), is_own=is_own)
+    is_own = "id" in checked_draft or "integrity" in checked_draft or access.is_peer
+    return Accepted(
+        draft=checked_draft, record=record, new=new_record(context, record), is_own=is_own
+    )
 
 
 def new_record(context: Context, record: Record, like: NewVersion | None = None) -> NewVersion:
@@ -298,28 +302,30 @@ def _repeat(context: Context, unit: Unit, accepted: Accepted, now: Instant) -> R
     Return None if the id names nothing, or only a forgotten record. Raises Conflict if it names another record.
     """
     record = accepted.record
-    stored = unit.find_by_name(mapping.STANDARD, record["id"])
-    if stored is None or stored.state.is_forgotten:
+    stored_version = unit.find_by_name(mapping.STANDARD, record["id"])
+    if stored_version is None or stored_version.state.is_forgotten:
         return None
-    if not _is_same_record(context, stored, record, now):
-        if not _is_later_edition(stored, accepted):
+    if not _is_same_record(context, stored_version, record, now):
+        if not _is_later_edition(stored_version, accepted):
             raise Conflict(
                 f"id: {record['id']} already names another record; revise it, or leave the id out"
             )
-        version = append_next(context, unit, stored, accepted.new, now=now)
-        unit.retire(stored, now=now)
+        version = append_next(context, unit, stored_version, accepted.new, now=now)
+        unit.retire(stored_version, now=now)
         unit.announce("merged", version, now=now)
     return Remembered(id=record["id"], result="merged")
 
 
-def _is_same_record(context: Context, stored: Version, record: Record, now: Instant) -> bool:
+def _is_same_record(
+    context: Context, stored_version: Version, record: Record, now: Instant
+) -> bool:
     """Return True if a record is the stored document, or the view of it that this store exports, even redacted."""
-    content_hash, document = record["integrity"]["content_hash"], stored.document
+    content_hash, document = record["integrity"]["content_hash"], stored_version.document
     if mapping.owns(document):
         original = load_record(document.native)
         if original["integrity"]["content_hash"] == content_hash:
             return True
-    exported = view_record(context, stored, now)
+    exported = view_record(context, stored_version, now)
     return content_hash in (
         exported["integrity"]["content_hash"],
         redact_record(exported, context.operator)["integrity"]["content_hash"],
@@ -332,10 +338,12 @@ def find_repeated(
     """Return the stored version that a record with its own id repeats; while it is unchanged, nothing is to write."""
     if not accepted.is_own or accepted.projection.basis or accepted.projection.withdraws:
         return None
-    stored = snapshot.find_by_name(mapping.STANDARD, accepted.record["id"])
-    if stored is None or stored.state.is_forgotten:
+    stored_version = snapshot.find_by_name(mapping.STANDARD, accepted.record["id"])
+    if stored_version is None or stored_version.state.is_forgotten:
         return None
-    return stored if _is_same_record(context, stored, accepted.record, now) else None
+    return (
+        stored_version if _is_same_record(context, stored_version, accepted.record, now) else None
+    )
 
 
 def prepare_merge(
@@ -350,25 +358,25 @@ def prepare_merge(
     return PreparedMerge(duplicate, _merge_records(context, duplicate, accepted, now))
 
 
-def _is_later_edition(stored: Version, accepted: Accepted) -> bool:
+def _is_later_edition(stored_version: Version, accepted: Accepted) -> bool:
     """Return True if the signer of a stored record sends the same record with a later state.
 
     UMP keeps the id of a record that is closed, forgotten or confirmed. This is how a memory that another server owns
     is brought up to date. A record that was closed here is no head any more, and stays closed.
     """
     record = accepted.record
-    if not mapping.owns(stored.document) or "integrity" not in accepted.draft:
+    if not mapping.owns(stored_version.document) or "integrity" not in accepted.draft:
         return False
-    stored_record = load_record(stored.document.native)
+    stored_record = load_record(stored_version.document.native)
     return (
-        stored.state.is_head
+        stored_version.state.is_head
         and record["integrity"]["signer"] == stored_record["integrity"]["signer"]
         and all(
             record.get(name) == stored_record.get(name) for name in ("kind", "scope", "supersedes")
         )
         and record["body"]["text"] == stored_record["body"]["text"]
         and record["time"]["created"] == stored_record["time"]["created"]
-        and accepted.projection.observed >= stored.state.observed
+        and accepted.projection.observed >= stored_version.state.observed
     )
 
 
@@ -395,16 +403,16 @@ def _append(
     context: Context, unit: Unit, accepted: Accepted, now: Instant, follows: Version | None
 ) -> Version:
     """Write the version after the one that names this record as its successor, after `follows`, or of a new memory."""
-    record, new = accepted.record, accepted.new
+    record, new_version = accepted.record, accepted.new
     for predecessor_id in record.get("supersedes", ())[:1]:
         prior = unit.find_by_name(mapping.STANDARD, predecessor_id)
         if prior is not None and prior.state.is_head and _names_successor(prior, record["id"]):
-            version = append_next(context, unit, prior, new, now=now)
+            version = append_next(context, unit, prior, new_version, now=now)
             unit.close_version(prior, successor=version, valid_to=prior.state.valid_to, now=now)
             return version
     if follows is None:
-        return new.append(unit, now=now)
-    return append_next(context, unit, follows, new, now=now)
+        return new_version.append(unit, now=now)
+    return append_next(context, unit, follows, new_version, now=now)
 
 
 def _names_successor(prior: Version, successor_id: str) -> bool:
@@ -434,11 +442,11 @@ def _merge_records(
     if record["integrity"]["signer"] != context.operator.did:
         # The merged record would lose the signature of somebody else.
         return None
-    merged = rules.merge(record, accepted.draft, now=now)
-    if merged is None:
+    merged_record = rules.merge(record, accepted.draft, now=now)
+    if merged_record is None:
         return None
-    new = new_record(context, signature.sign(merged, context.operator), accepted.new)
-    return inherit_bounds(context, duplicate, new)
+    new_version = new_record(context, signature.sign(merged_record, context.operator), accepted.new)
+    return inherit_bounds(context, duplicate, new_version)
 
 
 def _merge(
@@ -449,13 +457,15 @@ def _merge(
     if duplicate is None:
         return None
     if merge is not None and merge.duplicate == duplicate:
-        new = merge.new
+        merged_version = merge.new
     else:
         # The duplicate changed meanwhile, or was written in this unit of work.
-        new = _merge_records(context, duplicate, accepted, now)
-    if new is None:
+        merged_version = _merge_records(context, duplicate, accepted, now)
+    if merged_version is None:
         return None
-    version = follow(context, duplicate, new).append(unit, now=now, cause=dump(accepted.draft))
+    version = follow(context, duplicate, merged_version).append(
+        unit, now=now, cause=dump(accepted.draft)
+    )
     unit.retire(duplicate, now=now)
     unit.announce("merged", version, now=now)
     return Remembered(id=version.document.name, result="merged")

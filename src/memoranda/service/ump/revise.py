@@ -212,11 +212,11 @@ def _names_beyond(context: Context, version: Version, own_record: Record) -> lis
     `own_record` shows the version without that document, which its successor does not have. Titles that look like
     secrets are left out.
     """
-    kept = mapping.titles_of(own_record)
+    known_titles = mapping.titles_of(own_record)
     return [
         title
         for title in project(context, version).titles
-        if title not in kept and not detect_kinds({"title": title})
+        if title not in known_titles and not detect_kinds({"title": title})
     ]
 
 

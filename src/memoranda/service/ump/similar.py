@@ -47,17 +47,17 @@ def similar(context: Context, access: Access, name: str) -> list[SimilarMemory]:
     version, record = find_visible(context, access, name, now)
     is_gone = version.state.is_forgotten or has_ended(version.state, now)
     projection = None if is_gone else _load_projection(context, version)
-    found = () if projection is None else find_similar(context, access, projection, record["id"])
+    memories = () if projection is None else find_similar(context, access, projection, record["id"])
     entry = audit_entry(
         access,
         "get",
         now=now,
-        targets=(record["id"], *(memory.id for memory in found)),
+        targets=(record["id"], *(memory.id for memory in memories)),
         scope=scope_of(record),
         result="ok",
     )
     context.audit_read(version.tenant, entry)
-    return list(found)
+    return list(memories)
 
 
 def find_similar(

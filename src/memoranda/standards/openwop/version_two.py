@@ -74,12 +74,12 @@ _VERSION: Final = re.compile(r"(0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*))?", re.ASCI
 # --- versions ------------------------------------------------------------------------------------------------
 
 
-def select_major(stated: str | None, *, default: str = PREFERRED_VERSION) -> int:
+def select_major(stated_version: str | None, *, default: str = PREFERRED_VERSION) -> int:
     """Return the major version of a request. Raises WorkflowError (406) for one that is not served.
 
-    `stated` is the header as it came, or None. `default` is the version for requests without the header.
+    `stated_version` is the header as it came, or None. `default` is the version for requests without the header.
     """
-    match = _VERSION.fullmatch(default if stated is None else stated.strip())
+    match = _VERSION.fullmatch(default if stated_version is None else stated_version.strip())
     major = None if match is None else match[1]
     if major not in {version.partition(".")[0] for version in PROTOCOL_VERSIONS}:
         raise WorkflowError(
@@ -90,9 +90,9 @@ def select_major(stated: str | None, *, default: str = PREFERRED_VERSION) -> int
     return int(major)
 
 
-def require_first_major(stated: str | None) -> None:
+def require_first_major(stated_version: str | None) -> None:
     """Raise WorkflowError (400) if a request to a path under /v1 states another version."""
-    if stated is not None and select_major(stated) != 1:
+    if stated_version is not None and select_major(stated_version) != 1:
         raise WorkflowError(
             f"{VERSION_HEADER}: paths under /v1 are for version 1; version 2 has none in its paths",
             openwop_code=problem.VERSION_MISMATCH,
@@ -186,8 +186,10 @@ def event_type(name: str) -> str:
     if _V2_TYPE.fullmatch(renamed):
         return renamed
     parts = [_WORD_START.sub("-", part).strip("-").lower() for part in renamed.split(".")]
-    kept = [part for part in parts if part]
-    return ".".join([*kept[:2], *(["-".join(kept[2:])] if len(kept) > 2 else [])])
+    filled_parts = [part for part in parts if part]
+    return ".".join(
+        [*filled_parts[:2], *(["-".join(filled_parts[2:])] if len(filled_parts) > 2 else [])]
+    )
 
 
 def show_event(event: Event, tenant: str) -> dict[str, Any]:
@@ -501,9 +503,9 @@ class EmptyRequest(OpenwopShape):
     """A request without fields."""
 
 
-def check_tenant(stated: str | None, tenant: str) -> None:
+def check_tenant(stated_tenant: str | None, tenant: str) -> None:
     """Raise WorkflowError (403) for another tenant than the caller's."""
-    if stated is not None and stated not in (tenant, tenant_id(tenant)):
+    if stated_tenant is not None and stated_tenant not in (tenant, tenant_id(tenant)):
         raise WorkflowError(
             "tenantId: this credential belongs to another tenant",
             openwop_code=problem.ID_TENANT_MISMATCH,

@@ -219,8 +219,8 @@ def _line_head(record: Mapping[str, Any], naming: _Naming) -> str:
     project = scope.get("project")
     project_part = ""
     if isinstance(project, str):
-        plain = sanitise(project, _MAX_PROJECT_CHARS).replace("[", "(").replace("]", ")")
-        project_part = f" project:{plain}"
+        plain_project = sanitise(project, _MAX_PROJECT_CHARS).replace("[", "(").replace("]", ")")
+        project_part = f" project:{plain_project}"
     short = naming.names.get(record["id"]) if naming.names and naming.has_ids else None
     # Section 5.3 (3): typed data in a delimited block, never bare text.
     return f"- {f'{short} ' if short else ''}[{record['kind']}{project_part}] "
@@ -236,18 +236,18 @@ def _line_body(
     record = result["record"]
     text = _text_of(record) or ""
     title = _title_prefix(record, max_chars)
-    whole = sanitise(text, max_chars + _MARGIN_CHARS)
+    clean_text = sanitise(text, max_chars + _MARGIN_CHARS)
     if naming.names is None:
-        return _cut_plain(whole, max_chars) if is_cut else whole[:max_chars].rstrip()
-    if len(text) <= _CLEANED_PER_SHOWN * max_chars and len(title) + len(whole) <= max_chars:
-        return title + whole
+        return _cut_plain(clean_text, max_chars) if is_cut else clean_text[:max_chars].rstrip()
+    if len(text) <= _CLEANED_PER_SHOWN * max_chars and len(title) + len(clean_text) <= max_chars:
+        return title + clean_text
     name = naming.name_of(record)
     # Room for the largest number of omitted characters.
     room = max_chars - len(title) - len(omission_hint(len(text), name)) - 2 * len(_ELLIPSIS)
     if room < _MIN_CUT_CHARS:
-        return _cut_plain(whole, max_chars)
-    shown, omitted = cut_excerpt(text, room, read_passage(result.get("passage")))
-    return f"{title}{sanitise(shown, room + 2 * len(_ELLIPSIS))}{omission_hint(omitted, name)}"
+        return _cut_plain(clean_text, max_chars)
+    excerpt, omitted = cut_excerpt(text, room, read_passage(result.get("passage")))
+    return f"{title}{sanitise(excerpt, room + 2 * len(_ELLIPSIS))}{omission_hint(omitted, name)}"
 
 
 def _title_prefix(record: Mapping[str, Any], max_chars: int) -> str:

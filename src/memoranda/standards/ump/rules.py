@@ -179,35 +179,36 @@ def _append_new(old_items: Sequence[object], new_items: Sequence[object]) -> lis
     return joined_values
 
 
-def _merge_provenance(old: Provenance | None, new: Provenance | None) -> Provenance | None:
+def _merge_provenance(first: Provenance | None, second: Provenance | None) -> Provenance | None:
     """Merge the provenance of two assertions; new sources become evidence."""
-    if old is None or new is None:
-        return old or new
-    evidence = _append_new(old.get("evidence", []), new.get("evidence", []))
-    ref = new.get("source", {}).get("ref")
+    if first is None or second is None:
+        return first or second
+    evidence = _append_new(first.get("evidence", []), second.get("evidence", []))
+    ref = second.get("source", {}).get("ref")
     differs = any(
-        old.get(field) != new.get(field) for field in ("actor", "actor_kind", "method", "source")
+        first.get(field) != second.get(field)
+        for field in ("actor", "actor_kind", "method", "source")
     )
     if differs and ref is not None and all(item["ref"] != ref for item in evidence):
         # The second actor is not stored, but its source becomes evidence.
         evidence.append({"ref": ref, "weight": 1})
     if not evidence:
-        return old
+        return first
     # A fact asserted every day for a year must not grow without limit: keep the newest evidence.
-    return {**old, "evidence": evidence[-MAX_EVIDENCE:]}
+    return {**first, "evidence": evidence[-MAX_EVIDENCE:]}
 
 
-def _strengthen(old: Lifecycle, new: Lifecycle) -> Lifecycle:
+def _strengthen(first: Lifecycle, second: Lifecycle) -> Lifecycle:
     """Return the lifecycle after one more assertion."""
-    confidence = round(old.get("confidence", DEFAULT_CONFIDENCE) + _CONFIDENCE_STEP, 2)
-    saliences = [part["salience"] for part in (old, new) if "salience" in part]
+    confidence = round(first.get("confidence", DEFAULT_CONFIDENCE) + _CONFIDENCE_STEP, 2)
+    saliences = [part["salience"] for part in (first, second) if "salience" in part]
     # Both default to active (section 2.4). One active assertion is enough.
-    is_active = "active" in (old.get("status", "active"), new.get("status", "active"))
+    is_active = "active" in (first.get("status", "active"), second.get("status", "active"))
     lifecycle: Lifecycle = {
-        **old,
-        "status": "active" if is_active else old["status"],
+        **first,
+        "status": "active" if is_active else first["status"],
         # Rounded, so that values like 0.7999999999999999 do not enter the hash.
-        "confidence": max(min(1, confidence), new.get("confidence", 0)),
+        "confidence": max(min(1, confidence), second.get("confidence", 0)),
     }
     if saliences:
         lifecycle["salience"] = max(saliences)

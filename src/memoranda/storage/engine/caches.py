@@ -127,7 +127,7 @@ class SearchCache:
         self.vectors = VectorCache(clear)
         self._lock = threading.Lock()
         # By tenant: the closing counter, and the versions closed by then.
-        self._closed: dict[int, tuple[int, ClosedVersions]] = {}
+        self._closed_by_tenant: dict[int, tuple[int, ClosedVersions]] = {}
 
     def closed_versions(
         self, connection: Connection, tenant_id: int, closing_seq: int
@@ -142,7 +142,7 @@ class SearchCache:
         from memoranda.retrieval.segment import apply_closings, closings_array
 
         with self._lock:
-            cached = self._closed.get(tenant_id)
+            cached = self._closed_by_tenant.get(tenant_id)
         if cached is not None and cached[0] == closing_seq:
             return cached[1]
         params = {"tenant_id": tenant_id, "forever_ms": FOREVER_MS}
@@ -152,9 +152,9 @@ class SearchCache:
         else:
             closed_versions = closings_array(connection.query("closed_versions", params))
         with self._lock:
-            if len(self._closed) > _TENANTS_LIMIT:
-                self._closed.clear()
-            self._closed[tenant_id] = closing_seq, closed_versions
+            if len(self._closed_by_tenant) > _TENANTS_LIMIT:
+                self._closed_by_tenant.clear()
+            self._closed_by_tenant[tenant_id] = closing_seq, closed_versions
         return closed_versions
 
 

@@ -303,7 +303,7 @@ class SqlEngine:
                 run = index.next_merge()
                 if not run:
                     continue
-                merged_segment = index.merged(run)
+                merged_segment = index.read_merged(run)
             if self._database.write(
                 partial(self._put_merged_segment, tenant_id, run, merged_segment)
             ):

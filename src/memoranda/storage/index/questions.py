@@ -299,9 +299,9 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
             if len(lists) < max(1, len(words)):
                 rows_by_segment.append(np.zeros(0, np.int32))
                 continue
-            rows, *others = sorted(lists, key=len)
+            rows, *longer_lists = sorted(lists, key=len)
             rows = rows[part.visible.take(rows)]
-            for with_word in others:
+            for with_word in longer_lists:
                 rows = rows[is_in_sorted(rows, with_word)]
             rows_by_segment.append(rows)
         return rows_by_segment

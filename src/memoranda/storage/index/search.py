@@ -123,7 +123,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         the query there is nothing to rank, and the result is empty.
         """
         keyword_query, vector_query = _queries_by_kind(queries)
-        if (question := self._read(keyword_query, vector_query)) is None:
+        if (question := self._read_question(keyword_query, vector_query)) is None:
             return Matches(hits=(), total=0)
         vector_query = question.vector_query
         segments = self._compare(question.segments, vector_query)
@@ -172,9 +172,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         # One more than requested, to know whether there are more.
         hit_count = max(limit + 1, COMPARED_RESULTS)
         if (is_filtered or count_all) and (size > _SMALL_SELECTION or vector_query is not None):
-            selected = self.select_few(_SMALL_SELECTION)
-            if selected is not None:
-                few = {hit.version_id: hit.address for hit in selected}
+            selected_hits = self.select_few(_SMALL_SELECTION)
+            if selected_hits is not None:
+                few = {hit.version_id: hit.address for hit in selected_hits}
         is_small = (is_filtered and size <= _SMALL_SELECTION) or (
             count_if_cheap and size <= _COUNT_LIMIT
         )
@@ -214,7 +214,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         )
         return replace(matches, relevance=relevance)
 
-    def _read(self, query: KeywordQuery, vector_query: VectorQuery | None) -> Question | None:
+    def _read_question(
+        self, query: KeywordQuery, vector_query: VectorQuery | None
+    ) -> Question | None:
         """Return the question as the visible texts answer it; None if there is nothing to search."""
         return QuestionReader(
             query=query,
@@ -387,10 +389,10 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         for start in range(0, len(order), _PAGE_VERSIONS):
             page = versions[order[start : start + _PAGE_VERSIONS]].tolist()
             unchecked = [version_id for version_id in page if version_id not in passing]
-            checked = {
+            known_passing = {
                 version_id: passing[version_id] for version_id in page if version_id in passing
             }
-            nearest.update({**checked, **self._passing(unchecked)})
+            nearest.update({**known_passing, **self._passing(unchecked)})
             if len(nearest) >= CANDIDATE_LIMIT:
                 break
         return nearest
@@ -413,16 +415,18 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         scopes: tuple[SegmentScope, ...] = (scope,)
         if selection.or_no_space:
             scopes = (scope, replace(scope, space=self._number("")))
-        closed = self._closed_versions()
+        closed_versions = self._closed_versions()
         # Two instants see the same rows if the same versions have begun and ended by then; so the view can be cached.
         ended_count = None
-        if closed is not None and selection.at is not None:
-            ended_count = int(np.count_nonzero(closed[:, 1] <= selection.at))
-        compute = partial(_visible_rows, scopes, closed, selection.at)
+        if closed_versions is not None and selection.at is not None:
+            ended_count = int(np.count_nonzero(closed_versions[:, 1] <= selection.at))
+        compute = partial(_visible_rows, scopes, closed_versions, selection.at)
         segments = []
         for segment in WordIndex(self.connection, self.tenant_id, self.cache.segments).segments():
             validity = None if selection.at is None else segment.columns.validity_key(selection.at)
-            visible = segment.columns.cached_view((scopes, ended_count, validity), closed, compute)
+            visible = segment.columns.cached_view(
+                (scopes, ended_count, validity), closed_versions, compute
+            )
             if np.any(visible):
                 segments.append(VisibleSegment(segment, visible))
         return segments
@@ -497,11 +501,13 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
                 for version_id in columns.versions.take(rows).tolist()
             ]
             return doubtful, 0
-        closed = self._closed_versions()
+        closed_versions = self._closed_versions()
         moment = self.now if selection.at is None else selection.at
         doubtful, certain_count = [], 0
         for columns, rows in decisive:
-            lasting = columns.cached_view("lasting", closed, partial(_lasting_rows, closed))
+            lasting = columns.cached_view(
+                "lasting", closed_versions, partial(_lasting_rows, closed_versions)
+            )
             is_certain = lasting.take(rows)
             is_certain &= columns.valid_from.take(rows) <= moment
             is_certain &= columns.valid_to.take(rows) > moment
@@ -584,7 +590,7 @@ def _queries_by_kind(
 
 def _visible_rows(
     scopes: Sequence[SegmentScope],
-    closed: ClosedVersions | None,
+    closed_versions: ClosedVersions | None,
     at: Instant | None,
     columns: VersionColumns,
 ) -> Flags:
@@ -594,18 +600,20 @@ def _visible_rows(
         visible |= scope.matches(columns)
     if at is not None:
         visible &= columns.is_valid_at(at)
-    if closed is not None and len(closed):
-        ended = closed[:, 0] if at is None else closed[closed[:, 1] <= at, 0]
-        visible &= columns.all_except(ended)
+    if closed_versions is not None and len(closed_versions):
+        ended_versions = (
+            closed_versions[:, 0] if at is None else closed_versions[closed_versions[:, 1] <= at, 0]
+        )
+        visible &= columns.all_except(ended_versions)
     return visible
 
 
-def _lasting_rows(closed: ClosedVersions | None, columns: VersionColumns) -> Flags:
+def _lasting_rows(closed_versions: ClosedVersions | None, columns: VersionColumns) -> Flags:
     """Return a flag for each row: True if it is live and does not expire."""
     lasting: Flags = (columns.flags & EXPIRING_BIT) == 0
-    if closed is None or not len(closed):
+    if closed_versions is None or not len(closed_versions):
         return lasting
-    return lasting & columns.all_except(closed[:, 0])
+    return lasting & columns.all_except(closed_versions[:, 0])
 
 
 def _only_versions(

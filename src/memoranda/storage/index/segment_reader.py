@@ -114,9 +114,9 @@ class SegmentReader:
             return [self._base(settled, "base")]
         if self._is_quiet(tuple(keys)):
             return [self._base(runs, "whole")]
-        return self._cut(self._base(settled, "base"), self._whole_run(runs[-1]), tuple(keys))
+        return self._cut_base(self._base(settled, "base"), self._whole_run(runs[-1]), tuple(keys))
 
-    def merged(self, keys: Sequence[SegmentKey], erased: Sequence[int] = ()) -> Segment:
+    def read_merged(self, keys: Sequence[SegmentKey], erased: Sequence[int] = ()) -> Segment:
         """Return consecutive segments as one, without erased versions.
 
         The segments are read from the database, not from the cache, so that a merge works on exactly the stored bytes.
@@ -172,9 +172,9 @@ class SegmentReader:
             segment = cached.value
             return segment
         if cached is not None and cached.keys == keys[: len(cached.keys)]:
-            segment = merge_segments([cached.value, self.merged(run[len(cached.keys) :])])
+            segment = merge_segments([cached.value, self.read_merged(run[len(cached.keys) :])])
         else:
-            segment = self.merged(run)
+            segment = self.read_merged(run)
         size = _size(segment) + _KEY_BYTES * len(keys)
         self._cache.put(cache_key, _Derived(keys, segment), size)
         return segment
@@ -245,7 +245,7 @@ class SegmentReader:
             self._cache.put(cache_key, block, block.size)
         return block.find(term)
 
-    def _cut(
+    def _cut_base(
         self, base: ReadableSegment, fresh: ReadableSegment, keys: tuple[SegmentKey, ...]
     ) -> list[ReadableSegment]:
         """Return base and fresh run, cut where no session continues; one segment if there is no such cut.

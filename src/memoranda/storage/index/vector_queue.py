@@ -141,11 +141,11 @@ class VectorQueue:
                 0 if row is None else row.upto, 0 if last is None else int(last[0])
             )
 
-    def waiting(self, model: str, most: int = NO_LIMIT) -> int:
-        """Count the versions that need vectors, up to `most`. Ids have gaps, so they are counted, not subtracted."""
+    def waiting(self, model: str, limit: int = NO_LIMIT) -> int:
+        """Count the versions that need vectors, up to `limit`. Ids have gaps, so they are counted, not subtracted."""
         with self._database.open_snapshot() as connection:
             row = model_row(connection, model) or _NEW_MODEL
-            params = {"after": row.upto, "most": most, "model_id": row.model_id}
+            params = {"after": row.upto, "most": limit, "model_id": row.model_id}
             ((count,),) = connection.query("versions_waiting", params)
             return int(count)
 
@@ -510,18 +510,18 @@ def open_vectors(rows: Sequence[Row], cipher: Cipher) -> list[StoredVector]:
     opener = cipher.make_opener() if any(row[4] is not None for row in rows) else None
     vectors = []
     for tenant, position, version_id, context_id, key_id, data, context_data in rows:
-        own, context = data, context_data
+        own_data, context = data, context_data
         if key_id is not None and version_id:
             assert opener is not None
             associated = vector_associated_data(tenant, version_id)
             try:
-                own = opener(key_id, data, associated) or b""
+                own_data = opener(key_id, data, associated) or b""
                 if context_data and context_id >= 0:
                     context = opener(key_id, context_data, associated)
             except StoreCorrupt:
-                own = b""
-        own, passages = split_vectors(own) if version_id else (b"", ())
-        vectors.append(StoredVector(position, version_id, context_id, own, context, passages))
+                own_data = b""
+        own_data, passages = split_vectors(own_data) if version_id else (b"", ())
+        vectors.append(StoredVector(position, version_id, context_id, own_data, context, passages))
     return vectors
 
 

@@ -252,7 +252,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
             return len(entries)
         # Erased versions whose words are still to be removed are no difference.
         erased = [row[0] for row in connection.query("unindexed_of", {"tenant_id": tenant_id})]
-        segment = WordIndex(connection, tenant_id, self.cache).merged(section.keys, erased)
+        segment = WordIndex(connection, tenant_id, self.cache).read_merged(section.keys, erased)
         expected = {entry.version_id: _comparable(entry) for entry in entries}
         indexed = dict(_comparable_versions(segment))
         # A document that is damaged, or whose key was destroyed, cannot be compared.

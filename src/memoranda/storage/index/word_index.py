@@ -132,9 +132,9 @@ class WordIndex:
         """Return the whole index as at most two readable segments."""
         return self._reader.segments(self.segment_keys())
 
-    def merged(self, keys: Sequence[SegmentKey], erased: Sequence[int] = ()) -> Segment:
+    def read_merged(self, keys: Sequence[SegmentKey], erased: Sequence[int] = ()) -> Segment:
         """Return consecutive segments as one, without erased versions."""
-        return self._reader.merged(keys, erased)
+        return self._reader.read_merged(keys, erased)
 
     @property
     def _reader(self) -> SegmentReader:
@@ -188,7 +188,7 @@ class WordIndex:
         while run := self.next_merge():
             if sum(key.docs for key in run) > limit:
                 return True
-            self.replace(run, self.merged(run))
+            self.replace(run, self.read_merged(run))
         return False
 
     def rebuild_without(self, version_ids: Sequence[int]) -> SegmentReplacements:
@@ -197,7 +197,7 @@ class WordIndex:
         first_versions = [key.first_version for key in keys]
         indexes = {bisect_right(first_versions, version_id) - 1 for version_id in version_ids}
         return [
-            (keys[index], self.merged([keys[index]], version_ids))
+            (keys[index], self.read_merged([keys[index]], version_ids))
             for index in sorted(indexes)
             if index >= 0
         ]

@@ -93,14 +93,14 @@ class Statements:
         # Forms by statement and the Python types of its values.
         self._forms: dict[tuple[str, tuple[type, ...]], _Form] = {}
         # For each statement sent: True if its rows are wanted.
-        self._sent: list[bool] = []
+        self._sent_flags: list[bool] = []
         # Statements sent to be prepared, but not confirmed yet.
-        self._new: list[tuple[str, tuple[int, ...]]] = []
+        self._unconfirmed: list[tuple[str, tuple[int, ...]]] = []
         self._has_unread_results = False
         # True if a result was not read to its end: the connection cannot be used any more.
         self.is_lost = False
-        self._ready = select.poll()
-        self._ready.register(self._server.socket, select.POLLIN)
+        self._socket_poll = select.poll()
+        self._socket_poll.register(self._server.socket, select.POLLIN)
 
     def send(self, sql: str, values: Sequence[object], *, returns_rows: bool = False) -> None:
         """Queue a statement. With `returns_rows`, `receive` returns its rows."""
@@ -115,7 +115,7 @@ class Statements:
                 sql, [None if _has_nul(value) else value for value in values]
             )
         self._server.send_query_prepared(self._prepare(sql, types), data, [1] * len(data), 1)
-        self._sent.append(returns_rows)
+        self._sent_flags.append(returns_rows)
 
     def _encode(
         self, sql: str, values: Sequence[object]
@@ -135,9 +135,9 @@ class Statements:
         """
         if not self._has_unread_results:
             self._server.pipeline_sync()
-        sent, self._sent, self._has_unread_results = self._sent, [], False
+        sent_flags, self._sent_flags, self._has_unread_results = self._sent_flags, [], False
         try:
-            results, failure = self._read_results(sent)
+            results, failure = self._read_results(sent_flags)
         except BaseException:
             # The remaining results would be taken for the results of later statements.
             self.is_lost = True
@@ -145,12 +145,12 @@ class Statements:
         self._confirm_prepared(failure)
         return results
 
-    def _read_results(self, sent: list[bool]) -> tuple[list[list[Row]], psycopg.Error | None]:
+    def _read_results(self, sent_flags: list[bool]) -> tuple[list[list[Row]], psycopg.Error | None]:
         """Return the rows of each statement that returns rows, and the first error."""
         row_lists: list[list[Row]] = []
         failure: psycopg.Error | None = None
         results = list(iter(self._next_before_sync, None))
-        for returns_rows, result in zip(sent, results, strict=True):
+        for returns_rows, result in zip(sent_flags, results, strict=True):
             if result.status in _OK:
                 if returns_rows:
                     row_lists.append(self._load_rows(result))
@@ -174,7 +174,7 @@ class Statements:
     def find_refused(self, texts: Sequence[str]) -> tuple[int, psycopg.Error] | None:
         """Let the server parse statements; return the position of the first that it refuses, and its error, or None."""
         self._enter_pipeline()
-        assert not self._sent, "earlier results would be taken for these"
+        assert not self._sent_flags, "earlier results would be taken for these"
         for sql in texts:
             # Statements without a name replace one another.
             self._server.send_prepare(b"", sql.encode())
@@ -210,8 +210,8 @@ class Statements:
         last_types = self._types.setdefault(sql, [_UNKNOWN] * len(kinds))
         types, encoders = zip(*map(_find_encoder, kinds), strict=True) if kinds else ((), ())
         pairs = list(zip(types, last_types, strict=True))
-        resolved_types = tuple(new or last for new, last in pairs)
-        self._types[sql] = [last or new for new, last in pairs]
+        resolved_types = tuple(value_type or last for value_type, last in pairs)
+        self._types[sql] = [last or value_type for value_type, last in pairs]
         if len(self._forms) >= FORMS_LIMIT:
             self._forms.clear()
         self._forms[sql, kinds] = resolved_types, encoders
@@ -227,21 +227,21 @@ class Statements:
         self._count += 1
         name = self._names[key] = b"m%d" % self._count
         self._server.send_prepare(name, sql.encode(), list(types))
-        self._sent.append(False)
-        self._new.append(key)
+        self._sent_flags.append(False)
+        self._unconfirmed.append(key)
         if len(self._names) > STATEMENTS_LIMIT:
             (dropped_sql, _), oldest = self._names.popitem(last=False)
             self._types.pop(dropped_sql, None)
             self._forms = {key: form for key, form in self._forms.items() if key[0] != dropped_sql}
             self._server.send_query_params(b"DEALLOCATE " + oldest, None)
-            self._sent.append(False)
+            self._sent_flags.append(False)
         return name
 
     def _confirm_prepared(self, failure: psycopg.Error | None) -> None:
         """Raise the error, if there is one, and forget the names of statements prepared in the failed pipeline."""
-        new, self._new = self._new, []
+        new_forms, self._unconfirmed = self._unconfirmed, []
         if failure is not None:
-            for key in new:
+            for key in new_forms:
                 # The server may have skipped it.
                 self._names.pop(key, None)
             raise failure
@@ -256,7 +256,7 @@ class Statements:
             while server.flush():
                 self._wait_for_socket()
             while server.is_busy():
-                self._ready.poll()
+                self._socket_poll.poll()
                 server.consume_input()
             result = server.get_result()
             if result is not None:

@@ -74,7 +74,7 @@ def _draft_memory(
     name, text = read_text(document, "id"), read_text(document, "content")
     if not name or not text:
         raise InvalidInput("not a memory of MIF: it needs an `id` and a `content`")
-    kind, origin, theirs = (
+    kind, origin, their_fields = (
         read_text(document, "memory_type"),
         read_object(document, "source"),
         document.get("metadata"),
@@ -90,7 +90,9 @@ def _draft_memory(
         created=first_moment(read_moment(document, "created_at"), source.modified),
         updated=read_moment(document, "updated_at"),
         parent=read_text(document, "parent_id"),
-        metadata={"mif_metadata": theirs} if isinstance(theirs, dict) and theirs else {},
+        metadata={"mif_metadata": their_fields}
+        if isinstance(their_fields, dict) and their_fields
+        else {},
     )
 
 

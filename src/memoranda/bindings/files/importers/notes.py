@@ -266,10 +266,10 @@ def _draft_sections(
     note: Note, name: str, location: str, modified: Instant
 ) -> Iterator[DraftResult]:
     """Yield a draft for each section."""
-    seen: dict[str, int] = {}
+    counts_by_heading: dict[str, int] = {}
     for heading, text in _split_sections(note.text):
         # Sections with the same heading are numbered.
-        seen[heading] = number = seen.get(heading, 0) + 1
+        counts_by_heading[heading] = number = counts_by_heading.get(heading, 0) + 1
         title = heading or PurePosixPath(name).stem
         yield ImportDraft(
             where=location,

@@ -37,7 +37,7 @@ def _lines() -> Iterator[str]:
         yield f"## {importer.title}\n"
         yield f"`--format {importer.name}`\n"
         yield "| source | Memoranda |\n|---|---|"
-        yield from (f"| {theirs} | {ours} |" for theirs, ours in importer.mapping)
+        yield from (f"| {their_field} | {ours} |" for their_field, ours in importer.mapping)
         yield ""
 
 

@@ -198,12 +198,12 @@ def table_with(text: str) -> Importer:
     """Return the importer for tables with mapped columns: `text=note,user=person`. Raises InvalidInput."""
     columns: dict[str, str] = {}
     for assignment in text.split(","):
-        ours, equals, theirs = (part.strip() for part in assignment.partition("="))
-        if ours not in _COLUMNS or not equals or not theirs:
+        ours, equals, their_column = (part.strip() for part in assignment.partition("="))
+        if ours not in _COLUMNS or not equals or not their_column:
             raise InvalidInput(
                 f"{assignment!r} is no column: say text=NAME,user=NAME; there are {', '.join(_COLUMNS)}"
             )
-        columns[ours] = theirs
+        columns[ours] = their_column
     if "text" not in columns:
         raise InvalidInput("--map needs the column of the text: text=NAME")
     return TABLE._replace(read_drafts=partial(_read_table, columns=columns))

@@ -43,18 +43,18 @@ _OPTIONS: Final = {
 class Feed:
     """Numbers the events of one stream, and drops those that its options do not request."""
 
-    __slots__ = ("_assembly_id", "_seq", "_wanted")
+    __slots__ = ("_assembly_id", "_event_types", "_seq")
 
     def __init__(self, stream: StreamOptions | None, assembly_id: str) -> None:
         options = (stream or StreamOptions()).options
         self._assembly_id = assembly_id
-        self._wanted = _ALWAYS.union(*(_OPTIONS[option] for option in options))
+        self._event_types = _ALWAYS.union(*(_OPTIONS[option] for option in options))
         self._seq = 0
 
     def __call__(self, *events: Event) -> Iterator[Event]:
         """Yield the requested events with their number and the id of the assembly."""
         for event in events:
-            if (event_type := event["type"]) in self._wanted:
+            if (event_type := event["type"]) in self._event_types:
                 numbered = {
                     "type": event_type,
                     "assembly_id": self._assembly_id,

@@ -86,12 +86,12 @@ def from_json(value: object, *, strict: bool = False) -> ParsedQuery:
     query = ParsedQuery(statement=_read_statement(members), lets=lets)
     text = canonical(query)
     # The limit of bytes applies to queries as people write them; canonical text is longer.
-    parsed = parser.parse_text(
+    statement = parser.parse_text(
         text, strict=strict, max_bytes=limits.QUERY_BYTES * limits.CANONICAL_GROWTH
     )
-    if parsed != query:
+    if statement != query:
         refuse("a name is not a single word")
-    return parsed
+    return statement
 
 
 def _read_let(value: object) -> Let:
