@@ -5,6 +5,10 @@ because it waits for files and locks.
 
 Type checkers see the verbs of a standard as `Ump[Awaited]` and so on: each with its own signature, and awaited. At run
 time `AsyncVerbs` calls whatever table is behind it, of a store or of a server.
+
+Each method does what its namesake of `Memoranda` does. Over a store of this process a call runs in a thread, since the
+store blocks; over HTTP it runs in the event loop if greenlet is installed (`library/bridge.py`). A store is opened when
+the context is entered, not when the object is made.
 """
 
 from __future__ import annotations

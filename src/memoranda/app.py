@@ -2,6 +2,10 @@
 
 A `Memoranda` is bound to one owner. It calls a backend, which is a store that this process opened or a server. A method
 turns its keywords into a request of UMP, calls the verb, and returns the results as values of `library/results.py`.
+
+Rules for methods: keywords instead of request objects, defaults that fit a single person, one verb per method, and no
+logic that another interface would miss. The docstrings are the reference of the library, with examples that run as
+tests. The same signatures are in `aio.py`; `tests/test_library_parity.py` compares them.
 """
 
 from __future__ import annotations

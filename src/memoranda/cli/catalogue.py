@@ -3,6 +3,9 @@
 A target such as `memoranda.cli.browse:undo` names a module and a function in it. The catalogue imports none of these
 modules, because `memoranda --help` needs only their names; `command_line.py` imports the module of the command that
 runs, and `help.py` the modules of those it describes.
+
+A new command needs a line here, and a function in a module of `cli/` with a docstring, which is its help. The summary
+is an imperative sentence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""doctor, purge and reindex: look for problems with the store, and repair what can be repaired at any time."""
+"""doctor, purge and reindex: look for problems with the store, and repair what can be repaired at any time.
+
+A check returns a `Diagnosis` and never raises: `doctor` must be able to report a broken store. Each problem says what
+to do next (`mend`), in a command that can be copied. A new check is a function that is called from `_findings`; keep it
+fast, because people run it when something is wrong.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""export: write memories to a file or a folder."""
+"""export: write memories to a file or a folder.
+
+What each format cannot express is decided in `service/exchange/exporting.py`; this module chooses the writer, shows
+progress, and says what was left out. Exit code 1 means that the file is complete except for memories that are named on
+standard error. With `--strict`, nothing is written then.
+"""
 
 from __future__ import annotations
 

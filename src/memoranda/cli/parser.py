@@ -13,6 +13,9 @@ them from tokens. Help, the reference page and completion scripts (`help.py`) re
 A text may begin with a hyphen ("- buy milk", "-" for standard input), while a mistyped option must not become a text:
 a token that does not look like an option is a text. There is no parsing library, because loading one takes longer than
 most commands take to run.
+
+Messages of this module are read by people who mistyped something, so each names what was typed and what is possible.
+Values are checked for form and range only; what they mean is checked by the command.
 """
 
 from __future__ import annotations
@@ -87,14 +90,20 @@ class ParameterSlot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_option(token: str) -> bool:
-    """Return True if a token looks like an option or is `--`."""
+    """Return True if a token looks like an option or is `--`.
+
+    `-1` and `- milk` are no options.
+    """
     return token.startswith("-") and _OPTION.fullmatch(token) is not None
 
 
 def parse_call(
     function: Function, tokens: Sequence[str], run: GlobalOptions
 ) -> Callable[[], object]:
-    """Return the call of a command with the arguments and options in the tokens behind its name. Raises WrongUsage."""
+    """Return the call of a command with the arguments and options in the tokens behind its name. Raises WrongUsage.
+
+    The call is not made yet, so that `--help` and errors of other options come first.
+    """
     parameters = signature(function, eval_str=True).parameters
     values = _fill(_slots_of(parameters), tokens)
     return _bind(function, parameters, values, run)
@@ -266,7 +275,10 @@ def _check_range(slot: ParameterSlot, name: str, number: float) -> float:
 
 
 def unknown(kind: str, name: str, names: Collection[str]) -> str:
-    """Return the message for an unknown name, with the most similar known name."""
+    """Return the message for an unknown name, with the most similar known name.
+
+    `kind` is a noun such as "command" or "option".
+    """
     # Only errors need it.
     from difflib import get_close_matches
 

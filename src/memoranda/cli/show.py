@@ -1,4 +1,10 @@
-"""Output for people: plain lines in a pipe; styles, tables and progress bars on a terminal."""
+"""Output for people: plain lines in a pipe; styles, tables and progress bars on a terminal.
+
+Two audiences: on a terminal, people want tables, relative times and short ids; in a pipe, programs want exact values,
+one record per line, and nothing else. Every function here decides by `isatty`. Everything that comes from the store
+passes `safe`, because a memory may contain control characters that would change the terminal. `--json` bypasses this
+module (`run.answer`).
+"""
 
 from __future__ import annotations
 
@@ -71,6 +77,8 @@ def table(
     """Print rows under headings; in a pipe, fields separated by tabs and no headings.
 
     On a terminal that is too narrow, the columns in `clipped` are cut until a row fits on one line.
+
+    `clipped` names the columns that may be cut.
     """
     cells = [[one_line(str(cell)) for cell in row] for row in rows]
     if not cells:
@@ -167,7 +175,10 @@ _TIME_UNITS = (
 
 
 def when(instant: str, *, exact: bool = False) -> str:
-    """Return a moment as people see it: "3 days ago" on a terminal, exact in a pipe or on request."""
+    """Return a moment as people see it: "3 days ago" on a terminal, exact in a pipe or on request.
+
+    Relative times are for reading; use `exact` where somebody may copy the value.
+    """
     if exact or not sys.stdout.isatty():
         return instant
     seconds = time.time() - parse_instant(instant) / 1_000
@@ -251,7 +262,10 @@ class Bar:
 
 @contextmanager
 def progress(title: str, total: Total = None) -> Iterator[Bar]:
-    """Show a progress bar on standard error, if that is a terminal and the work takes more than a second."""
+    """Show a progress bar on standard error, if that is a terminal and the work takes more than a second.
+
+    `total` may be a function, which is called only if the bar is shown.
+    """
     with closing(_Display()) as display:
         yield Bar(display, title, total)
 

@@ -3,6 +3,10 @@
 `run` calls a function in a greenlet of the event loop's thread. Wherever the function waits for a server, `wait` hands
 the awaitable to the loop, and the function goes on with its result. Without greenlet (`memoranda[async]`), calls run in
 threads (`aio.py`).
+
+Why greenlets: the library over HTTP is written once, as ordinary functions. With greenlets these functions can be
+called from the event loop without a thread and without a second version of every method. The price is that such a
+function must not block in another way.
 """
 
 from __future__ import annotations
@@ -37,7 +41,10 @@ def wait(awaitable: Coroutine[Any, Any, R]) -> R:
 
 
 async def run(function: Callable[P, R], /, *args: P.args, **keywords: P.kwargs) -> R:
-    """Call a function in the thread of the event loop, and await what it waits for."""
+    """Call a function in the thread of the event loop, and await what it waits for.
+
+    The function and everything that it calls run in the caller's thread; only `wait` switches to the loop.
+    """
     import greenlet
 
     task = greenlet.greenlet(function)

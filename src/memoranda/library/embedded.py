@@ -5,6 +5,9 @@ A backend has one table of verbs for each standard. `Embedded` calls the service
 
 The tables import their standard when they are first used: a command that needs UMP alone starts faster without the
 others.
+
+`Backend` is the seam between `Memoranda` and what is behind it. A new table of verbs is added to the protocol, to
+`Embedded`, to `Remote` and to the async class. Tables are made at each access and are cheap.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""OAMS for programs: `Memoranda.oams`, whose keyword arguments become the requests of the standard."""
+"""OAMS for programs: `Memoranda.oams`, whose keyword arguments become the requests of the standard.
+
+Only names differ from the standard's verbs: a namespace may be short, tags are lists, and requests are built from
+keywords. Results are those of the standard, unchanged.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,13 @@
 table turns a call into one or more requests (`remote_verbs.py` and the modules after it) and sends them through
 `ServerConnection`, which reads the answer and raises its errors as exceptions of this library. Tables other than UMP's
 are imported when they are first used, because they load the services of their standard.
+
+Promise: a program cannot tell a server from a store of its own process, apart from speed. So every verb, keyword,
+result and error must be the same, and `tests/test_library_parity.py` compares both. If a verb gets a parameter, its row
+carries it over HTTP, and nothing has to be written here.
+
+Errors are rebuilt from their code (`_error`), each standard in its own form; an unknown code becomes a general error
+with the server's message. Requests are never repeated: a write whose answer was lost may have happened.
 """
 
 from __future__ import annotations
@@ -118,6 +125,9 @@ class ServerConnection:
     """A server's address, the key for it, and the connections that its requests share.
 
     A call from a thread waits for its answer. A call inside `bridge.run` lets other tasks of the loop run instead.
+
+    Proxies of the environment are not used for addresses of this machine. An answer of more than _ANSWER_BYTES_LIMIT is
+    refused.
     """
 
     def __init__(self, url: str, key: str | None) -> None:
@@ -165,6 +175,8 @@ class ServerConnection:
         """Send a request and return the answer. Raises the error that the server answers with.
 
         A body of bytes is sent as it is, any other value as JSON.
+
+        `query` may contain lists; None values are left out. Raises StoreUnavailable if there is no answer in time.
         """
         target = self.url + path + _query_string(query or {})
         data = body if body is None or isinstance(body, bytes) else dump(body)
@@ -186,7 +198,10 @@ class ServerConnection:
     def try_request(
         self, method: str, path: str, body: object = None, *, is_anonymous: bool = False
     ) -> tuple[int, str, Any]:
-        """Send a request and return any answer, also a refusal: status, media type, and document or bytes."""
+        """Send a request and return any answer, also a refusal: status, media type, and document or bytes.
+
+        For conformance checks, which need refusals as they are.
+        """
         data = body if body is None or isinstance(body, bytes) else dump(body)
         media_type = "application/octet-stream" if isinstance(body, bytes) else "application/json"
         headers = {} if data is None else {"Content-Type": media_type}

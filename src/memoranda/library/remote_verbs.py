@@ -5,6 +5,12 @@ arguments as the row says, and reading the answer by the verb's return type. A m
 a verb that takes more: several pages, several requests, or bytes.
 
 The verbs themselves, and with them the types of their results, are loaded when a method is first used.
+
+How a call travels: arguments of the verb → `request_fields` (names of the request, JSON values) → path, query, headers
+and body as the row says → answer → `read_result` by the return type of the verb. It is the mirror of `ServedVerb` and
+uses the same rows, so both sides cannot disagree about names.
+
+A subclass states `rows`, and `refused` for verbs that make no sense over a server, each with the reason.
 """
 
 from __future__ import annotations
@@ -68,6 +74,8 @@ class RemoteVerbs:
         """Return the answer to a verb with these arguments, or to an operation without a verb.
 
         `_body` is sent as it is, with the arguments in the query; `_headers` are added to those of the row.
+
+        For hand-written methods; the bound verbs do the same for themselves.
         """
         routes = self._routes[name]
         has_parameters = bool(routes[0].verb and arguments)
@@ -168,7 +176,10 @@ def encode_argument(value: object, parameter: inspect.Parameter | None) -> objec
 
 
 def choose_route(routes: list[Row], arguments: Arguments) -> Row:
-    """Return the route whose path has the most parameters, all of them among the arguments."""
+    """Return the route whose path has the most parameters, all of them among the arguments.
+
+    Example: an operation on a run has a route with the run's id in its path and one without.
+    """
     if len(routes) == 1:
         return routes[0]
     fitting = [
@@ -252,7 +263,10 @@ def encode_query(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def read_result(document: Any, kind: object) -> Any:
-    """Return the result of a type from its JSON: by the type's own `of`, field by field, or unchanged."""
+    """Return the result of a type from its JSON: by the type's own `of`, field by field, or unchanged.
+
+    Types with a class method `of` read themselves; structures of plain fields are read field by field.
+    """
     if kind is type(None):
         return None
     if get_origin(kind) is list:

@@ -1,4 +1,9 @@
-"""Results of the library's verbs: memories with properties for the common fields, and the complete record."""
+"""Results of the library's verbs: memories with properties for the common fields, and the complete record.
+
+Results are values: they hold a record and compute the rest on access, so that printing or comparing one costs nothing
+that is not used. A property that programs read often is added here; everything else is in `record`. Names are public
+and kept through versions.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,10 @@ chunks in memory.
     header   magic, scrypt cost (1 byte), salt (16), nonce prefix (7), check value of the passphrase (16)
     chunk    ciphertext of up to 1 MiB, tag (16)
     nonce    nonce prefix (7), number of the chunk (4), 1 for the last chunk (1)
+
+Reading is strict because a backup may come from anywhere: sizes are limited, names are not paths, unknown members are
+refused, and the digest of every member is checked against the manifest before anything is used. Scrypt's cost is
+limited, too, so that a hostile header cannot keep the processor busy for hours.
 """
 
 from __future__ import annotations
@@ -95,7 +99,10 @@ def write_archive(
     passphrase: str | None = None,
     progress: Progress | None = None,
 ) -> dict[str, ManifestEntry]:
-    """Write the files and the manifest, which also has the fields `about`; return the entries of the files."""
+    """Write the files and the manifest, which also has the fields `about`; return the entries of the files.
+
+    `about` are facts for the manifest, such as the version and the time. `progress` gets the number of bytes so far.
+    """
     entries: dict[str, ManifestEntry] = {}
     sink = file if passphrase is None else _EncryptedWriter(file, passphrase)
     with tarfile.open(fileobj=sink, mode="w|", bufsize=CHUNK_BYTES) as tar:

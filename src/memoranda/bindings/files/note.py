@@ -10,6 +10,10 @@
 The text of the memory is the text between the blank lines at both ends. `Note` splits a file into parts that give the
 same bytes again when they are joined; a change replaces one part. So everything else (byte order mark, line endings,
 blank lines, comments, the order and form of the properties) stays as the person wrote it.
+
+Test for every change here: parsing and writing any file must give the same bytes, and changing one property must leave
+all others as they are, byte for byte. YAML of people is full of comments, odd quotes and tabs, which is why it is
+edited as text and never written by a YAML library.
 """
 
 from __future__ import annotations
@@ -63,7 +67,10 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Split a file into its parts. Raises InvalidInput if it is not text."""
+        """Split a file into its parts. Raises InvalidInput if it is not text.
+
+        A note whose properties cannot be read has `problem` set; its text still counts, its properties are left alone.
+        """
         try:
             source = data.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -172,6 +179,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         """Return the note with another text, title or tags; other parts stay.
 
         Raises InvalidInput if the file cannot state the change.
+
+        None leaves a part as it is. The properties are added only if something must be stated there.
         """
         changed_note = self
         if text is not None:
@@ -233,7 +242,10 @@ def _reads_back(note: Note) -> bool:
 
 
 def links_in(source: str) -> Iterator[tuple[bool, str]]:
-    """Yield the targets of links in a note and its properties, each with True if it is a path, as in Markdown."""
+    """Yield the targets of links in a note and its properties, each with True if it is a path, as in Markdown.
+
+    Links inside code are no links.
+    """
     if "[[" in source or "](" in source:
         prose = _prose(source)
         yield from ((False, target.strip()) for target in _WIKI_LINK.findall(prose))
@@ -287,6 +299,8 @@ class Links:
 
     A link states the path of a note, the end of its path, or its name; of several notes the one nearest to the top of
     the folder is meant.
+
+    Comparisons ignore case, as Obsidian does.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

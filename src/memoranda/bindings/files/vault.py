@@ -7,6 +7,15 @@ directory.
 The state of the last run is the common base of a three-way merge, part by part (text, title, tags, links): if each
 side changed another part, the changes are combined; if both changed the text or the title, it is a conflict, and both
 versions are kept. Links between notes become relations `links_to` between memories, by the first id of the memory.
+
+Steps of a run (`sync_pass.FolderPass`): scan the files, follow renames, scan the store, plan for each file, run the
+plans, and store the state. A plan is only a description until it runs, so a dry run shows exactly what would happen.
+Every step can fail alone; the state is written for what succeeded, and the next run continues.
+
+Be careful with three things: never write a file that the person may have edited since it was read
+(`_require_unchanged`), never bring back a text that was forgotten or erased (copies, renames and the trash are checked
+for it), and never treat an unreadable property as a removed one. `tests/bindings/files` has a scenario for each fault
+that people met.
 """
 
 from __future__ import annotations
@@ -55,7 +64,11 @@ _MAX_LINKS: Final = MAX_RELATIONS // 2
 
 
 class NoteContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts that a note and a record have in common."""
+    """The parts that a note and a record have in common.
+
+    `names` are other names by which links find the note. They are stored with the memory, but changing one is no edit
+    of the text.
+    """
 
     text: str
     title: str | None
@@ -125,7 +138,11 @@ class NoteFolder(FolderPass[Note]):
         return self._contents[name]
 
     def _follow_renames(self) -> None:
-        """Match new files with missing ones: by the id in the properties, by their bytes, then by their words."""
+        """Match new files with missing ones: by the id in the properties, by their bytes, then by their words.
+
+        A rename is recognised in three ways, the surest first. A file that only moved keeps its memory without a new
+        version.
+        """
         entries = self._state.entries
         missing = {
             name: entry for name, entry in entries.items() if entry.id and not self._exists(name)
@@ -296,7 +313,10 @@ class NoteFolder(FolderPass[Note]):
         return self._plan_merge(name)
 
     def _plan_merge(self, name: str) -> SyncPlan | None:
-        """Plan to combine the changes of both sides. Raises InvalidInput for an edit that is not allowed."""
+        """Plan to combine the changes of both sides. Raises InvalidInput for an edit that is not allowed.
+
+        If the merge is a conflict, the person's file stays and the version of the store is written beside it.
+        """
         note, record = self._load_note(name), self._latest[name]
         if note.kind not in (None, record["kind"]):
             raise InvalidInput(
@@ -473,7 +493,10 @@ class NoteFolder(FolderPass[Note]):
         yield SyncPlan(steps=(), run=self._mark_pending_synced)
 
     def _import_notes(self, steps: Sequence[SyncStep]) -> Sequence[SyncStep]:
-        """Import the notes of some steps, and return the steps with the refusals among them."""
+        """Import the notes of some steps, and return the steps with the refusals among them.
+
+        Batches are imported like any other file, so a note that equals a memory is joined with it.
+        """
         drafts = [
             self._service.with_defaults(self._access, self._draft_note(step.name), method="file")
             for step in steps
@@ -611,7 +634,10 @@ def _build_relations(tags: Sequence[str], links: Sequence[str]) -> list[dict[str
 def _merge_contents(
     in_file: NoteContent, base: NoteContent, in_store: NoteContent
 ) -> NoteContent | None:
-    """Merge the changes of both sides; None if both changed the text, or the title, in different ways."""
+    """Merge the changes of both sides; None if both changed the text, or the title, in different ways.
+
+    Texts are merged as a whole, not line by line: two different edits of one text are a conflict.
+    """
     for file_part, base_part, store_part in (
         (in_file.text, base.text, in_store.text),
         (in_file.title, base.title, in_store.title),

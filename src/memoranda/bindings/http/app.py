@@ -2,6 +2,9 @@
 
 Data flow of a request: uvicorn (`server.py`, `protocol.py`), the guard, the route table, an endpoint of `route.py`,
 which parses the request and calls a verb in a thread of `threads.py`. Streams have endpoints and threads of their own.
+
+Threads are divided by purpose, so that waiting subscribers never take those of short requests. Tests and the command
+`serve` build the same application; nothing here opens a socket.
 """
 
 from __future__ import annotations
@@ -63,7 +66,10 @@ class Seams:
 
 
 def all_operations(seams: Seams | None = None) -> tuple[Operation, ...]:
-    """Return the operations of all standards."""
+    """Return the operations of all standards.
+
+    `seams` adds and replaces operations for conformance suites; a normal server has none.
+    """
     seams = seams or Seams()
     workflows = {**openwop_runs.WORKFLOWS, **seams.workflows}
     operations = (

@@ -3,6 +3,9 @@
 A thread produces the events, the event loop sends them, and a bounded buffer lies between them. A client that reads
 slowly makes the thread wait; one that does not read at all is dropped. A client cancels a stream by closing the
 connection or with DELETE. The thread then closes the query, which records the cancellation.
+
+So a slow client can hold a thread for a limited time only. The limits for one client (streams, buffered bytes, seconds)
+are the constants below.
 """
 
 from __future__ import annotations

@@ -9,6 +9,15 @@
     answer           gets security headers and a request id, is counted and logged
 
 Plain ASGI, so that streams flow through.
+
+Why one guard and not checks in routes: whatever a route forgets, the guard has done. It knows paths, headers and
+limits, and nothing about memories. The order is on purpose: cheap checks that need no store come first, so that a flood
+of bad requests costs little. The credential itself is verified in the thread that serves the request, because that
+reads the store.
+
+When you add a header that a browser may send, add it to ALLOWED_HEADERS; one that it may read, to EXPOSED_HEADERS. An
+error that is raised before the answer has begun is answered in the form of the path's standard; after that, the
+connection is closed.
 """
 
 from __future__ import annotations
@@ -96,7 +105,10 @@ _request_log = logging.getLogger("memoranda.requests")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The settings of the guard."""
+    """The settings of the guard.
+
+    `rate_limit` is in requests per second for each credential, `max_body_bytes` in bytes. `clock` is monotonic.
+    """
 
     # The names under which requests may address the server, with the address that it listens on.
     allowed_hosts: Collection[str] = ("127.0.0.1",)
@@ -119,7 +131,10 @@ def _percent_encode(match: re.Match[bytes]) -> bytes:
 
 
 class Caller:
-    """A credential, and the access that it turned out to give."""
+    """A credential, and the access that it turned out to give.
+
+    `digest` stands for the credential in limits and counts, so that the text of a key is in no table.
+    """
 
     __slots__ = ("_admit_stranger", "_gate", "access", "address", "bearer", "digest")
 
@@ -178,7 +193,10 @@ def _do_not_drop() -> None:
 
 
 class ResponseSender:
-    """Sends the answer of one request: adds headers, counts and logs it."""
+    """Sends the answer of one request: adds headers, counts and logs it.
+
+    The id of a request is the client's, if it is harmless, or a new one; it is in the answer and in the log.
+    """
 
     def __init__(self, scope: Scope, send: Send, span: RequestSpan, gate: Gate) -> None:
         self.is_started = False
@@ -381,7 +399,10 @@ class Guard:
         )
 
     def _check_origin(self, scope: Scope) -> str | None:
-        """Return the origin of an allowed foreign page; None without a browser and for our own pages."""
+        """Return the origin of an allowed foreign page; None without a browser and for our own pages.
+
+        Requests of our own pages and of programs have no foreign origin.
+        """
         origin = wire.read_header(scope, b"origin")
         if origin is None:
             return None
@@ -413,7 +434,11 @@ class Guard:
             self._requests.take(caller.digest)
 
     def _admit(self, scope: Scope) -> Caller:
-        """Return the caller of a request. Raises RateLimited if the credential makes too many."""
+        """Return the caller of a request. Raises RateLimited if the credential makes too many.
+
+        A credential that was valid a moment ago has its own bucket; others share that of their address, so that
+        guessing keys is slow.
+        """
         client = scope.get("client")
         caller = Caller(
             self._gate, _read_bearer(scope), client[0] if client else "", self._admit_stranger

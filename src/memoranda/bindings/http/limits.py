@@ -50,7 +50,11 @@ class TokenBuckets:
         return len(self._buckets)
 
     def take(self, key: Hashable) -> float:
-        """Take one token and return 0; if there is none, return the seconds until there is."""
+        """Take one token and return 0; if there is none, return the seconds until there is.
+
+        The bucket used longest ago is dropped if there are too many keys; its holder then starts with a full one, which
+        is harmless.
+        """
         tokens, now = self._level(key)
         if tokens < 1.0:
             return (1.0 - tokens) / self._rate
@@ -110,7 +114,10 @@ class ScanSlot:
 
 
 def with_scan_slot(serve: Serve) -> Serve:
-    """Return the function with a scan slot around each call. It raises RateLimited if no slot is free."""
+    """Return the function with a scan slot around each call. It raises RateLimited if no slot is free.
+
+    Used for exports, verification and other requests that read everything.
+    """
 
     def serve_in_slot(service: Service, call: HttpCall, request: object) -> object:
         slot = ScanSlot(SCAN_SLOTS)

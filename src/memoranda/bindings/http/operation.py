@@ -1,6 +1,11 @@
 """A route: a row of the table of operations, its standard's form of errors, and the function that serves it.
 
 Most rows are served by their verb alone. A function of its own is for what HTTP adds: bytes, headers, pages.
+
+`Standard` collects what differs between standards as data, `Operation` is a row with its function. `ServedVerb` makes
+functions for most rows superfluous: it computes once which argument of the verb comes from where (`plan_of`), then
+calls the verb with them. If a new verb needs a special function, ask first if the row can say it instead (`fields`,
+`conditions`, `under`, `missing`).
 """
 
 from __future__ import annotations
@@ -96,7 +101,11 @@ class Standard:
         serve: Mapping[str, Serve | None],
         parsers: Mapping[str, Parse] = MappingProxyType({}),
     ) -> tuple[Operation, ...]:
-        """Return the operations of rows: served by their verbs, by functions of their own, or (None) by streams."""
+        """Return the operations of rows: served by their verbs, by functions of their own, or (None) by streams.
+
+        `serve` maps names of rows to functions, or to None for streams. An unknown name is a programming error and
+        fails at import.
+        """
         table = {row.name: row for row in rows}
         assert {*serve, *parsers} <= table.keys(), "a function is for no row"
         operations = []
@@ -199,7 +208,10 @@ class ServedVerb:
 
 
 class OperationTables:
-    """All operations, and the standard of each path."""
+    """All operations, and the standard of each path.
+
+    Needed by the guard, before a route is found: which limits and which form of errors a path has, and if it is public.
+    """
 
     def __init__(
         self,
@@ -219,7 +231,10 @@ class OperationTables:
         self._standards = sorted(by_prefix, key=lambda entry: -len(entry[0]))
 
     def is_folder(self, path: str) -> bool:
-        """Return True for a path in an open folder, which limits the bodies it reads itself."""
+        """Return True for a path in an open folder, which limits the bodies it reads itself.
+
+        Bodies under such a path may be large, and their route streams them.
+        """
         return path.startswith(self._open_folders)
 
     def is_public(self, path: str) -> bool:

@@ -6,6 +6,10 @@
     connections     at the limit, the client with most of them loses its oldest one that serves no authenticated request
 
 One connection can occupy a few hundred KiB; `server.py` limits the number of connections.
+
+Limits are needed at this level because the application sees a request only when its head is complete: a client that
+sends one byte a minute would never be noticed. The class changes as little of uvicorn's as possible; an update of
+uvicorn must pass `tests/bindings/http` before it is locked.
 """
 
 from __future__ import annotations
@@ -78,7 +82,11 @@ class ConnectionRegistry(FairShares["BoundedHttpProtocol"]):
         self._limit = limit
 
     def admit(self, connection: BoundedHttpProtocol, holder: Hashable) -> None:
-        """Add a connection; if there are too many, drop another one."""
+        """Add a connection; if there are too many, drop another one.
+
+        The victim is the oldest idle connection of the holder with most connections, so one client cannot push others
+        out.
+        """
         self.put(connection, holder)
         if len(self) > self._limit:
             victim = self.evict(BoundedHttpProtocol.may_be_dropped)
@@ -93,7 +101,11 @@ def bounded_protocol(registry: ConnectionRegistry) -> type[asyncio.Protocol]:
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """One connection, with its limits."""
+    """One connection, with its limits.
+
+    `_unparsed` holds bytes that arrived while an earlier request was answered; at most WAITING_BYTES_LIMIT of them are
+    read.
+    """
 
     # Bytes since the parser last returned a head or a body part; chunk sizes and trailers count, too.
     _unaccounted_bytes = 0

@@ -8,6 +8,14 @@ A route is filed under its complete path or, where the path has parameters, unde
 slash. A request looks under its own path and under each of its folders: a handful of dictionary look-ups, and the one
 or two routes they return decide by their own pattern. Order counts among those as it does in Starlette: the first that
 takes path and method is served, else the first that takes the path answers that the method is wrong.
+
+Steps of a request behind the guard: `RouteTable` finds the route; `OperationEndpoint` reserves memory and receives the
+body; a thread authenticates, parses, calls the operation's function and renders; `_send` writes the answer. Everything
+that may block happens in the thread, everything that waits for the client on the event loop.
+
+To add a route, add a row (`bindings/operations/`), and a function in the module of its standard only if HTTP adds
+something to the verb. Do not read headers or bodies anywhere else: the limits of this module are what keeps a stranger
+from filling the memory.
 """
 
 from __future__ import annotations
@@ -71,7 +79,10 @@ class RouteTable(BaseRoute):
         self._depth = max((folder.count("/") for folder in self._by_folder), default=0)
 
     def candidates(self, path: str) -> list[Route]:
-        """Return the routes that may take a decoded path, in their order."""
+        """Return the routes that may take a decoded path, in their order.
+
+        The work does not grow with the number of routes: it depends on the depth of the path.
+        """
         entries = list(self._by_path.get(path, ()))
         end = 0
         for _ in range(self._depth):
@@ -150,6 +161,9 @@ class BodyMemory:
     """The memory for bodies. Small ones are read at once, large ones if they fit, and few of the largest at a time.
 
     If there is no memory left, the caller who uses most of it loses its oldest body that is still being received.
+
+    Bodies are counted with their stated length before they are received, and with the limit of the path if they state
+    none.
     """
 
     def __init__(self, max_body_bytes: int) -> None:
@@ -251,7 +265,11 @@ class OperationEndpoint:
         return self._answer(operation, HttpCall(scope=scope, raw=raw, max_body_bytes=limit))
 
     def _answer(self, operation: Operation, call: HttpCall) -> tuple[HttpAnswer, bytes]:
-        """Parse the request and perform the operation, at most once if it has an idempotency key."""
+        """Parse the request and perform the operation, at most once if it has an idempotency key.
+
+        Errors of parsing are answered in the form of the standard, so the function of an operation never sees a
+        malformed request.
+        """
         try:
             request = parse_request(operation, call)
         except InvalidInput as error:
@@ -290,6 +308,8 @@ class StreamEndpoint:
     """The ASGI endpoint of an operation that streams its answer. The caller is authenticated before it begins.
 
     An operation that has an ordinary answer, too, streams only if the Accept header prefers that.
+
+    `instead_of` serves clients that accept no stream.
     """
 
     def __init__(
@@ -324,7 +344,11 @@ def authenticate(scope: Scope) -> None:
 
 
 def parse_request(operation: Operation, call: HttpCall) -> object:
-    """Return the request from the path, the query and the body. Raises InvalidInput."""
+    """Return the request from the path, the query and the body. Raises InvalidInput.
+
+    Fields of path, query and body are one namespace: a name may occur in one place only, and an unknown name is an
+    error.
+    """
     if operation.parser is not None:
         return operation.parser(call)
     fields: dict[str, object] = {
@@ -366,7 +390,10 @@ def build_routes(
     body_memory: BodyMemory,
     streams: Mapping[str, ASGIApp],
 ) -> list[Route]:
-    """Return a route for each path, with all its methods, so that 405 can list them."""
+    """Return a route for each path, with all its methods, so that 405 can list them.
+
+    `streams` has the endpoints of streamed operations by name.
+    """
     by_path: dict[str, list[Operation]] = {}
     for operation in operations:
         by_path.setdefault(operation.path, []).append(operation)

@@ -1,4 +1,9 @@
-"""The threads that run the synchronous core for the event loop of the server."""
+"""The threads that run the synchronous core for the event loop of the server.
+
+Contract: a job runs at most once; a caller that gives up (client gone, or no thread in time) gets an error, and if the
+job had not begun, it never runs. `_Claim` is how thread and loop agree: the one that pops its only item decides.
+Context variables are copied, so that tracing and notices work in the thread.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +56,10 @@ class Threads:
         self._waiting: deque[_Job] = deque()
 
     async def run(self, work: Callable[[*Arguments], T], *args: *Arguments) -> T:
-        """Call a function in a thread and return its result. Raises StoreUnavailable if no thread is free in time."""
+        """Call a function in a thread and return its result. Raises StoreUnavailable if no thread is free in time.
+
+        Raises StoreUnavailable after TURN_SECONDS without a free thread, and whatever the function raises.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         claim: _Claim = [None]
@@ -98,7 +106,10 @@ class Threads:
                 job[1].cancel()
 
     def close(self) -> None:
-        """Cancel jobs that no thread has started, and end the threads when their jobs are done."""
+        """Cancel jobs that no thread has started, and end the threads when their jobs are done.
+
+        Running jobs get CLOSE_SECONDS to end.
+        """
         self.cancel_waiting()
         for _ in self._threads:
             self._jobs.put(None)

@@ -12,6 +12,10 @@ wrong setting, say) affects all.
 
 A signal to the first process ends all of them in good order. If the first one is killed, the workers notice that its
 end of a pipe is closed, and end.
+
+Rules for the parent: it holds no store, starts no threads and imports as little as possible, because everything that
+exists in it when it forks exists in every worker. Only system calls that are safe after a fork are used in
+`_run_worker`.
 """
 
 from __future__ import annotations
@@ -45,7 +49,10 @@ Work = Callable[[int, Callable[[], None]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """Time limits of the first process, in seconds."""
+    """Time limits of the first process, in seconds.
+
+    All values can be shortened in tests; the defaults are for slow disks and large stores.
+    """
 
     # For a worker that starts, and for one that ends.
     start: float = 120.0
@@ -130,7 +137,10 @@ class Workers:
         self._wakeups = os.pipe()
 
     def run(self) -> None:
-        """Start the workers, and keep them running until a signal. Raises StoreUnavailable when none becomes ready."""
+        """Start the workers, and keep them running until a signal. Raises StoreUnavailable when none becomes ready.
+
+        Returns after SIGTERM or SIGINT, when all workers have ended.
+        """
         measures.share_pages(len(self._slots))
         try:
             with self._handling_signals():
@@ -275,7 +285,10 @@ class Workers:
                 self._start(slot)
 
     def _start(self, slot: _Slot) -> None:
-        """Start a process in a slot. A system that has no room for one is asked again later."""
+        """Start a process in a slot. A system that has no room for one is asked again later.
+
+        Signals are blocked while the child is created, so that one that arrives just then is not lost.
+        """
         ready_pipe, tell = os.pipe()
         # Signals are blocked until each process knows if it is the worker.
         signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)

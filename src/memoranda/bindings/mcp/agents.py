@@ -2,6 +2,9 @@
 
 A client states its name in the handshake. It is a claim of a program that the person started, so it is believed on
 standard input only; over HTTP the credential tells who writes.
+
+The name becomes the author of what the agent writes, and appears in the console, so it must be short and printable.
+Names of known clients are translated to those that people know.
 """
 
 from __future__ import annotations

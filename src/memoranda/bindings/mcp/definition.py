@@ -6,6 +6,10 @@ the answer, and an answer that is text. A tool without a plain face shows the st
 
 Input schemas have no `anyOf` at their root, because model providers refuse it there. Output schemas describe the error
 envelope too: some clients check `structuredContent` against them even when `isError` is set.
+
+The words of a tool are the interface to a model: a description says when to use the tool, what the fields mean, and
+what an empty answer means, in as few words as possible. A change of words can change how agents behave, so try it with
+a real agent.
 """
 
 from __future__ import annotations
@@ -93,7 +97,11 @@ def define_tool(
     plain: PlainFace | None = None,
     **hints: bool,
 ) -> MemoryTool:
-    """Return a tool whose arguments have this shape. `hints` are the annotations of MCP, such as `read_only_hint`."""
+    """Return a tool whose arguments have this shape. `hints` are the annotations of MCP, such as `read_only_hint`.
+
+    `shape` declares the arguments, `output` the schema of the standard face. Tools that do exactly what a row does use
+    `RowCall` as their call.
+    """
     return MemoryTool(
         tool=types.Tool(
             name=name,
@@ -110,7 +118,10 @@ def define_tool(
 
 
 class RowCall:
-    """The call of a tool that does exactly what a row of the operations does."""
+    """The call of a tool that does exactly what a row of the operations does.
+
+    The plan is made at the first call, because it loads the verbs.
+    """
 
     def __init__(self, row: Row, shape: type[Shape]) -> None:
         self._row, self._shape = row, shape
@@ -137,7 +148,10 @@ def brief_schema(shape: type, *names: str) -> Schema:
 
 
 def answer_schema(answer: Schema, **error: Schema) -> Schema:
-    """Return the schema of "this answer or an error". `error` adds fields to the code and message of an error."""
+    """Return the schema of "this answer or an error". `error` adds fields to the code and message of an error.
+
+    References are replaced by short schemas, since the full ones would fill a model's context.
+    """
     inlined: Schema = _inline_references(answer)
     refused = described(
         closed_object("code message", **_ERROR, **error),

@@ -4,6 +4,10 @@ The application authenticates every request, checks Host and Origin, and puts th
 `scope["state"]["access"]`. Sessions (protocol versions up to 2025-11-25) are stateful, because notifications need
 a stream; a session answers only to the credential that opened it. Since 2026-07-28 there are no sessions. There are
 none either if several processes serve, because the next request may reach another process.
+
+The SDK does the protocol; this module adds what the SDK does not have: a limit of sessions for each owner, the caller's
+rights in every request of a session, and an end for streams at shutdown. A session never keeps rights: `_renew_access`
+reads the credential again, so a revoked key ends a subscription.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ By default a client sees few tools, under names that every host accepts, without
 listed word stands in the context of every conversation. `memoranda mcp --tools all --names reserved --schemas full`
 shows the rest, as do the settings of these names and the query of `/mcp`. Every tool can be called under either of its
 names, even if it is not listed.
+
+Choices about what a client sees are made once per session. They never restrict what it may do; that is decided by the
+verbs.
 """
 
 from __future__ import annotations

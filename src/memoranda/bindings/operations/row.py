@@ -6,6 +6,13 @@ verb's signature says which parts of a request it takes, and its return type how
 what cannot be derived: other names, and the key under which a result stands.
 
 Rows load neither a server nor the verbs. `table_of` loads the verbs of a standard when the first of them is called.
+
+Reading a row: `verb` names the function in the table of verbs, `request` the parameter that takes the complete request,
+`fields` maps a parameter to another name in the request, `conditions` maps a parameter to a header, `under` is the key
+of the answer under which the result stands, `missing` the message of a 404 for a result that is None or False, and
+`done` the answer of a verb that returns nothing. All other attributes are for HTTP and OpenAPI.
+
+Changing a row changes a public interface: run `make generate`, and add a line to the CHANGELOG.
 """
 
 from __future__ import annotations
@@ -89,7 +96,10 @@ class Row:
     headers: Mapping[str, object] = field(default_factory=dict)
 
     def perform(self, service: Service, access: Access, arguments: Mapping[str, object]) -> Any:
-        """Call the verb in an open service, and return the answer. Raises NotFound for a result that is missing."""
+        """Call the verb in an open service, and return the answer. Raises NotFound for a result that is missing.
+
+        Used by MCP and by tests. Authorisation is in the table of verbs, not here.
+        """
         name = _TABLES[self.table][2]
         verbs = getattr(service, name) if name else service
         result = getattr(verbs, self.verb)(access, **arguments)
@@ -136,7 +146,10 @@ def table_of(standard: str) -> object:
 def function_of(
     standard: str, verb: str
 ) -> tuple[Callable[..., object], tuple[inspect.Parameter, ...]]:
-    """Return the function behind a verb, and the parameters that its callers give."""
+    """Return the function behind a verb, and the parameters that its callers give.
+
+    The parameters exclude those that the table supplies (context and access).
+    """
     entry = inspect.getattr_static(table_of(standard), verb)
     parameters = inspect.signature(entry.function).parameters.values()
     return entry.function, tuple(parameters)[entry.bound_count :]
@@ -162,7 +175,10 @@ class CallPlan:
 
 
 def plan_of(row: Row, asks: type[Shape] | None) -> CallPlan:
-    """Return the plan of a row whose requests have this shape; fields of the shape count before names in the path."""
+    """Return the plan of a row whose requests have this shape; fields of the shape count before names in the path.
+
+    Computed once per row, when it is first called, because it loads the verbs.
+    """
     path, headers, attributes = [], [], []
     names = {part.partition("}")[0] for part in row.path.split("{")[1:]}
     for parameter in function_of(row.table, row.verb)[1]:
@@ -184,7 +200,10 @@ def plan_of(row: Row, asks: type[Shape] | None) -> CallPlan:
 
 
 def as_document(value: object) -> object:
-    """Return a result of a verb as JSON: by its own `document`, else field by field."""
+    """Return a result of a verb as JSON: by its own `document`, else field by field.
+
+    Structures may have a method `document` for another form than their fields.
+    """
     if isinstance(value, list | tuple):
         return [as_document(item) for item in value]
     if isinstance(value, Struct):

@@ -1,6 +1,9 @@
 """The operations of UMP: its own verbs (sections 3 and 4.2), and those beyond it.
 
 Beyond UMP are looking around and through a memory, an owner's rules, and moving records in and out.
+
+Examples in rows are shown in the OpenAPI document and sent by tests against a real server, so they must be valid and
+work in an empty store.
 """
 
 from __future__ import annotations

@@ -15,6 +15,13 @@ Each sentence is processed in these steps:
 2. `_match_rules` matches the rules of `intents` at the beginning of each clause.
 3. `_find_trigger` finds the time or the condition, before or after the words of the rule.
 4. `_extract_intention` removes time and condition; the rest is the intention.
+
+A false commitment interrupts a person, a missed one is only not found; the rules are made accordingly. Positions are
+kept through every cleaning step, because the commitment names the characters of the text that it was found in
+(`source_span`).
+
+To support a new wording, add a rule to `intents.py` or `conditions.py`, then sentences that must and must not match to
+`tests/consolidation`.
 """
 
 from __future__ import annotations
@@ -102,7 +109,10 @@ class StatedCommitment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """A fingerprint of the words and the time, independent of the position in the text and of the rules."""
+        """A fingerprint of the words and the time, independent of the position in the text and of the rules.
+
+        Used to recognise a commitment when its text is edited elsewhere.
+        """
         # Excludes `due` of a recurrence, which moves on with each occurrence.
         due_text = "" if self.recurrence else str(self.due)
         words = self.source.casefold().strip(" .,;:!?")
@@ -147,6 +157,8 @@ def find_commitments(
 
     `at` is the instant at which the text was written, in milliseconds since 1970. With `now`, commitments due until
     then are left out, and a recurrence is due at its first instant after `now`.
+
+    `zone` is the time zone of the person, if it is known; otherwise UTC is used and `is_zone_unknown` is set.
     """
     commitments: dict[tuple[object, ...], StatedCommitment] = {}
     for sentence, positions in _locate_sentences(text):

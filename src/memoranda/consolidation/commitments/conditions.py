@@ -4,6 +4,9 @@
 "received", "is here"), further details, and a flag for negation. `is_met` looks for one later sentence that states all
 of this as a fact. Questions, conditions, plans, hopes and denials do not count, nor does a sentence with "it" as its
 subject.
+
+A predicate describes the event that a commitment waits for, and `is_met` tells if a later text reports it. Stems,
+numbers and details must agree; a text that denies the event or only plans it does not meet it.
 """
 
 from __future__ import annotations

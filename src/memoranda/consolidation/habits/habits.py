@@ -17,6 +17,13 @@ instant occurred.
 
 Equal runs give equal drafts, whatever their order. Artifacts contain no counts, so that more runs of a known habit make
 no new draft.
+
+Order of work: runs are grouped by owner; sequences of tools, corrections and times are found for each workflow; drafts
+are made, compared with what is known (`duplicates.py`), and limited to DRAFTS_LIMIT. Nothing is installed: a draft
+becomes a proposal that a person reads.
+
+When you change what goes into an artifact, ask first if it could carry a secret. Texts pass `is_plain_text`, names
+`is_tool_name`; there is no other way in.
 """
 
 from __future__ import annotations
@@ -148,7 +155,10 @@ def draft_habits(
     known_artifacts: Iterable[KnownArtifact] = (),
     thresholds: Thresholds | None = None,
 ) -> list[HabitDraft]:
-    """Return the drafts that the runs suggest, without duplicates of each other and of the known artifacts."""
+    """Return the drafts that the runs suggest, without duplicates of each other and of the known artifacts.
+
+    `known_artifacts` are those installed or proposed, in any form; a draft that equals one of them is not made again.
+    """
     limits = thresholds or Thresholds()
     existing = sorted(known_artifacts, key=lambda one: one[:2])
     known_fingerprints = {fingerprint(kind, artifact) for _, kind, artifact in existing}
@@ -320,7 +330,10 @@ def _parse_instruction(text: str) -> str | None:
 
 
 def is_plain_text(text: str) -> bool:
-    """Return True if a text consists of plain words, without anything like a secret or an identifying number."""
+    """Return True if a text consists of plain words, without anything like a secret or an identifying number.
+
+    Strict on purpose: a useful correction may be refused, a password must not pass.
+    """
     words = text.split()
     is_made_of_words = all(map(_PLAIN_WORD.fullmatch, words)) and not any(
         map(_MIXED_WORD.search, words)
@@ -478,7 +491,11 @@ _EPOCH: Final = date(1970, 1, 1)
 
 
 def fit_timetable(instants: Iterable[int], *, least: int) -> str | None:
-    """Return the cron expression that at least `least` instants match; None if there is none."""
+    """Return the cron expression that at least `least` instants match; None if there is none.
+
+    `instants` in milliseconds since 1970. A few missed or extra runs do not matter; a rhythm that does not hold for 80
+    % is none.
+    """
     valid = sorted({at for at in instants if EARLIEST <= at <= LATEST})
     if len(valid) < least:
         return None

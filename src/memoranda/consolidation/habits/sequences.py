@@ -5,6 +5,9 @@ items. Items in too few lists are dropped first, and an immediate repetition cou
 if at least half of its lists also contain a longer one that covers it. A sequence that is a loop is cut to one period.
 
 To test a sequence with gaps quickly, the positions of each item in a list are kept as the bits of an integer.
+
+The result is limited and deterministic, and the work is limited by ITEMS_LIMIT and by the number of runs, so a strange
+log cannot make it run for minutes.
 """
 
 from __future__ import annotations
@@ -41,6 +44,8 @@ def find_repeats(
     """Return the sequences of at least `length` items in at least `least` lists, at most `limit`.
 
     The first are those with the largest product of lists and items.
+
+    `lists` maps the name of a run to its items in order. Of equally good sequences the longer one comes first.
     """
     trimmed = _drop_noise(lists, least)
     grams = _find_grams(trimmed)

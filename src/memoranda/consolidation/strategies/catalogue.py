@@ -12,6 +12,13 @@
     vendor:statements collect statements of people in conversations, for review
 
 A strategy returns an empty list if it finds nothing. A writer may reword a result, but cannot change its inputs.
+
+Everything is rule-based, so the same notes give the same results on every machine, and a result can be explained by the
+notes that it names. A strategy reads a `Corpus` and has no other input; it must not use a clock, a random number or the
+order of notes. Results are proposals: `service/consolidation` and people decide which of them are stored.
+
+To add a strategy: write the function, add it to STRATEGIES, describe it in docs/explanation, and give it cases in
+`tests/consolidation`, among them notes for which it must find nothing.
 """
 
 from __future__ import annotations
@@ -70,6 +77,9 @@ def run_strategy(
     """Run a strategy and return its results, the best first, at most `options.limit`.
 
     `now` is in milliseconds since 1970. Raises InvalidInput for an unknown strategy.
+
+    `notes` are all of one space. With a `writer` (a language model), texts are reworded, but only if no number and no
+    name appears that the notes do not have.
     """
     if strategy not in STRATEGIES:
         raise InvalidInput(f"the dream strategy must be one of {', '.join(STRATEGIES)}")
@@ -90,7 +100,10 @@ def _find_names(text: str) -> set[str]:
 
 
 def reword(strategy: str, dream: Dream, notes: Sequence[MemoryNote], writer: Writer) -> Dream:
-    """Return the dream in the words of the writer, if these are valid; the original text stays in `detail`."""
+    """Return the dream in the words of the writer, if these are valid; the original text stays in `detail`.
+
+    A rewording that is too long, empty or adds a fact is dropped without an error.
+    """
     answer = writer.rewrite(strategy, dream, notes)
     if answer is None:
         return dream

@@ -3,6 +3,9 @@
 A strategy is a function `(corpus, now, options) -> list[Dream]`. A dream is one result: its text, the notes that it
 rests on, and the figures behind it. Strategies build dreams with `make_dream`, which derives source, tags and
 confidence from the notes. `service/consolidation` turns dreams into memories.
+
+The texts of results are read by people and models, so they state figures and days exactly and quote notes in quotation
+marks. `detail` holds the same figures for programs. Times in texts are days in UTC.
 """
 
 from __future__ import annotations
@@ -47,7 +50,11 @@ class Dream(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a strategy."""
+    """Options of a strategy.
+
+    `least` is the number of notes that make a pattern, `likeness` the similarity from 0 to 1 that counts as related,
+    `budget_tokens` the size of a summary, `count` how tokens are counted.
+    """
 
     # Most tokens of a compressed text, as counted by `count`.
     budget_tokens: int = 400
@@ -93,6 +100,8 @@ def make_dream(
 
     With `is_shared`, each note makes the statement itself, and the highest confidence counts. Otherwise the dream is a
     conclusion from all notes, and the lowest confidence counts.
+
+    The inputs are sorted by strength; with `parent`, that note comes first. `why` is one sentence for the reader.
     """
     inputs = sort_by_strength({note.name: note for note in notes}.values())
     if parent is not None:

@@ -4,6 +4,9 @@ A plan is a future day in a sentence with a word such as "due" or "will". A recu
 rhythm (`series.find_rhythm`) says so; after a few missed periods it counts as ended. A trend is a line fitted to a
 series of measurements, extrapolated for a share of the time that was observed. Nothing is predicted without such a
 basis, and each result names the notes that it rests on.
+
+A forecast can embarrass, so it is careful: a plan that was cancelled, moved or denied is dropped, a rhythm needs more
+occurrences than a pattern, and a trend is extended only for a share of the observed time.
 """
 
 from __future__ import annotations
@@ -64,7 +67,10 @@ _DENIED = re.compile(
 
 
 def forecast(corpus: Corpus, now: int, options: Options) -> list[Dream]:
-    """Return stated plans by date, recurring events that are due, and trends."""
+    """Return stated plans by date, recurring events that are due, and trends.
+
+    `now` in milliseconds since 1970 decides what lies ahead.
+    """
     groups = group_by_frame(corpus)
     today = utc_day(now)
     return [

@@ -7,6 +7,9 @@ claims without hedging or dispute. Each result quotes the sentences that it foll
 conversations begin with the name of the speaker and a colon, as the importers write them. Turns of assistants are
 skipped. A sentence becomes a result only if it makes a present claim. Like all results, statements are shown for review
 and not taken as true.
+
+Conclusions are made from two claims at most, because errors multiply. A chain needs the same entity in the middle: the
+value of one claim is the subject of the other. Nothing is concluded from denied, hedged or disputed claims.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ _CHAINS: Final = {"is in": "is in", "reports to": "reports to"}
 
 
 def insight_generate(corpus: Corpus, now: int, options: Options) -> list[Dream]:
-    """Return chains of two claims, and values that several subjects share."""
+    """Return chains of two claims, and values that several subjects share.
+
+    Chains come first, then shared values.
+    """
     del now
     claims = [claim for claim in current_claims(corpus) if not claim.is_denied]
     terms = [

@@ -1,4 +1,8 @@
-"""The strategy `associate`: links between related notes, with the reason."""
+"""The strategy `associate`: links between related notes, with the reason.
+
+A link must help a reader, so its reason is shown: rare words that both notes have, common tags or a common source.
+Words of time and measure are no topic. Each note gets at most _LINKS_OF_ONE links.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 `synthesize` works on statements. Duplicate sentences of all notes are one statement; notes that share at least half of
 the statements of one of them are joined into a group, and the text of a group has each statement once. `compress`
 makes one summary of all notes within a budget of tokens (`summary.summarize`).
+
+Merging loses nothing but repetition: every statement of the merged notes is in the result in the words of one of them,
+and contradictions are named and kept side by side. It may run again on its own results and then changes nothing.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 A template is a sentence in which one stretch of words differs from note to note. To find templates without comparing
 pairs, each sentence is indexed once for each short stretch, under the words before and after the stretch. Sentences
 with the same key form a candidate group.
+
+The index of stretches makes finding templates nearly linear in the number of sentences. Sentences that already belong
+to a series of a changing number are left out, so that one pattern is reported once.
 """
 
 from __future__ import annotations
@@ -123,7 +126,10 @@ def _template_dreams(
 
 
 def find_templates(sentences: Sequence[Sentence], *, least: int) -> list[SentenceTemplate]:
-    """Return the templates with sentences of at least `least` notes. Each sentence is in at most one template."""
+    """Return the templates with sentences of at least `least` notes. Each sentence is in at most one template.
+
+    `least` counts notes, not sentences: a list inside one note is no pattern.
+    """
     split_texts = {
         index: [
             (token.strip(_EDGES) or token).casefold() for token in _TOKEN.findall(sentence.text)

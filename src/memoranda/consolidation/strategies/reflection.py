@@ -4,6 +4,8 @@ Each part is a function that returns its lines, or none. Topics are groups of no
 similarity are joined, the strongest first (`cluster_pairs`), and a group is named by its two heaviest words. Agreement
 counts claims, contradictions and duplicates. Gaps are the longest time without a note, and fields that many notes
 lack.
+
+Everything is counted, nothing is judged. The text is made of lines, so that it can be shown in parts.
 """
 
 from __future__ import annotations

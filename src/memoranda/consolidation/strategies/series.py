@@ -3,6 +3,9 @@
 The **frame** of a sentence is the sentence without its numbers and dates. Sentences of one frame with one number each
 form a numeric series. Frames and tags that occur on several days form a recurring event. The day of a sentence is the
 day that it names, or else the day of writing.
+
+Days are calendar days in UTC. A rhythm is accepted only if most gaps agree with it; a trend only
+if the line explains the points.
 """
 
 from __future__ import annotations

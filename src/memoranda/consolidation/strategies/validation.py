@@ -4,6 +4,8 @@ Both work on the conflicts that `claims.find_conflicts` returns: two claims abou
 hold. `validate` only reports them, with the statements that several notes agree on. `evolve` changes notes: if a later
 note overtakes one sentence of an earlier note, it returns a revision of the earlier note with the later sentence in
 place of its own. The other sentences stay unchanged.
+
+A report names both sides of a contradiction with their days, and does not say who is right.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ finds nothing: questions, conditions, reported speech and subjects such as "it" 
 Two claims conflict if they give one subject two values where only one can hold, or if one denies the other. Past,
 planned and hedged statements never contradict a present one. To find conflicts without comparing all pairs, each claim
 gets keys: equal `statement` means the same statement, equal `slot` means that the values compete.
+
+A wrong claim is worse than a missing one, because it shows a person a contradiction that does not exist. Before you
+change a rule, add the sentence that was misread to `tests/consolidation`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ to X", "C#" from "C", "she" from "he", and "runs" from "ran". Differences withou
 beginning, the article "the", "please", punctuation, contractions, and a label ("Port: 8080") for "is". The meaning of
 some sentences depends on their context ("He agreed", "yesterday", "paid the rent"). Their keys also contain the
 sentences before them and the day.
+
+A corpus is built once for a run, and caches what several strategies need (`cached_per_corpus`).
 """
 
 from __future__ import annotations

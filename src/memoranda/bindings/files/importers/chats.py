@@ -2,6 +2,9 @@
 
 Every message is an episodic memory of its own, in the session of its conversation, and begins with its speaker. From
 Claude the summaries of its own memory, and the instructions and documents of projects, are imported, too.
+
+Conversations are imported turn by turn, because recall needs the words of a turn and its neighbours, not a transcript.
+Turns without text (images, tool calls) are left out.
 """
 
 from __future__ import annotations

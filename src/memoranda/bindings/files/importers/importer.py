@@ -2,6 +2,11 @@
 
 An `Importer` reads a `Source` as a stream of drafts; `build_memory` turns each draft into a memory of OAMS, in the same
 way for all systems. The original document is kept in the memory's metadata, so nothing that a draft leaves out is lost.
+
+To write an importer: a function that says how sure it is that a source is of its system (0 to 1), a function that
+yields drafts, and the table of fields for the documentation; then add it to `registry.py`, and a sample file to
+`tests/samples`. Never guess: a field that means something else here is left in the original document. Never stop at a
+bad document: yield `Unreadable` and go on.
 """
 
 from __future__ import annotations
@@ -50,7 +55,11 @@ _LOOSE: Final = re.compile(
 
 
 class ImportDraft(msgspec.Struct, kw_only=True, frozen=True):
-    """A memory of another system, in fields that all importers share."""
+    """A memory of another system, in fields that all importers share.
+
+    Only `where`, `id`, `text` and `original` are needed. `id` must be the same in every export of the system, because
+    importing again recognises memories by it.
+    """
 
     # The position in the source, for messages.
     where: str
@@ -133,6 +142,8 @@ def build_memory(draft: ImportDraft, system: str, own_hash: str) -> Memory:
     """Return a draft as a memory of OAMS; `own` is the owner hash of the importing owner, used without a user.
 
     OAMS 7: what the other system calls a user is the owner of its namespace.
+
+    Raises InvalidInput if nothing tells when the memory was written; importers then state the time of the file.
     """
     origin = {"system": system, "id": draft.id, "document": draft.original}
     times = {
@@ -181,7 +192,10 @@ def build_memory(draft: ImportDraft, system: str, own_hash: str) -> Memory:
 
 
 def memory_key(name: str) -> str:
-    """Return an id as a key of OAMS: the id, or its digest if it cannot be a key."""
+    """Return an id as a key of OAMS: the id, or its digest if it cannot be a key.
+
+    A key in OAMS is limited in length and characters; other ids become digests.
+    """
     if 0 < len(name) <= MAX_KEY_CHARS and not _CONTROL.search(name) and json_text.is_unicode(name):
         return name
     return "sha256-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
@@ -328,6 +342,8 @@ def parse_moment(value: object) -> Instant | None:
     """Return a time as systems write it; None for anything else.
 
     It may be RFC 3339, the same without an offset (UTC), or seconds or milliseconds since 1970.
+
+    Numbers below 100 billion are seconds, others milliseconds.
     """
     if isinstance(value, bool):
         return None

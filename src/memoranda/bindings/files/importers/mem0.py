@@ -3,6 +3,9 @@ its open-source library: the vectors that Qdrant or Chroma store in a folder, an
 
 OAMS 7 maps it: a user is the owner of a namespace, and the role is kept as `metadata.mem0_role`. The history has only
 texts, of which the last one of each memory is imported; deleted memories are left out.
+
+Its documents exist in several forms of several years; `_TELLING` lists combinations of fields that no other system has.
+Vectors are never imported, since they are of another model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The list of importers, the choice of one for a source, and the codec for `exchange.py` that runs it."""
+"""The list of importers, the choice of one for a source, and the codec for `exchange.py` that runs it.
+
+The most confident importer wins, if it is sure enough; an option of the command names one directly. Order matters only
+for equal confidence.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 Everything in it may be hostile. Sizes are checked before reading, members of archives are read in place and never
 unpacked to disk, links are not followed, and only the tables of a database are read, not its views or triggers.
+
+An importer asks for what it needs (`members`, `read_lines`, `read_array`, `read_rows`), and gets it piece by piece. It
+must not open files itself, because the limits are here. Recognition may look only at `head`, `first`, `fields`,
+`members` and `tables`, which are cheap.
 """
 
 from __future__ import annotations
@@ -60,6 +64,8 @@ class ImportSource:
     """One file, folder or archive.
 
     Within its context an archive is opened once for all its members, because opening reads the complete directory.
+
+    Properties are computed once. Use it as a context if several members of an archive are read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -130,7 +136,10 @@ class ImportSource:
 
     @cached_property
     def members(self) -> dict[str, int]:
-        """The files in a folder or an archive, name → size, without hidden files and links."""
+        """The files in a folder or an archive, name → size, without hidden files and links.
+
+        Sizes are those before unpacking. Raises TooLarge for more than MAX_MEMBERS files.
+        """
         if self.is_folder:
             return dict(self._walk_files())
         if not self.is_archive:
@@ -233,7 +242,10 @@ class ImportSource:
     # --- JSON --------------------------------------------------------------------------------------------------------
 
     def read_lines(self, member: str | None = None) -> Iterator[tuple[int, object]]:
-        """Yield the documents of a file with one on each line, with line numbers; an error for an invalid line."""
+        """Yield the documents of a file with one on each line, with line numbers; an error for an invalid line.
+
+        A line of more than MAX_DOCUMENT_BYTES is an error of its own and does not end the reading.
+        """
         with self.open_member(member) as file:
             number = 0
             while line := file.readline(MAX_DOCUMENT_BYTES + 1):
@@ -252,6 +264,8 @@ class ImportSource:
         """Return the documents of the array that is the file, or of the first of some fields that is an array.
 
         They are numbered from 1. None if there is no array. Each document is parsed only when it is asked for.
+
+        Elements are parsed one by one, so a file with a million memories does not fill the memory.
         """
         if member is None and self.starts_with(b"{"):
             fields = self.fields
@@ -352,6 +366,8 @@ class ImportSource:
         """Yield the rows of a table as dictionaries of those columns that it has.
 
         `beginning`: only rows whose text in this column begins with this text.
+
+        `order` is a column of the table, so that two runs give the same order. Only columns that exist are read.
         """
         present = [column for column in columns if column in self.tables.get(table, ())]
         column_list = ", ".join(map(_quoted, present))
