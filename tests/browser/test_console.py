@@ -86,7 +86,7 @@ def test_what_is_typed_searches_at_once_and_the_address_says_it(page: Page, reme
     page.goto(page.url)
     assert texts(page) == ["The heron nests by the river"]
     page.locator("#q").fill("quetzalcoatl")
-    page.get_by_text("No memory answers that.").wait_for()
+    page.get_by_text("No memory answers this question.").wait_for()
 
 
 def test_what_an_agent_writes_appears_while_one_looks(page: Page, remember: Remember) -> None:
@@ -156,7 +156,7 @@ def test_two_tabs_that_edit_one_memory_lose_nothing(page: Page, remember: Rememb
     other.get_by_text("was changed while you were typing").wait_for()
     assert other.get_by_label("Your text").input_value() == "The meeting is on Wednesday"
     assert "The meeting is on Tuesday" in other.locator(".side").first.inner_text()
-    other.get_by_role("button", name="Save mine").click()
+    other.get_by_role("button", name="Save my text").click()
     other.get_by_text("Changed.").wait_for()
     assert other.locator(".memory-text").inner_text() == "The meeting is on Wednesday"
 
@@ -467,7 +467,7 @@ def test_a_memory_says_why_it_was_found_and_what_was_made_from_it(
     assert card.locator("mark").all_inner_texts() == ["ferry"]
     assert card.locator(".why").inner_text().startswith("Shares ferry")
     assert not card.locator(".numbers").is_visible()
-    card.get_by_text("Numbers").click()
+    card.get_by_text("Scores").click()
     assert card.locator(".numbers tr").count() > 1
     page.get_by_role("link", name="The ferry leaves at noon", exact=True).click()
     page.get_by_role("heading", name="Why “ferry” finds it").wait_for()

@@ -188,9 +188,9 @@ def test_a_memory_shows_why_it_was_found_and_what_was_made_from_it(server: Runni
     page = town.get(link[1]).text
     assert "Why “Lisbon” finds it" in page
     assert "Shares <em>Lisbon</em>" in page
-    assert "Used for" in page
+    assert "Source of" in page
     assert "1 memory based on it is deleted, too." in page
-    made = re.search(r'Used for</h3></div><ul[^>]*><li><span class="stored"><bdi><a href="([^"]+)"', page)
+    made = re.search(r'Source of</h3></div><ul[^>]*><li><span class="stored"><bdi><a href="([^"]+)"', page)
     assert made is not None
     assert "Alice lives in Porto." in town.get(made[1]).text.partition("Based on")[2]
     assert "not among the best" in town.get(link[1].replace("Lisbon", "quetzal")).text
