@@ -20,7 +20,7 @@ from memoranda.errors import MemorandaError, QueryError
 from memoranda.model.memory import AuditEntry
 from memoranda.service.cal.session import CalSession
 from memoranda.service.cal.statements import CAL_VERSION
-from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.context import Context, audit_entry, describe_count
 from memoranda.service.oms.grains import space_of
 from memoranda.standards.cal.item import bare_address
 from memoranda.standards.cal.language import check as checks
@@ -134,7 +134,7 @@ def create_entry(
             bare_address(text) for text in (outcome.new_hash, outcome.target_hash) if text
         ),
         scope={"owner": session.tenant, **({"project": space} if space else {})},
-        result=error_code or outcome.operation or f"{outcome.result_count} results",
+        result=error_code or outcome.operation or describe_count(outcome.result_count, "result"),
         meta={name: value for name, value in meta.items() if value is not None},
     )
 

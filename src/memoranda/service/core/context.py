@@ -198,6 +198,11 @@ def audit_entry(
     )
 
 
+def describe_count(count: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun for the result of an audit entry, such as "1 hit" or "2 hits"."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def describe_claim(access: Access, claimed: tuple[str, str] | None) -> dict[str, object]:
     """Return the actor that a request states, for the audit log; nothing if it is the caller."""
     if claimed is None or claimed[0] == access.actor:

@@ -27,7 +27,7 @@ from memoranda.model.memory import OMS, UMP, Kind, Standard, Version
 from memoranda.model.selection import UPDATED, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.compliance import may_read_personal, readable_visibilities
-from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.context import Context, audit_entry, describe_count
 from memoranda.service.core.memory_line import bind_to_line, may_see_forgotten
 from memoranda.service.core.views import (
     is_intact,
@@ -318,7 +318,12 @@ def list_records(
     ]
     targets = tuple(record["id"] for record in records)
     entry = audit_entry(
-        access, "list", now=now, targets=targets, scope=scope, result=f"{len(records)} records"
+        access,
+        "list",
+        now=now,
+        targets=targets,
+        scope=scope,
+        result=describe_count(len(records), "record"),
     )
     context.audit_read(tenant, entry)
     return records, (after + len(fitting) if len(selected_page) > len(fitting) else None)

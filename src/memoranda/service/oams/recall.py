@@ -20,7 +20,7 @@ from memoranda.model.instant import DAY_MS, Instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import UPDATED, KeywordQuery, Selection
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context
+from memoranda.service.core.context import Context, describe_count
 from memoranda.service.core.ranking import place_below_sources
 from memoranda.service.oams.memories import (
     build_audit_entry,
@@ -82,7 +82,9 @@ def list_memories(context: Context, access: Access, request: ListRequest) -> Mem
             memories.append(answer.memory)
             size += len(version.document.native)
             last_position = Instant(position[0]), position[1]
-    entry = build_audit_entry(access, "list", now, location, (), f"{len(memories)} memories")
+    entry = build_audit_entry(
+        access, "list", now, location, (), describe_count(len(memories), "memory", "memories")
+    )
     context.audit_read(location.tenant, entry)
     return MemoryListPage(
         memories=memories,
@@ -114,7 +116,13 @@ def recall(
                 if reader is not access:
                     meta["consent"] = reader.credential
                 entry = build_audit_entry(
-                    access, "recall", now, location, (), f"{len(candidates)} hits", meta
+                    access,
+                    "recall",
+                    now,
+                    location,
+                    (),
+                    describe_count(len(candidates), "hit"),
+                    meta,
                 )
                 context.audit_read(chain, entry)
     best_lexical = max((lexical for lexical, _, _ in hits), default=0.0) or 1.0

@@ -18,7 +18,7 @@ from memoranda.model.memory import Version
 from memoranda.model.selection import IsOneOf, KeywordQuery, Selection
 from memoranda.retrieval.analysis import query_terms
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context
+from memoranda.service.core.context import Context, describe_count
 from memoranda.service.oms import grains
 from memoranda.service.oms import views as grain_views
 from memoranda.service.oms.views import StoredGrain
@@ -250,7 +250,12 @@ def _audit_read(
 ) -> None:
     """Record a query in the audit log."""
     entry = grains.build_audit_entry(
-        access, op, now, grains.audit_scope(tenant, selection.space or ""), (), f"{count} grains"
+        access,
+        op,
+        now,
+        grains.audit_scope(tenant, selection.space or ""),
+        (),
+        describe_count(count, "grain"),
     )
     context.audit_read(tenant, entry)
 

@@ -40,7 +40,7 @@ from memoranda.retrieval.analysis import keywords, query_terms
 from memoranda.service.core import indexing
 from memoranda.service.core.access import Access
 from memoranda.service.core.authorship import refuse_peer_without_author
-from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.context import Context, audit_entry, describe_count
 from memoranda.service.core.indexing import NewVersion
 from memoranda.service.core.lineage import remove_derived_of
 from memoranda.service.core.memory_line import forget_line
@@ -116,7 +116,7 @@ def list_entries(
         entries = _collect(context, access, snapshot, space, options, run, now)[: options.limit]
     if options.token_budget is not None:
         entries = fit_budget(entries, options.token_budget, context.cal.counter.count)
-    _audit(context, access, "list", space, now, f"{len(entries)} entries")
+    _audit(context, access, "list", space, now, describe_count(len(entries), "entry", "entries"))
     return entries
 
 

@@ -20,7 +20,7 @@ from memoranda.encoding.bases import base32_encode
 from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, WorkflowError
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry, retry_on_conflict
+from memoranda.service.core.context import Context, audit_entry, describe_count, retry_on_conflict
 from memoranda.service.openwop import runs as run_log
 from memoranda.standards.openwop import proposals
 from memoranda.standards.openwop.problem import PROPOSAL_STALE
@@ -75,7 +75,7 @@ def _synthesise(context: Context, access: Access) -> list[Proposal]:
                 proposal = _propose_draft(unit, draft, now)
                 if proposal is not None:
                     created.append(proposal)
-        _audit(unit, access, "synthesise", now, f"{len(created)} proposals")
+        _audit(unit, access, "synthesise", now, describe_count(len(created), "proposal"))
         context.quotas_of(unit).check_bytes(unit)
         return created
 

@@ -23,7 +23,7 @@ from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.model.selection import MONTH_MS, UPDATED, Selection
 from memoranda.service.core import lineage
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.context import Context, audit_entry, describe_count
 from memoranda.service.core.lookup import ID_PREFIX, can_see, find_visible, resolve_name
 from memoranda.service.core.memory_line import bind_to_line
 from memoranda.service.core.views import (
@@ -347,7 +347,12 @@ def _view_versions(
     records = [redact_for_caller(context, access, record) for record in views if record is not None]
     targets = tuple(record["id"] for record in records)
     entry = audit_entry(
-        access, "list", now=now, targets=targets, scope=scope, result=f"{len(records)} records"
+        access,
+        "list",
+        now=now,
+        targets=targets,
+        scope=scope,
+        result=describe_count(len(records), "record"),
     )
     context.audit_read(access.default_tenant, entry)
     return records

@@ -38,7 +38,7 @@ from memoranda.retrieval.passages import choose_passage
 from memoranda.retrieval.weights import NEAREST_SHOWN
 from memoranda.service.core.access import Access
 from memoranda.service.core.compliance import may_read_personal
-from memoranda.service.core.context import Context, audit_entry, describe_claim
+from memoranda.service.core.context import Context, audit_entry, describe_claim, describe_count
 from memoranda.service.core.lookup import shorten_ids
 from memoranda.service.core.memory_line import bind_to_line
 from memoranda.service.core.ranking import (
@@ -427,7 +427,7 @@ def _audit(
         now=now,
         targets=tuple(result.record["id"] for result in best),
         scope=scope,
-        result=f"{len(best)} hits",
+        result=describe_count(len(best), "hit"),
         # The query may quote a text that is erased later, so only its fingerprint is stored.
         meta={
             "query": context.engine.fingerprint(tenant, request.query),
