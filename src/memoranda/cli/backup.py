@@ -13,7 +13,7 @@ from memoranda.backup import SettingDifference, back_up, move_store
 from memoranda.backup import restore as restore_store
 from memoranda.bindings.files.archive import is_encrypted
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import counted, is_confirmed, line, note, progress, progress_steps
+from memoranda.cli.show import count_phrase, is_confirmed, line, note, progress, progress_steps
 from memoranda.errors import InvalidInput
 from memoranda.settings import SECRET_SETTINGS, without_password
 
@@ -58,7 +58,7 @@ def backup(
     run.answer(
         document,
         lambda: line(
-            f"{counted(result.files, 'file')}, {result.bytes} bytes, to {target}{encrypted}"
+            f"{count_phrase(result.files, 'file')}, {result.bytes} bytes, to {target}{encrypted}"
         ),
     )
 
@@ -114,7 +114,7 @@ def restore(
         note(
             f"the settings in the backup {reason} and were not applied; they are in {result.settings}"
         )
-    summary = f"{counted(result.files, 'file')} restored, as of {result.created}"
+    summary = f"{count_phrase(result.files, 'file')} restored, as of {result.created}"
     previous = f"; the previous store is in {result.aside}" if result.aside else ""
     run.answer(document, lambda: line(summary + previous))
 
@@ -174,7 +174,5 @@ def migrate_store(
     with progress_steps("copying", "comparing") as (copied, compared):
         rows = move_store(source, target, copied=copied, compared=compared)
     document = {"from": without_password(source), "to": without_password(target), "rows": rows}
-    summary = (
-        f"{counted(rows, 'row')} copied and compared; from now on use: --store {document['to']}"
-    )
+    summary = f"{count_phrase(rows, 'row')} copied and compared; from now on use: --store {document['to']}"
     run.answer(document, lambda: line(summary))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from memoranda.cli.options import Kind, complete_date, read_duration_ms, without_none
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import counted, line, note, one_line, table, when
+from memoranda.cli.show import count_phrase, line, note, one_line, table, when
 from memoranda.model.instant import format_instant
 from memoranda.model.memory import Standard
 from memoranda.standards.ump.excerpt import missing_title
@@ -121,7 +121,7 @@ def _empty_owner_message(memoranda: Memoranda) -> str:
     largest = max(usages, key=lambda usage: usage.memories, default=None)
     if largest is None or not largest.memories:
         return "the store is empty"
-    count = counted(largest.memories, "memory", "memories")
+    count = count_phrase(largest.memories, "memory", "memories")
     return (
         f"{memoranda.owner} has no memories here, but {largest.tenant} has {count}: to see them, add "
         f"--owner {largest.tenant}, or make it your owner: memoranda config set owner {largest.tenant}"
@@ -142,7 +142,7 @@ def stats(*, run: GivenRun) -> None:
 
     def show() -> None:
         count, size = (
-            counted(statistics.memories, "memory", "memories"),
+            count_phrase(statistics.memories, "memory", "memories"),
             f"{statistics.bytes or 0:,}",
         )
         line(f"{count} of {owner}, {size} bytes including earlier versions")

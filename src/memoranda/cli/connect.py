@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import counted, is_confirmed, line, note, table
+from memoranda.cli.show import count_phrase, is_confirmed, line, note, table
 from memoranda.errors import InvalidInput, MemorandaError, NotFound, StoreUnavailable
 from memoranda.hosts.plan import (
     Edit,
@@ -85,7 +85,7 @@ def connect(
     tools: tuple[str, ...] = ()
     if any(edit.is_change for edit in edits) and not dry_run and not no_check:
         tools = _list_tools(server)
-        note(f"the server answers, with {counted(len(tools), 'tool')}")
+        note(f"the server answers, with {count_phrase(len(tools), 'tool')}")
     for host in hosts:
         if rules and not yes and not host.rules:
             note(

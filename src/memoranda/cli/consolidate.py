@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from memoranda.cli.options import split_names
 from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter
-from memoranda.cli.show import counted, is_confirmed, line, note, one_line, progress, table
+from memoranda.cli.show import count_phrase, is_confirmed, line, note, one_line, progress, table
 from memoranda.consolidation.strategies.dream import Dream, Options
 from memoranda.errors import InvalidInput
 from memoranda.service.consolidation.results import details_of
@@ -196,9 +196,9 @@ def _is_confirmed(runs: Sequence[DreamRun]) -> bool:
     """Ask the person at the terminal before anything is written or removed."""
     new_count = sum(run.written_count for run in runs)
     removed = sum(len(run.taken_back) for run in runs)
-    actions = [f"write {counted(new_count, 'memory', 'memories')}"] if new_count else []
+    actions = [f"write {count_phrase(new_count, 'memory', 'memories')}"] if new_count else []
     if removed:
-        actions.append(f"remove {counted(removed, 'outdated result')}")
+        actions.append(f"remove {count_phrase(removed, 'outdated result')}")
     return is_confirmed(f"{' and '.join(actions).capitalize()}?")
 
 
@@ -228,8 +228,8 @@ def _show_run(run: DreamRun) -> None:
 
 def _summary(run: DreamRun) -> str:
     """Return the number of results, and of the memories they were sought in."""
-    memories = counted(run.inputs, "memory", "memories")
-    results = counted(len(run.outputs), "result") if run.outputs else "no results"
+    memories = count_phrase(run.inputs, "memory", "memories")
+    results = count_phrase(len(run.outputs), "result") if run.outputs else "no results"
     skipped = f" ({run.stayed} skipped: their consent forbids it)" if run.stayed else ""
     return f"{results} from {memories}{skipped}"
 
@@ -271,7 +271,9 @@ def refuse(
         raise InvalidInput("KEY: give at least one key")
     with run.open() as memoranda:
         memoranda.oams.verbs.refuse(memoranda.oams.namespace(namespace), strategy, keys)
-    run.answer({"refused": list(keys)}, lambda: line(f"{counted(len(keys), 'result')} rejected"))
+    run.answer(
+        {"refused": list(keys)}, lambda: line(f"{count_phrase(len(keys), 'result')} rejected")
+    )
 
 
 def runs(*, run: GivenRun) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from memoranda import __version__
 from memoranda.build import build_id, version_and_build
 from memoranda.cli.run import GivenRun
-from memoranda.cli.show import audit_entries, counted, line, progress
+from memoranda.cli.show import audit_entries, count_phrase, line, progress
 from memoranda.errors import MemorandaError
 from memoranda.keys import OPERATOR_KEY_FILE, OWNER_CREDENTIAL_FILE
 from memoranda.model.instant import format_instant
@@ -119,7 +119,7 @@ def _check_embeddings(service: Service) -> Diagnosis:
         return Diagnosis(
             subject="semantic search",
             ok=False,
-            seen=f"embedding has failed since {since} (last {last}), {counted(count, 'version')} without vectors: "
+            seen=f"embedding has failed since {since} (last {last}), {count_phrase(count, 'version')} without vectors: "
             f"{failure.error} ({model})",
             mend="correct what the message names, then run 'memoranda models embed'",
         )
@@ -127,11 +127,11 @@ def _check_embeddings(service: Service) -> Diagnosis:
         return Diagnosis(
             subject="semantic search",
             ok=False,
-            seen=f"{counted(aside, 'version')} could not be embedded; only keyword search finds them ({model})",
+            seen=f"{count_phrase(aside, 'version')} could not be embedded; only keyword search finds them ({model})",
             mend="run 'memoranda models embed', which tries again; the server's log names the errors",
         )
     waiting = (
-        f"{counted(count, 'version')} without vectors of this model (new, or theirs are outdated); "
+        f"{count_phrase(count, 'version')} without vectors of this model (new, or theirs are outdated); "
         "a server or 'memoranda models embed' makes them"
     )
     observation = waiting if count else "every version has its vectors"
@@ -234,7 +234,7 @@ def _check_keys(service: Service) -> Iterator[Diagnosis]:
         yield Diagnosis(
             subject="API keys",
             ok=True,
-            seen=f"{counted(count, 'key')}, none of which expires within two weeks",
+            seen=f"{count_phrase(count, 'key')}, none of which expires within two weeks",
         )
 
 
@@ -284,7 +284,7 @@ def _check_store(settings: Settings) -> Iterator[Diagnosis]:
     summary = problems or "; ".join(report.outdated) or "up to date"
     yield Diagnosis(subject="search index", ok=not problems, seen=summary, mend=remedy)
     yield _signatures_finding(report)
-    overdue = f"{counted(overdue_count, 'version')} overdue; the next purge erases them"
+    overdue = f"{count_phrase(overdue_count, 'version')} overdue; the next purge erases them"
     yield doubt or Diagnosis(
         subject="retention", ok=True, seen=overdue if overdue_count else "nothing overdue"
     )
@@ -312,7 +312,7 @@ def _signatures_finding(report: VerifyReport) -> Diagnosis:
     """Return how many signed records verify."""
     invalid = len(report.unverified)
     valid = report.records - invalid
-    owners = counted(report.owners, "owner")
+    owners = count_phrase(report.owners, "owner")
     remedy = "run 'memoranda verify' to list the others, and restore them from an export"
     return Diagnosis(
         subject="signatures",
@@ -339,7 +339,9 @@ def purge(*, run: GivenRun) -> int:
     with closing(open_service(run.settings())) as service:
         count = service.purge()
     text = (
-        f"{counted(count, 'version')} erased" if count else "Nothing was past its retention period"
+        f"{count_phrase(count, 'version')} erased"
+        if count
+        else "Nothing was past its retention period"
     )
     run.answer({"erased": count}, lambda: line(text))
     return 0
@@ -355,5 +357,5 @@ def reindex(*, run: GivenRun) -> int:
         progress("indexing", service.count_versions) as bar,
     ):
         count = service.reindex(progress=bar)
-    run.answer({"indexed": count}, lambda: line(f"{counted(count, 'version')} indexed"))
+    run.answer({"indexed": count}, lambda: line(f"{count_phrase(count, 'version')} indexed"))
     return 0

@@ -17,7 +17,7 @@ from memoranda.bindings.files import exchange
 from memoranda.bindings.files.oams import shape_by_name
 from memoranda.cli.options import FormatName, RecordFormat, TargetName, is_folder
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import counted, line, note, note_report, progress, progress_steps
+from memoranda.cli.show import count_phrase, line, note, note_report, progress, progress_steps
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.opening import system_clock
 from memoranda.service.exchange.report import Report
@@ -263,7 +263,7 @@ class _Summary:
         """Print the answer and return the exit code: 1 if anything was left out."""
         text = f"{self._count_phrase(count)} exported"
         if report.earlier_versions:
-            text += f" without {counted(report.earlier_versions, 'earlier version')}"
+            text += f" without {count_phrase(report.earlier_versions, 'earlier version')}"
         self._answer(count, report, text)
         return 1 if report.left_behind else 0
 
@@ -274,7 +274,7 @@ class _Summary:
         return 1
 
     def _count_phrase(self, count: int) -> str:
-        return counted(count, self.noun, "memories" if self.noun == "memory" else None)
+        return count_phrase(count, self.noun, "memories" if self.noun == "memory" else None)
 
     def _answer(self, count: int, report: Report, text: str, *, is_written: bool = True) -> None:
         if not self.run.json or self.target == "-":

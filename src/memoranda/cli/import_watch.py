@@ -32,26 +32,26 @@ def follow_sources(
     try:
         ending = stop or threading.Event()
         while isinstance(changes := watcher.watch(_RESTLESS_MS, _QUIET_MS, 0, ending), set):
-            changed = select_changed(sources, {path for _, path in changes})
-            if changed:
-                yield changed
+            changed_sources = select_changed(sources, {path for _, path in changes})
+            if changed_sources:
+                yield changed_sources
     finally:
         watcher.close()
 
 
 def select_changed(sources: Iterable[Path], paths: Iterable[str]) -> tuple[str, ...]:
     """Return the files to import after these paths changed."""
-    selected: dict[str, None] = {}
+    selected_paths: dict[str, None] = {}
     for name in sorted(paths):
         path = Path(name)
         for source in sources:
             if not source.is_dir():
                 if name.startswith(str(source)):
-                    selected[str(source)] = None
+                    selected_paths[str(source)] = None
             elif (
                 path.is_relative_to(source)
                 and path.is_file()
                 and recognise_importer(path) is not None
             ):
-                selected[name] = None
-    return tuple(selected)
+                selected_paths[name] = None
+    return tuple(selected_paths)

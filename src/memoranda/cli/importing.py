@@ -12,7 +12,7 @@ from memoranda.bindings.files.importers.table import table_with
 from memoranda.cli.import_watch import follow_sources
 from memoranda.cli.options import FormatName, SystemName
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import counted, line, note, note_report, one_line, progress
+from memoranda.cli.show import count_phrase, line, note, note_report, one_line, progress
 from memoranda.errors import InvalidInput, NotFound
 from memoranda.hosts.table import HOSTS, Machine, find_sessions
 from memoranda.service.exchange.importing import ImportOptions
@@ -160,8 +160,8 @@ def _import_changes(
     if not run.json:
         note(f"watching {', '.join(names)}; stop with Ctrl-C")
     try:
-        for changed in follow_sources(names):
-            report = _import(memoranda, changed, form, options, SurveyLog(is_quiet=True))
+        for changed_sources in follow_sources(names):
+            report = _import(memoranda, changed_sources, form, options, SurveyLog(is_quiet=True))
             if not run.json:
                 note_report(report)
             if report.created or report.updated or report.refused:
@@ -192,7 +192,7 @@ def _show(report: Report, candidates: list[dict[str, Any]], *, dry_run: bool) ->
     line(_summary(report, dry_run=dry_run))
     for candidate in candidates:
         statements = candidate["statements"]
-        line(f"{counted(len(statements), 'statement')} to review{':' if statements else ''}")
+        line(f"{count_phrase(len(statements), 'statement')} to review{':' if statements else ''}")
         for statement in statements[:_STATEMENTS_SHOWN]:
             line(f"  {one_line(statement['text'])}")
         if statements:
@@ -214,7 +214,7 @@ def _summary(report: Report, *, dry_run: bool) -> str:
         ]
     text = ", ".join(f"{getattr(report, name)} {name}" for name in names)
     deleted = f", {report.forgotten} skipped (deleted here)" if report.forgotten else ""
-    warnings = f", {counted(report.warned, 'warning')}" if report.warned else ""
+    warnings = f", {count_phrase(report.warned, 'warning')}" if report.warned else ""
     return f"{'would be: ' if dry_run else ''}{text}{deleted}{warnings}"
 
 
@@ -255,9 +255,9 @@ class SurveyLog:
             {"source": source, "system": system, "memories": survey.memories, "users": survey.users}
         )
         if not self.is_quiet:
-            of_users = f" of {counted(survey.users, 'user')}" if survey.users else ""
+            of_users = f" of {count_phrase(survey.users, 'user')}" if survey.users else ""
             note(
-                f"{source}: from {system}, {counted(survey.memories, 'memory', 'memories')}{of_users}"
+                f"{source}: from {system}, {count_phrase(survey.memories, 'memory', 'memories')}{of_users}"
             )
 
     def document(self) -> dict[str, object]:

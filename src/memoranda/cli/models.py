@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import counted, line, note, progress, table
+from memoranda.cli.show import count_phrase, line, note, progress, table
 from memoranda.embedding.catalogue import CATALOGUE, DEFAULT_MODELS, PUBLISHER_SITE, find_folder
 from memoranda.errors import InvalidInput, Unsupported
 
@@ -46,7 +46,7 @@ def show(*, run: GivenRun) -> None:
                 else f"; not in use, delete them with: memoranda models drop {item['model']}"
             )
             line(
-                f"{item['model']}: {item['done']} of {counted(item['of'], 'version')} embedded{unused}"
+                f"{item['model']}: {item['done']} of {count_phrase(item['of'], 'version')} embedded{unused}"
             )
         if not any(item["used"] for item in vectors):
             note("keyword search only; for semantic search: memoranda models add")
@@ -237,8 +237,11 @@ def embed(
         else "every version has its vectors"
     )
     if aside:
-        outcome += f", except {counted(aside, 'version')} that the model fails with; only keyword search finds them"
-    run.answer(document, lambda: line(f"{counted(first - pending, 'version')} embedded; {outcome}"))
+        versions = count_phrase(aside, "version")
+        outcome += f", except {versions} that the model fails with; only keyword search finds them"
+    run.answer(
+        document, lambda: line(f"{count_phrase(first - pending, 'version')} embedded; {outcome}")
+    )
 
 
 def drop(

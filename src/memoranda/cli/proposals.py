@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from memoranda.cli.options import read_json_object
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import counted, line, one_line, table
+from memoranda.cli.show import count_phrase, line, one_line, table
 from memoranda.encoding.json_text import dump_pretty
 from memoranda.errors import InvalidInput
 from memoranda.standards.openwop.proposals import Revision
@@ -49,7 +49,7 @@ def synthesise(*, run: GivenRun) -> None:
     """Search the recorded runs for habits, and propose an artifact for each."""
     with run.open() as memoranda:
         proposals = memoranda.openwop.synthesise_proposals()
-    run.answer({"proposals": proposals}, lambda: line(counted(len(proposals), "new proposal")))
+    run.answer({"proposals": proposals}, lambda: line(count_phrase(len(proposals), "new proposal")))
 
 
 def revise(

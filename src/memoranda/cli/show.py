@@ -184,7 +184,7 @@ def when(instant: str, *, exact: bool = False) -> str:
     seconds = time.time() - parse_instant(instant) / 1_000
     for name, size in _TIME_UNITS:
         if abs(seconds) >= size:
-            number = counted(int(abs(seconds) // size), name)
+            number = count_phrase(int(abs(seconds) // size), name)
             return f"{number} ago" if seconds > 0 else f"in {number}"
     return "just now"
 
@@ -277,7 +277,7 @@ def progress_steps(*titles: str) -> Iterator[tuple[Callable[[int], None], ...]]:
         yield tuple(Bar(display, title) for title in titles)
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def count_phrase(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun, such as "1 record" or "2 records"."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
@@ -285,4 +285,4 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 def audit_entries(report: ChainReport) -> str:
     """Return the number of audit entries, and of those that were pruned before them."""
     pruned = f", {report.pruned} before them were pruned" if report.pruned else ""
-    return counted(report.count, "audit entry", "audit entries") + pruned
+    return count_phrase(report.count, "audit entry", "audit entries") + pruned

@@ -14,7 +14,7 @@ import msgspec
 from memoranda.bindings.files.folder import atomic_writer
 from memoranda.cli.options import without_none
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import counted, is_confirmed, line, note, progress, table
+from memoranda.cli.show import count_phrase, is_confirmed, line, note, progress, table
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput
 from memoranda.service.core import tenants
@@ -129,7 +129,9 @@ def export(
     target.chmod(0o600)
     run.answer(
         {"owner": owner, "file": str(target), "counts": counts},
-        lambda: line(f"{counted(counts['documents'], 'document')} of {owner} exported to {target}"),
+        lambda: line(
+            f"{count_phrase(counts['documents'], 'document')} of {owner} exported to {target}"
+        ),
     )
 
 
@@ -187,7 +189,7 @@ def delete(
     with run.open() as memoranda:
         service, access = memoranda.service, memoranda.access
         summary = tenants.describe_tenant(service.context, access, service.gate, owner)
-        amount = counted(summary.usage.memories, "memory", "memories")
+        amount = count_phrase(summary.usage.memories, "memory", "memories")
         if not yes and not (
             sys.stdin.isatty() and is_confirmed(f"Delete {owner} with {amount} for good?")
         ):

@@ -9,7 +9,7 @@ from memoranda.cli.options import FormatName, complete_date, without_none
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import (
     audit_entries,
-    counted,
+    count_phrase,
     displayed_actor,
     line,
     note,
@@ -67,7 +67,9 @@ def _verify_files(sources: tuple[str, ...], format_name: FormatName | None, run:
     }
     run.answer(
         document,
-        lambda: line(f"{counted(report.verified, 'record')} verified, {report.refused} failed"),
+        lambda: line(
+            f"{count_phrase(report.verified, 'record')} verified, {report.refused} failed"
+        ),
     )
     return 1 if report.refused else 0
 
@@ -90,7 +92,7 @@ def _show_store(report: VerifyReport) -> None:
     verdict = "no problems found" if report.ok else "problems found"
     entries = audit_entries(report.audit)
     line(
-        f"{counted(report.records, 'record')} of {counted(report.owners, 'owner')}, {entries}: {verdict}"
+        f"{count_phrase(report.records, 'record')} of {count_phrase(report.owners, 'owner')}, {entries}: {verdict}"
     )
 
 
@@ -149,7 +151,8 @@ def prune(
     with run.open() as memoranda:
         count = memoranda.ump.audit_prune(parse_instant(instant))
     run.answer(
-        {"pruned": count}, lambda: line(f"{counted(count, 'audit entry', 'audit entries')} pruned")
+        {"pruned": count},
+        lambda: line(f"{count_phrase(count, 'audit entry', 'audit entries')} pruned"),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from memoranda.bindings.files import oams
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import counted, line, note, note_report, progress_steps
+from memoranda.cli.show import count_phrase, line, note, note_report, progress_steps
 from memoranda.errors import InvalidInput, NotFound, VersionMismatch
 from memoranda.keys import OPERATOR_KEY_FILE, operator_key
 from memoranda.service.oams import file as oams_file
@@ -75,8 +75,8 @@ def _document(verdict: Validity) -> dict[str, object]:
 def _show(verdict: Validity) -> None:
     report = verdict.report
     note_report(report)
-    memories = counted(report.verified, "memory", "memories")
-    warnings = f", {counted(report.warned, 'warning')}" if report.warned else ""
+    memories = count_phrase(report.verified, "memory", "memories")
+    warnings = f", {count_phrase(report.warned, 'warning')}" if report.warned else ""
     line(f"{verdict.source}: {memories}{warnings}, {'NOT valid' if report.refused else 'valid'}")
 
 
@@ -202,6 +202,6 @@ def open_file(path: Path, *, is_new: bool = False) -> Iterator[FileStore]:
             raise InvalidInput(f"{path}: a pipe cannot be searched; save it to a file first")
         store = JsonlStore(file)
         if store.refused:
-            skipped = counted(store.refused, "invalid line")
+            skipped = count_phrase(store.refused, "invalid line")
             note(f"{path}: skipped {skipped}; for details: memoranda oams validate {path}")
         yield FileStore(path, store)

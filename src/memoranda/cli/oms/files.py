@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memoranda.bindings.files import mg, mg_report
 from memoranda.bindings.files.folder import STANDARD_STREAM
 from memoranda.cli.run import GivenRun, Parameter
-from memoranda.cli.show import counted, line, note, note_report, one_line, progress
+from memoranda.cli.show import count_phrase, line, note, note_report, one_line, progress
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput
 
@@ -55,13 +55,13 @@ def _show_file(document: dict[str, Any]) -> None:
         types = ", ".join(f"{number} {name}" for name, number in document["types"].items())
         manifest = document["manifest"]
         line(
-            f"  {counted(document['count'], 'grain')}: {types or 'none'}; {document['signed']} signed"
+            f"  {count_phrase(document['count'], 'grain')}: {types or 'none'}; {document['signed']} signed"
         )
         line(
             f"  flags {' '.join(document['flags']) or 'none'}, codec {document['codec']}, checksum ok"
         )
         line(
-            f"  manifest {counted(manifest['entries'], 'entry', 'entries')}, {manifest['superseded']} superseded"
+            f"  manifest {count_phrase(manifest['entries'], 'entry', 'entries')}, {manifest['superseded']} superseded"
         )
     for grain in document["grains"]:
         _show_grain(grain)
@@ -76,7 +76,7 @@ def _show_grain(grain: dict[str, Any]) -> None:
     line(
         f"  version {head['version']}, flags {flags}, type {head['type_byte']}, {head['created_at']}"
     )
-    size = counted(grain["bytes"], "byte")
+    size = count_phrase(grain["bytes"], "byte")
     line(f"  {grain['sensitivity']}, namespace hash {head['namespace_hash']}, {size}")
     if "signer" in grain:
         line(f"  signed by {grain['signer']} at {grain.get('issued_at', 'an unknown time')}")
@@ -115,7 +115,7 @@ def verify(
         for verdict in verdicts:
             _show_verdict(verdict)
         if saved is not None:
-            line(f"{counted(saved, 'grain')} recovered to {recover}")
+            line(f"{count_phrase(saved, 'grain')} recovered to {recover}")
 
     is_ok = not any(verdict.report.refused for verdict in verdicts)
     document: dict[str, object] = {
@@ -151,7 +151,7 @@ def _show_verdict(file_check: FileCheck) -> None:
             f"{file_check.source}: {file_check.recoverable}{total} grains are intact; save them with --recover OUT.mg"
         )
     line(
-        f"{file_check.source}: {counted(report.verified, 'grain')} verified"
+        f"{file_check.source}: {count_phrase(report.verified, 'grain')} verified"
         + (", NOT ok" if report.refused else "")
     )
 
@@ -184,14 +184,14 @@ def pack(
     checksum = packed.checksum.hex()
     counts = {"packed": packed.count, "duplicates": packed.duplicates, "bytes": packed.size_bytes}
     if target == STANDARD_STREAM:
-        note(f"{counted(packed.count, 'grain')} packed")
+        note(f"{count_phrase(packed.count, 'grain')} packed")
         return
     duplicates = (
-        f", {counted(packed.duplicates, 'duplicate')} left out" if packed.duplicates else ""
+        f", {count_phrase(packed.duplicates, 'duplicate')} left out" if packed.duplicates else ""
     )
     run.answer(
         {**counts, "checksum": checksum, "target": target},
-        lambda: line(f"{counted(packed.count, 'grain')} packed into {target}{duplicates}"),
+        lambda: line(f"{count_phrase(packed.count, 'grain')} packed into {target}{duplicates}"),
     )
 
 
@@ -214,7 +214,7 @@ def unpack(
         count = mg.unpack(source, folder, shape, bar)
     run.answer(
         {"unpacked": count, "folder": str(folder)},
-        lambda: line(f"{counted(count, 'grain')} in {folder}"),
+        lambda: line(f"{count_phrase(count, 'grain')} in {folder}"),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from memoranda.bindings.files.mg import naming_source, read_grain
 from memoranda.cli.options import without_none
 from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter
-from memoranda.cli.show import counted, is_confirmed, line, note, one_line, table
+from memoranda.cli.show import count_phrase, is_confirmed, line, note, one_line, table
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput
 from memoranda.standards.oms.mapping import text_of
@@ -203,7 +203,7 @@ def erase_user(
     run.answer(
         {"erased": erasure.erased, "held": erasure.held, "key_destroyed": erasure.key_destroyed},
         lambda: line(
-            f"{counted(erasure.erased, 'memory', 'memories')} erased, {erasure.held} kept by a hold, {key}"
+            f"{count_phrase(erasure.erased, 'memory', 'memories')} erased, {erasure.held} kept by a hold, {key}"
         ),
     )
     return 1 if erasure.held else 0
@@ -255,7 +255,8 @@ def rotate_key(
             master_key = run.settings().home / MASTER_KEY_FILE
             count = rotate_into_secret(secret, master_key, memoranda.grains.rotate_master_key)
     run.answer(
-        {"keys": count}, lambda: line(f"{counted(count, 'key')} wrapped under a new master key")
+        {"keys": count},
+        lambda: line(f"{count_phrase(count, 'key')} wrapped under a new master key"),
     )
 
 

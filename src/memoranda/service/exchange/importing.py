@@ -481,7 +481,7 @@ class _Import:
             now=now,
             targets=tuple(created),
             scope={"owner": prepared_item.tenant},
-            result=f"{count} taken in, {len(created)} created",
+            result=f"{count} imported, {len(created)} created",
         )
         unit.record_audit(entry)
 

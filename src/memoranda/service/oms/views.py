@@ -207,7 +207,12 @@ def _successor_address(context: Context, version: Version) -> str | None:
         )
         history = snapshot.iterate_history(version.memory_id, newest_first=True)
         successor = named_successor or next(
-            (later for later in history if later.document.name == version.state.superseded_by), None
+            (
+                candidate
+                for candidate in history
+                if candidate.document.name == version.state.superseded_by
+            ),
+            None,
         )
     return None if successor is None else to_stored_grain(context, successor).address
 

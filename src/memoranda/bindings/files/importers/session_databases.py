@@ -82,8 +82,10 @@ def _read_opencode(source: ImportSource) -> Iterator[DraftResult]:
             project=folder_name(str(row.get("directory") or "")),
             title=str(row.get("title") or ""),
         )
-        ordered = sorted(rows, key=lambda row: str(row["id"]))
-        turns = (turn for part in ordered if (turn := _opencode_turn(part, messages)) is not None)
+        sorted_rows = sorted(rows, key=lambda row: str(row["id"]))
+        turns = (
+            turn for part in sorted_rows if (turn := _opencode_turn(part, messages)) is not None
+        )
         yield from draft_turns("opencode", "opencode", session, turns)
 
 
@@ -165,9 +167,9 @@ def _read_cursor_turns(
         rows = source.read_rows(
             _CURSOR_TABLE, ("key", "value"), "key", beginning=("key", beginning)
         )
-        stored = {str(row["key"])[len(beginning) :]: _parse_object(row["value"]) for row in rows}
+        documents = {str(row["key"])[len(beginning) :]: _parse_object(row["value"]) for row in rows}
         names = [read_text(header, "bubbleId") for header in headers if isinstance(header, dict)]
-        bubbles = [{"bubbleId": name, **stored[name]} for name in names if name in stored]
+        bubbles = [{"bubbleId": name, **documents[name]} for name in names if name in documents]
     for bubble in bubbles:
         role, text = _CURSOR_ROLES.get(bubble.get("type")), read_text(bubble, "text")
         if role == "user":

@@ -61,7 +61,7 @@ class _Host(NamedTuple):
     # Texts that the first bytes of a transcript contain.
     marks: tuple[bytes, ...]
     # Yields the sessions of some files; of a file that cannot be read its error.
-    read: Callable[[ImportSource, list[str | None]], Iterator[SessionTurns | Unreadable]]
+    read_turns: Callable[[ImportSource, list[str | None]], Iterator[SessionTurns | Unreadable]]
     mapping: tuple[FieldMapping, ...]
 
     def importer(self) -> Importer:
@@ -90,16 +90,16 @@ class _Host(NamedTuple):
         """Yield the turns of all sessions; a turn that a host copied into another session only once."""
         is_single = not (source.is_folder or source.is_archive)
         members: list[str | None] = [None] if is_single else [*self._members(source)]
-        seen: set[int] = set()
-        for result in self.read(source, members):
+        seen_ids: set[int] = set()
+        for result in self.read_turns(source, members):
             if isinstance(result, Unreadable):
                 yield result
                 continue
             session, turns = result
             try:
                 for draft in draft_turns(self.name, self.title, session, turns):
-                    if hash(draft.id) not in seen:
-                        seen.add(hash(draft.id))
+                    if hash(draft.id) not in seen_ids:
+                        seen_ids.add(hash(draft.id))
                         yield draft
             except MemorandaError as error:
                 yield Unreadable(session.where, error)
@@ -140,8 +140,8 @@ def _read_beside(source: ImportSource, member: str | None, name: str) -> Entry:
     """Return the document beside a transcript; an empty one if it is missing or cannot be read."""
     try:
         if member is None:
-            beside = ImportSource(source.path.with_name(name))
-            document = _read_document(beside, None)
+            neighbour = ImportSource(source.path.with_name(name))
+            document = _read_document(neighbour, None)
         else:
             document = _read_document(source, str(PurePosixPath(member).with_name(name)))
     except (MemorandaError, OSError, KeyError, ValueError):
@@ -156,12 +156,12 @@ def _path_of(source: ImportSource, member: str | None) -> PurePosixPath:
 def _read_each(
     source: ImportSource,
     members: list[str | None],
-    read: Callable[[ImportSource, str | None], SessionTurns | None],
+    read_session: Callable[[ImportSource, str | None], SessionTurns | None],
 ) -> Iterator[SessionTurns | Unreadable]:
     """Yield the session of each file, or the error of the file."""
     for member in members:
         try:
-            session = read(source, member)
+            session = read_session(source, member)
         except MemorandaError as error:
             yield Unreadable(source.where(member), error)
             continue

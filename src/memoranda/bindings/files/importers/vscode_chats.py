@@ -37,10 +37,10 @@ def read_chat(lines: Iterable[Mapping[str, Any]]) -> object:
 
 def _apply(document: Any, kind: object, path: list[Any], line: Mapping[str, Any]) -> None:
     """Apply one change to the document. Raises KeyError, IndexError or TypeError for an unknown path."""
-    *ways, last = path
+    *steps, last = path
     holder = document
-    for way in ways:
-        holder = holder[way]
+    for step in steps:
+        holder = holder[step]
     if kind == _SET:
         if isinstance(holder, list) and last == len(holder):
             holder.append(line.get("v"))
