@@ -199,14 +199,14 @@ class Settings:
     )
     oauth: str = _setting(
         "off",
-        "programs that people with a key may let use /mcp (OAuth): none (off), programs registered by the operator "
+        "programs that may ask a person for access to /mcp (OAuth): none (off), programs registered by the operator "
         "(known), also programs on the person's machine (on), or any (open)",
         "text",
         choices=("off", "known", "on", "open"),
     )
     oidc_issuer: str = _setting(
         "",
-        "the provider with whose accounts people sign in to the console (OpenID Connect): its issuer, such as "
+        "OpenID Connect provider for signing in to the console: its issuer, such as "
         "https://id.example.com/realms/team",
         "text",
     )
@@ -232,7 +232,7 @@ class Settings:
     )
     rate_limit: int = _setting(
         5_000,
-        "requests per second of one credential; further ones are refused as rate_limited",
+        "maximum requests per second of one credential; more are refused as rate_limited",
         "whole number",
     )
     max_body_bytes: int = _setting(

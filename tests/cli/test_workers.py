@@ -335,7 +335,7 @@ run(1, work)
         "worker 0 ended before it was ready (exit code 1); another is started in 0.04 s",
         "it does not start",
         "worker 0 ended before it was ready (exit code 1); another is started in 0.08 s",
-        "no server process was ready for 300 s, however often one was started; the log says why each ended",
+        "no server process was ready for 300 s, although several were started; the log has the reasons",
     ]
 
 

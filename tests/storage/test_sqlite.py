@@ -495,7 +495,7 @@ def test_a_writer_whose_turn_does_not_come_is_told_so_and_nothing_is_written(tmp
     # Nobody waits for this one, and so gives it up, before it has its turn.
     held = database.start_write(hold)
     assert is_held.wait(HANG_SECONDS)
-    with pytest.raises(StoreUnavailable, match=r"no turn within 0\.05 s; nothing was written"):
+    with pytest.raises(StoreUnavailable, match=r"the writer was busy for 0\.05 s; nothing was written"):
         database.write(put("given up"))
     # What was begun cannot be given up: whoever waits for it learns that it may be there.
     with pytest.raises(StoreUnavailable, match="may or may not be stored"):

@@ -185,7 +185,7 @@ def _read_expiry(text: str | None, now: Instant, default: Instant | None) -> Ins
         try:
             return parse_instant(instant)
         except ValueError:
-            raise InvalidInput(f"--expires: {text!r} is no date") from None
+            raise InvalidInput(f"--expires: {text!r} is not a date") from None
     return Instant(now + read_duration_ms(text, "--expires"))
 
 
@@ -286,9 +286,7 @@ def program(
     ],
     redirect: Annotated[
         tuple[str, ...],
-        Parameter(
-            name="REDIRECT", help="An address to which the approval may be sent; can be repeated."
-        ),
+        Parameter(name="REDIRECT", help="A redirect URI of the program; can be repeated."),
     ],
     /,
     *,

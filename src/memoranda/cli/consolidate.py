@@ -76,7 +76,7 @@ def dream(
         ),
     ] = None,
     model_name: Annotated[
-        str | None, Parameter(help="The name of the model; goes with --model.")
+        str | None, Parameter(help="The name of the model; only with --model.")
     ] = None,
     run: GivenRun,
 ) -> int:

@@ -31,7 +31,7 @@ class Secret:
         host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
         if not api and not host:
             raise InvalidInput(
-                "--kubernetes-secret: this is no pod of a cluster; run it in one, or give --kubernetes-api"
+                "--kubernetes-secret: this is not a pod of a cluster; run it in one, or give --kubernetes-api"
             )
         if api and not api.startswith(("https://", "http://127.0.0.1:", "http://localhost:")):
             raise InvalidInput(

@@ -92,7 +92,9 @@ def list_entries(
     tag: Annotated[str | None, Parameter(help="Only with this tag.")] = None,
     query: Annotated[
         str | None,
-        Parameter(help="The best matches, instead of the newest; needs semantic search."),
+        Parameter(
+            help="Show the best matches for this text, not the newest entries; needs semantic search."
+        ),
     ] = None,
     run: GivenRun,
 ) -> None:
@@ -159,9 +161,7 @@ def distill(
     project: Project = None,
     budget: Annotated[
         int | None,
-        Parameter(
-            help="Tokens to read and write together (default: the most that is allowed).", minimum=1
-        ),
+        Parameter(help="Token budget for reading and writing (default: the maximum).", minimum=1),
     ] = None,
     every: Annotated[
         str | None,

@@ -32,7 +32,7 @@ class MemoryScope:
     project: Annotated[str | None, Parameter(help="The project it belongs to.")] = None
     user: Annotated[str | None, Parameter(help="The user it is about.")] = None
     agent: Annotated[str | None, Parameter(help="The agent it belongs to.")] = None
-    session: Annotated[str | None, Parameter(help="The session it comes from.")] = None
+    session: Annotated[str | None, Parameter(help="The session of the memory.")] = None
     visibility: Annotated[
         Visibility | None, Parameter(help="Who may see it (default: private).")
     ] = None

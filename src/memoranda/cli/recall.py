@@ -67,7 +67,9 @@ def recall(
     budget: Annotated[
         int | None,
         Parameter(
-            help="With --for-prompt: characters of the block.", minimum=1, maximum=MAX_BUDGET_CHARS
+            help="With --for-prompt: maximum characters of the block.",
+            minimum=1,
+            maximum=MAX_BUDGET_CHARS,
         ),
     ] = None,
     max_chars: Annotated[

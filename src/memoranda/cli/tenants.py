@@ -178,7 +178,7 @@ def delete(
     owner: Annotated[str, Parameter(name="OWNER", help="The owner, as `tenant list` shows it.")],
     /,
     *,
-    reason: Annotated[str, Parameter(help="Why; it goes into the operator's audit log.")],
+    reason: Annotated[str, Parameter(help="The reason, for the operator's audit log.")],
     yes: Annotated[bool, Parameter(help="Do not ask.")] = False,
     run: GivenRun,
 ) -> None:

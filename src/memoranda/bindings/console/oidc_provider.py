@@ -123,7 +123,7 @@ class Provider:
             raise ProviderUnavailable(f"the provider's description is not valid: {error}") from None
         if metadata.issuer != self.settings.issuer:
             raise ProviderUnavailable(
-                f"the provider says it is {metadata.issuer[:200]!r}: set oidc_issuer to exactly that, or correct it"
+                f"the provider states the issuer {metadata.issuer[:200]!r}: set oidc_issuer to exactly this"
             )
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
             _check_address(getattr(metadata, name), name)

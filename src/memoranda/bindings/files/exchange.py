@@ -275,7 +275,7 @@ def require_single(records: Iterable[Record]) -> Iterator[Record]:
         if count:
             raise InvalidInput(
                 "a .ump.md file holds one memory, so that others can read it; name a folder (NAME/) for one file each, "
-                "an .ndjson file, one memory with --id, or say --book"
+                "an .ndjson file, one memory with --id, or use --book"
             )
         yield record
 

@@ -220,7 +220,9 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         if properties.other_values(_OUR_PROPERTIES) != self.properties.other_values(
             _OUR_PROPERTIES
         ):
-            raise InvalidInput("its properties are written in a way that cannot be changed here")
+            raise InvalidInput(
+                "its properties have a form that cannot be edited here; change them in the file"
+            )
         return replace(changed_note, properties=properties)
 
     def _with_fences(self, changed_note: Self, properties: Properties) -> Self:

@@ -232,8 +232,8 @@ def open_memories(
 def _opened_bundle(path: Path, progress: Progress | None) -> Iterator[FolderBundleReader]:
     if not (path / bundle.MANIFEST_NAME).exists():
         raise NotFound(
-            f"there is no {bundle.MANIFEST_NAME}, so this is no complete bundle; "
-            f"a file of memories can be named by itself"
+            f"there is no {bundle.MANIFEST_NAME}, so this is not a complete bundle; "
+            "to read one file of memories, give its name"
         )
     with FolderBundleReader(path, progress=progress) as reader:
         yield reader
@@ -418,7 +418,7 @@ def _refuse_foreign_files(path: Path) -> None:
     for file in sorted(path.iterdir()):
         if file.name not in _BUNDLE_NAMES or file.is_symlink() or not file.is_file():
             raise InvalidInput(
-                f"{path}: {file.name} is no part of a bundle; what else is there is not deleted"
+                f"{path}: {file.name} is not part of a bundle; other files are not deleted"
             )
 
 

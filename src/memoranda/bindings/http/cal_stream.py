@@ -122,7 +122,8 @@ class CalStreams:
         of_credential = sum(other.digest == stream.digest for other in self._streams)
         if of_credential >= STREAMS_PER_CREDENTIAL_LIMIT or len(self._streams) >= self._limit:
             raise RateLimited(
-                "too many streams at once; let one end, or cancel it", retry_after_seconds=1
+                "too many streams at once; wait for one to end, or cancel one",
+                retry_after_seconds=1,
             )
         self._streams.add(stream)
 

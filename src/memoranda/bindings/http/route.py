@@ -364,7 +364,7 @@ def parse_request(operation: Operation, call: HttpCall) -> object:
         raise InvalidInput(f"{repeated[0][:40]!a} is given both in the query and in the body")
     for name in operation.path_fields:
         if name in body:
-            raise InvalidInput(f"{name!a} stands in the path already")
+            raise InvalidInput(f"{name!a} is in the path already")
         fields[name] = call.path_name(name)
     if body:
         return operation.asks.parse({**fields, **body})

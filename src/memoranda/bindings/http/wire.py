@@ -90,7 +90,7 @@ def base_url(scope: Scope) -> str:
     """Return the URL by which the client reached the server, without a path. Raises InvalidInput for a bad Host."""
     host = read_header(scope, b"host") or ""
     if not _HOST.fullmatch(host):
-        raise InvalidInput("the header host is no host")
+        raise InvalidInput("the header host is invalid")
     return f"{scope['scheme']}://{host.lower()}"
 
 

@@ -272,8 +272,8 @@ class Workers:
             )
         if self._clock() >= self._last_ready + self._patience.without_any:
             raise StoreUnavailable(
-                f"no server process was ready for {self._patience.without_any:g} s, however often one was started; "
-                "the log says why each ended"
+                f"no server process was ready for {self._patience.without_any:g} s, although several were started; "
+                "the log has the reasons"
             )
 
     # --- starting ----------------------------------------------------------------------------------------

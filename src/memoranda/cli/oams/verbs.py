@@ -77,7 +77,9 @@ def recall(
         ),
     ] = 8,
     tag: Tags = (),
-    since: Annotated[str | None, Parameter(help="Only updated since: a date, or RFC 3339.")] = None,
+    since: Annotated[
+        str | None, Parameter(help="Only memories updated since this date or RFC 3339 time.")
+    ] = None,
     until: Annotated[
         str | None, Parameter(help="Only updated before: a date, or RFC 3339.")
     ] = None,
@@ -110,7 +112,9 @@ def list_memories(
     file: JsonlFile = None,
     namespace: NamespaceInStore = None,
     tag: Tags = (),
-    since: Annotated[str | None, Parameter(help="Only updated since: a date, or RFC 3339.")] = None,
+    since: Annotated[
+        str | None, Parameter(help="Only memories updated since this date or RFC 3339 time.")
+    ] = None,
     limit: Annotated[
         int, Parameter(help="Results per page (default 50).", minimum=1, maximum=MAX_LIMIT)
     ] = 50,

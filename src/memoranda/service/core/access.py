@@ -341,7 +341,7 @@ class Gate:
         grant = self._system.load_grant(jti.removeprefix(GRANT_PREFIX), self._clock())
         key = None if grant is None else self._find_key_by_id(grant.key_id)
         if key is None or not key.is_open(self._clock()):
-            raise Unauthorized("revoked: this program is not let in any more")
+            raise Unauthorized("revoked: this program has no access any more")
         return key
 
     def owner_of_grant(self, jti: str) -> str:

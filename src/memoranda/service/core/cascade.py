@@ -80,13 +80,13 @@ def check_basis(
         and _is_address(basis)
         and not _is_granted(unit, basis, now)
     ):
-        raise ConsentViolation(f"the consent {basis} that this rests on is not here")
+        raise ConsentViolation(f"this is based on the consent {basis}, which is not in this store")
     if not unit.list_linked("withdraws", basis, after=0, limit=1):
         return
     if compliance.rests_on_consent(
         context.presets_in(unit), compliance.fields_of(document, unit.tenant), basis, now=now
     ):
-        raise ConsentViolation(f"the consent {basis} that this rests on was withdrawn")
+        raise ConsentViolation(f"this is based on the consent {basis}, which was withdrawn")
 
 
 def _is_address(text: str) -> bool:

@@ -319,5 +319,6 @@ def _refuse_erasing_withdrawal(unit: Unit, version: Version) -> None:
     )
     if prior is not None and not prior.state.erased:
         raise GrainError(
-            "the consent that this withdraws is still here; erase that first", oms_code=DENIED
+            "the consent that this withdraws is still stored; erase the consent first",
+            oms_code=DENIED,
         )

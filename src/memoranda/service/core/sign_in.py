@@ -147,7 +147,7 @@ class Sessions:
         """
         link, now = self._seals.unseal(text, SignInLink), self._clock()
         if link is None or link.expires <= now:
-            raise Unauthorized("this link is not one of ours, or it is too old")
+            raise Unauthorized("this link is invalid or has expired")
         grant = self._system.use_grant(link.grant_id, 0, now=now, expires=Instant(now + IDLE_MS))
         if grant is None:
             raise Unauthorized("this link was used before")
@@ -198,7 +198,7 @@ class Sessions:
         access = self._gate.authenticate(key)
         kind, _, key_id = access.credential.partition(":")
         if kind != "key":
-            raise Unauthorized("that is no API key")
+            raise Unauthorized("this is not an API key")
         grant_id = base32_encode(secrets.token_bytes(20))
         grant = ProgramGrant(
             grant_id=grant_id, key_id=key_id, verbs=_SESSION_VERBS, expires=expires
@@ -394,9 +394,7 @@ class Grants:
         request = self._seals.unseal(text, AuthorizationRequest)
         client = None if request is None else self.find_client(request.client_id, registration)
         if request is None or client is None or request.expires <= self._clock():
-            raise InvalidInput(
-                "this request is not one of ours, or it is too old; have the program ask again"
-            )
+            raise InvalidInput("this request is invalid or has expired; start again in the program")
         return request, client
 
     def request_expiry(self) -> Instant:
@@ -411,7 +409,7 @@ class Grants:
         access = self._gate.authenticate(key)
         kind, _, key_id = access.credential.partition(":")
         if kind != "key":
-            raise Unauthorized("that is no API key")
+            raise Unauthorized("this is not an API key")
         verbs = tuple(verb for verb in request.verbs if verb in access.verbs)
         if not verbs:
             raise ForbiddenScope("that key may do nothing of what the program asks for")
@@ -448,7 +446,7 @@ class Grants:
         expires = Instant(now + REFRESH_MS)
         grant = self._system.use_grant(turn.grant_id, turn.number, now=now, expires=expires)
         if grant is None or turn.expires <= now:
-            raise Unauthorized("it was used before, or is too old")
+            raise Unauthorized("it was used before, or has expired")
         granted = tuple(verb for verb in grant.verbs if verb in verbs)
         jti = GRANT_PREFIX + grant.grant_id
         owner = self._gate.owner_of_grant(jti)

@@ -116,7 +116,7 @@ def delete_tenant(
     """
     require_operator(context, access, "write")
     if not reason.strip():
-        raise InvalidInput("reason: say why; it goes into the audit log")
+        raise InvalidInput("reason: give a reason; it goes into the audit log")
     if owner == context.operator.did:
         raise InvalidInput("the operator's own memory cannot be deleted; delete the data directory")
     usage = describe_tenant(context, access, gate, owner).usage

@@ -478,9 +478,11 @@ def _refuse_consent_bound(source: SourceMemory) -> None:
     if record is None or "consent" not in record:
         return
     if record["consent"].get("exportable") is False:
-        raise ConsentViolation("its consent forbids export, and this form cannot state that")
+        raise ConsentViolation("its consent forbids export, and this format has no field for that")
     if rules.redact(record)[1]:
-        raise Unsupported("its consent redacts it, and this form cannot hold a redacted memory")
+        raise Unsupported(
+            "its consent redacts it, and this format cannot contain redacted memories"
+        )
 
 
 def _refuse_superseded(source: SourceMemory) -> None:
@@ -493,6 +495,6 @@ def _refuse_superseded(source: SourceMemory) -> None:
             or record.get("lifecycle", {}).get("status") == "tombstoned"
         )
     if is_over:
-        raise Unsupported("superseded or forgotten, and this form holds current memories only")
+        raise Unsupported("superseded or forgotten, and this format contains current memories only")
     if index.verification_status == "retracted":
-        raise Unsupported("retracted, and this form cannot state that")
+        raise Unsupported("retracted, and this format has no field for that")

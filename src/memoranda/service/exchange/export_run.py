@@ -248,7 +248,9 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
             or not rules.redact(outline_record(self.context, version))[1]
         ):
             return True
-        error = Unsupported("its consent redacts it, and this form cannot hold a redacted memory")
+        error = Unsupported(
+            "its consent redacts it, and this format cannot contain redacted memories"
+        )
         self.report.refuse("", self._find_record_id(version), error)
         return False
 
@@ -283,7 +285,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
             return True
         name = self._find_record_id(version)
         if verdict == "retracted":
-            self.report.keep(name, "it is retracted, and this form cannot state that")
+            self.report.keep(name, "it is retracted, and this format has no field for that")
             return False
         self.report.warn(
             name, f"the verdict '{verdict}' is not exported; this form cannot state it"

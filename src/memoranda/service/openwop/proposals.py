@@ -307,7 +307,7 @@ def _check_approval(unit: Unit, approval_id: str, current: Proposal) -> None:
     approval = {} if data is None else json_text.parse(data)
     is_same_proposal = approval.get("proposal") == current["id"]
     if not is_same_proposal or approval["artifact"] != _digest(current):
-        raise ForbiddenScope("there is no such approval of this proposal as it is now")
+        raise ForbiddenScope("the current version of this proposal has no such approval")
 
 
 def _digest(current: Proposal) -> str:

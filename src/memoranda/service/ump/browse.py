@@ -307,10 +307,10 @@ def list_current(context: Context, access: Access, names: Sequence[str]) -> list
     now, tenant = context.clock(), access.default_tenant
     scope = {**access.limits, "owner": tenant}
     with context.engine.open_snapshot(tenant) as snapshot:
-        named = (snapshot.find_by_name(UMP, name) for name in names)
+        named_versions = (snapshot.find_by_name(UMP, name) for name in names)
         current = [
             version.version_id
-            for version in named
+            for version in named_versions
             if version is not None
             and version.state.is_head
             and not version.state.is_forgotten

@@ -210,7 +210,7 @@ def _operations(statement: Statement) -> tuple[str, ...]:
 def _read_token(document: Mapping[object, object]) -> CapabilityToken:
     """Read the members of a token. Raise ValueError if there are others, or some are missing."""
     if document.keys() != _MEMBER_NAMES | {"signature"}:
-        raise ValueError("these are not the members of a token")
+        raise ValueError("fields of the token are missing or unknown")
     members: dict[str, Any] = {name: document[name] for name in _MEMBER_NAMES}
     for name in ("allowed_ops", "allowed_grain_types"):
         if not isinstance(members[name], list):

@@ -93,7 +93,7 @@ def open_delivery(data: bytes, documents: Documents = NO_DOCUMENTS) -> Grain | S
     grain = grains.decode(data)
     if grain.header.is_signed:
         # Section 9.2: parsers MUST reject if the flag is 1 but no wrapper is present.
-        raise _mismatch_error("the grain's signed bit is set, but it comes without its envelope")
+        raise _mismatch_error("the grain's signed bit is set, but its envelope is missing")
     return grain
 
 
@@ -194,7 +194,7 @@ def _decode_endorsement(entry: object, payload_bytes: int) -> bytes:
 def _build_envelope(blob: bytes, key: SigningKey, *, issued_at: int, detached: bool) -> bytes:
     """Sign the bytes and return the envelope, without the payload if `detached`."""
     if not 0 <= issued_at < 2**64:
-        raise ValueError("issued_at is a time in seconds since 1970")
+        raise ValueError("issued_at must be a time in seconds since 1970")
     content_type = CONTENT_TYPE_CBOR if Header.parse(blob).is_cbor else CONTENT_TYPE
     protected = cose.encode(
         {

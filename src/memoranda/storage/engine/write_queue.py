@@ -127,7 +127,7 @@ class WriteQueue:
             self._refuses_unrecorded or len(self._background_items) >= BEHIND_LIMIT
         ):
             raise StoreUnavailable(
-                f"{self.behind}: this cannot be put on record, and so is not answered"
+                f"{self.behind}: this read cannot be recorded in the audit log, so it is refused"
             )
 
     def refuse_when_closed(self) -> None:
@@ -383,7 +383,7 @@ class WorkItem:
         if not self._settled.acquire(timeout=seconds):
             if self._turn.acquire(blocking=False):
                 raise StoreUnavailable(
-                    f"too much is written at once: no turn within {seconds:g} s; nothing was written"
+                    f"too many writes at once: the writer was busy for {seconds:g} s; nothing was written"
                 )
             if not self._settled.acquire(timeout=seconds):
                 raise StoreUnavailable(

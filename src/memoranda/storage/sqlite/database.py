@@ -288,7 +288,7 @@ class SqliteDatabase:
         """
         if not self._reader_slots.acquire(timeout=self._reader_seconds):
             raise StoreUnavailable(
-                f"too many read at once: no turn within {self._reader_seconds:g} s"
+                f"too many reads at once: no connection was free for {self._reader_seconds:g} s"
             )
         try:
             yield

@@ -163,7 +163,7 @@ def build_memory(draft: ImportDraft, system: str, own_hash: str) -> Memory:
         ORIGIN_KEY: origin,
     }
     if draft.created is None:
-        raise InvalidInput("nothing tells when it was written")
+        raise InvalidInput("the time of writing is missing")
     created = format_instant(draft.created)
     namespace = (
         f"{_namespace_owner(draft.user) or own_hash}:{_namespace_scope(draft.scope or system)}"

@@ -71,7 +71,7 @@ def _draft_message(
     data = document.get("data")
     text = join_blocks(data.get("content")) if isinstance(data, dict) else ""
     if not isinstance(data, dict) or not text:
-        raise InvalidInput("not a message of LangChain: it says nothing under `data.content`")
+        raise InvalidInput("not a message of LangChain: `data.content` is empty")
     speaker = read_text(data, "name") or _SPEAKERS.get(read_text(document, "type"), "User")
     return draft_turn(
         document,

@@ -168,7 +168,7 @@ def item_draft(document: dict[str, object], location: str, modified: Instant) ->
         raise InvalidInput("not an item of LangGraph: it needs `namespace`, `key` and `value`")
     text = value_text(value)
     if not text:
-        raise InvalidInput("its value says nothing")
+        raise InvalidInput("its value is empty")
     kind = read_text(value, *_KINDS)
     return ImportDraft(
         where=location,

@@ -172,7 +172,7 @@ def memory_draft(document: dict[str, object], location: str, modified: Instant) 
     """
     text = read_text(document, "memory", "data", "text")
     if not text:
-        raise InvalidInput("not a memory of Mem0: it says nothing under `memory`")
+        raise InvalidInput("not a memory of Mem0: `memory` is empty")
     name = read_text(document, "id") or read_text(document, "hash")
     if not name:
         raise InvalidInput("not a memory of Mem0: it has no `id`")
@@ -233,7 +233,7 @@ def _draft_relation(
 def _draft_message(document: dict[str, object], location: str, source: ImportSource) -> ImportDraft:
     text, number = read_text(document, "content"), location.rpartition(" ")[2]
     if not text:
-        raise InvalidInput("not a message of Mem0: it says nothing under `content`")
+        raise InvalidInput("not a message of Mem0: `content` is empty")
     role, session = read_text(document, "role"), read_text(document, "run_id", "session_id")
     return ImportDraft(
         where=location,
@@ -273,7 +273,7 @@ def _read_history(source: ImportSource) -> Iterator[DraftResult]:
 def _draft_history_row(row: dict[str, Any], location: str, created: Instant) -> ImportDraft:
     text, role = read_text(row, "new_memory"), read_text(row, "role")
     if not text:
-        raise InvalidInput("its last row in the history says nothing")
+        raise InvalidInput("its last row in the history is empty")
     return ImportDraft(
         where=location,
         id=row["memory_id"],

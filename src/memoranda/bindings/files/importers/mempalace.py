@@ -141,7 +141,7 @@ def _draft_node(
 ) -> ImportDraft:
     name, text = read_text(document, "id"), read_text(document, *_TEXT)
     if not name or not text:
-        raise InvalidInput("not a node of MemPalace: it needs an `id` and what it says")
+        raise InvalidInput("not a node of MemPalace: `id` or text is missing")
     edges = into.get(name, [])
     kind = read_text(edges[0], *_TYPE) if edges else ""
     return ImportDraft(

@@ -91,7 +91,7 @@ def _check_instructions(data: bytes) -> None:
             position = start + 4
             # Each position of the memo is filled once, by an instruction of its own, so it is below the size.
             if int.from_bytes(data[start:position], "little") > size:
-                raise ValueError("a place of the memo that no pickle of this size comes to")
+                raise ValueError("the memo index is too large for a pickle of this size")
         elif instruction in _COUNTED:
             begins = start + _COUNTED[instruction]
             position = begins + int.from_bytes(data[start:begins], "little")

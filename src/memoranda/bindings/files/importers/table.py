@@ -201,7 +201,7 @@ def table_with(text: str) -> Importer:
         ours, equals, their_column = (part.strip() for part in assignment.partition("="))
         if ours not in _COLUMNS or not equals or not their_column:
             raise InvalidInput(
-                f"{assignment!r} is no column: say text=NAME,user=NAME; there are {', '.join(_COLUMNS)}"
+                f"{assignment!r} is not a column: use text=NAME,user=NAME; the fields are {', '.join(_COLUMNS)}"
             )
         columns[ours] = their_column
     if "text" not in columns:
