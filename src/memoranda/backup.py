@@ -423,7 +423,7 @@ class _Staged:
         try:
             differences = list_differences(draft, settings)
         except InvalidInput:
-            # From a newer version, perhaps.
+            # A newer version may have written settings that this one does not know.
             self.applies_settings = False
             return
         self.differences = tuple(SettingDifference(*difference) for difference in differences)

@@ -122,7 +122,7 @@ def test_a_key_expires_everywhere(world: World) -> None:
         enter()
     world.now = expires
     for enter in doors:
-        with pytest.raises(Unauthorized, match=r"expired|not let in"):
+        with pytest.raises(Unauthorized, match=r"expired|no access"):
             enter()
     with pytest.raises(NotFound):
         gate.find_key("laptop")

@@ -102,7 +102,7 @@ def test_revoking_the_key_ends_what_it_let_in_at_once(world: World) -> None:
     granted = world.service.grants.exchange(code(world, key(world)), ("read",))
     assert let_in(world, granted).verbs == {"read"}
     world.service.gate.revoke_key("mine")
-    with pytest.raises(Unauthorized, match="no access in any more"):
+    with pytest.raises(Unauthorized, match="no access any more"):
         let_in(world, granted)
     with pytest.raises(Unauthorized):
         world.service.grants.exchange(next_turn(world, granted), ("read",))

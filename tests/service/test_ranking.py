@@ -241,4 +241,4 @@ def test_a_stray_word_answers_no_question_that_nothing_is_near_to() -> None:
 def covered_by(world: World, question: str) -> float:
     """Return how much of a question the best memory covers, by words."""
     with world.engine.open_snapshot(world.owner.default_tenant) as snapshot:
-        return snapshot.match(Selection(at=world.now), (KeywordQuery(text=question),), limit=1, now=world.now).covered
+        return snapshot.match(Selection(at=world.now), (KeywordQuery(text=question),), limit=1, now=world.now).coverage

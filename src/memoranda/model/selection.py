@@ -211,7 +211,7 @@ class KeywordQuery(msgspec.Struct, frozen=True, kw_only=True):
     asked_at: Instant | None = None
     zone: str | None = None
     # Returns the text of a version for phrase matching; None turns phrase matching off.
-    reads: Callable[[Version], str] | None = None
+    load_text: Callable[[Version], str] | None = None
     # Ranking weights that differ from the defaults, as (name, weight).
     weights: tuple[tuple[str, float], ...] = ()
     # True to return the parts of each score.
@@ -264,7 +264,7 @@ class Matches(msgspec.Struct, frozen=True, kw_only=True):
     weights: Mapping[tuple[str, ...], float] = msgspec.field(default_factory=dict)
     mean_terms: float = 1.0
     # Share of the query that the best result covers, from 0 to 1; unlike scores, comparable between searches.
-    covered: float = 0.0
+    coverage: float = 0.0
     # Similarity of the results to the query by embedding, if known.
     nearness: Mapping[int, float] = msgspec.field(default_factory=dict)
     # Similarity of the query to each passage of the long texts among the results.

@@ -444,7 +444,7 @@ class KeywordRetrievers:
         if not self.is_complete:
             firsts = _rows_with_rare_words(texts, bm25.document_frequencies)
         self.text = KeywordRetriever(texts, bm25, firsts, size=self.match_count)
-        windows = [_windowed_texts(segment_item) for segment_item in self.postings]
+        windows = [_create_windows(segment_item) for segment_item in self.postings]
         window_bm25 = _Bm25(WINDOW_B, windows, words, docs=docs, length=window_length)
         self.window = KeywordRetriever(
             windows, window_bm25, self.text.best_rows(), size=self.match_count
@@ -495,7 +495,7 @@ def _rows_with_share(postings: QueryPostings, words: Sequence[int]) -> Retriever
     return RetrieverScores(rows, counts / np.float32(max(1, len(words))))
 
 
-def _windowed_texts(postings: QueryPostings) -> _ScoredTexts:
+def _create_windows(postings: QueryPostings) -> _ScoredTexts:
     """Return the windows of a segment; its texts if it has no sessions.
 
     Without sessions a text has no neighbours, so its window is the text itself, scored with the parameters of windows.

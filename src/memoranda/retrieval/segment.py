@@ -232,7 +232,7 @@ class VersionColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True, dict=T
         return rows[self.versions.take(rows, mode="clip") == versions] if len(self) else rows[:0]
 
     def all_except(self, versions: NDArray[np.int64]) -> Flags:
-        """Return a flag for each row: False for some versions, which ascend."""
+        """Return a flag for each row: True unless its version is in `versions`, which must ascend."""
         flags = np.ones(len(self), np.bool_)
         flags[self.rows_of(versions)] = False
         return flags

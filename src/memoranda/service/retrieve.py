@@ -128,13 +128,13 @@ def _restrict_visibilities(
 def with_phrase_reader(context: Context, words: KeywordQuery) -> KeywordQuery:
     """Return a keyword query that can read the texts of versions, which phrases are compared with."""
 
-    def reads(version: Version) -> str:
+    def load_text(version: Version) -> str:
         if version.state.erased:
             return ""
         projection = run_unless_damaged(version, lambda: project(context, version))
         return "" if projection is None else "\n".join((projection.text, *projection.titles))
 
-    return replace(words, reads=reads)
+    return replace(words, load_text=load_text)
 
 
 def prepare_queries(context: Context, tenant: str, query: KeywordQuery) -> Sequence[RetrieverQuery]:
@@ -176,12 +176,12 @@ def search_visible(
     hits_by_id: dict[int, SearchHit[T] | None] = {}
     count, bytes_left = limit, PAGE_BYTES
     while True:
-        covered = 0.0
+        coverage = 0.0
         if text.strip():
             matches = snapshot.match(
                 selection, retrievers, limit=count, now=now, count_if_cheap=False
             )
-            selected_hits, covered = matches.hits, matches.covered
+            selected_hits, coverage = matches.hits, matches.coverage
         else:
             selected_hits = tuple(snapshot.load_page(selection, UPDATED, limit=count, now=now))
         lexical = {
@@ -207,7 +207,7 @@ def search_visible(
                 hits = [replace(hit, lexical=hit.lexical / highest) for hit in hits]
             if text.strip():
                 hits = place_below_sources(hits, lambda hit: hit.version.document)
-            return SearchResults(hits, len(hits) if is_exhausted else None, covered)
+            return SearchResults(hits, len(hits) if is_exhausted else None, coverage)
         count *= _WIDEN_FACTOR
 
 

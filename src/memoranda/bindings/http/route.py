@@ -65,7 +65,7 @@ class RouteTable(BaseRoute):
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes: Final = tuple(routes)
-        # Routes with their order, by path and by folder.
+        # Routes with their position in the list: by complete path, and by the folder before the first parameter.
         self._by_path: dict[str, list[tuple[int, Route]]] = {}
         self._by_folder: dict[str, list[tuple[int, Route]]] = {}
         for order, route in enumerate(self.routes):

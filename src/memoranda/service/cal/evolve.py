@@ -427,11 +427,11 @@ def _names_beyond(context: Context, version: Version, fields: Mapping[str, objec
 
     `fields` are those of the successor, which does not carry that document. Titles that look like secrets are left out.
     """
-    kept = oms.titles_of(fields)
+    known_titles = oms.titles_of(fields)
     return [
         title
         for title in project(context, version).titles
-        if title not in kept and not detect_kinds({"title": title})
+        if title not in known_titles and not detect_kinds({"title": title})
     ]
 
 

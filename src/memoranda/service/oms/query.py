@@ -230,7 +230,7 @@ def _restrict(
     access.require_scope({**access.limits, "owner": tenant, **project})
     if type_byte is not None:
         kind = BY_BYTE.get(type_byte)
-        # Grains of a domain have no form; their type is checked when they are read.
+        # Grains of application types have an empty form in the index; their type is checked when they are read.
         form = IsOneOf(name="form", texts=("" if kind is None else kind.name,))
         selection = replace(selection, tests=(*selection.tests, form))
     if sees_everything(access, tenant):

@@ -639,22 +639,23 @@ class Engine(StoreHealth, Protocol):
     def reindex(
         self,
         tenant: str,
-        reads: Callable[[Version], Projection | None],
+        load_projection: Callable[[Version], Projection | None],
         *,
         progress: Callable[[int], None] | None = None,
         outdated: bool = False,
     ) -> int:
         """Rebuild the word index of a tenant, or only its `outdated` parts; return the number of versions.
 
-        `reads` returns the projection of a version. A version that it cannot read is found by none of its words.
+        `load_projection` returns the projection of a version. A version that it cannot read is found by none of its
+        words.
         """
         ...
 
     def find_index_problems(
         self,
         tenant: str,
-        reads: Callable[[Version], Projection | None],
-        tells: Callable[[Version], DocumentReading | None],
+        load_projection: Callable[[Version], Projection | None],
+        load_reading: Callable[[Version], DocumentReading | None],
     ) -> list[str]:
         """Return the differences between the indexes of a tenant and its documents, as sentences.
 

@@ -489,7 +489,7 @@ class SelectionSql:
         )
         head = f"h.tenant_id = s.tenant_id AND h.version_id = coalesce(({newest}), s.memory_id)"
         within = " AND ".join([head, *conditions])
-        # A live version is the head itself.
+        # A live version is the head of its memory, so it need not be looked up.
         return [f"(s.live = 1 OR EXISTS (SELECT 1 FROM state h WHERE {within}))"]
 
     def _in_force_clause(self, now: Instant) -> str:

@@ -321,23 +321,29 @@ class SqlEngine:
     def reindex(
         self,
         tenant: str,
-        reads: Reads,
+        load_projection: Reads,
         *,
         progress: Callable[[int], None] | None = None,
         outdated: bool = False,
     ) -> int:
-        return self._reindexing(tenant, reads).rebuild(progress, outdated=outdated)
+        return self._reindexing(tenant, load_projection).rebuild(progress, outdated=outdated)
 
     def find_index_problems(
-        self, tenant: str, reads: Reads, tells: Callable[[Version], DocumentReading | None]
+        self,
+        tenant: str,
+        load_projection: Reads,
+        load_reading: Callable[[Version], DocumentReading | None],
     ) -> list[str]:
-        word_index = self._reindexing(tenant, reads)
+        word_index = self._reindexing(tenant, load_projection)
         checking = RowVerification(
-            database=self._database, tenant=tenant, snapshot=word_index.snapshot, tells=tells
+            database=self._database,
+            tenant=tenant,
+            snapshot=word_index.snapshot,
+            load_reading=load_reading,
         )
         return [*word_index.problems(), *checking.problems()]
 
-    def _reindexing(self, tenant: str, reads: Reads) -> WordIndexVerification:
+    def _reindexing(self, tenant: str, load_projection: Reads) -> WordIndexVerification:
         def snapshot(connection: Connection) -> SqlSnapshot:
             row = connection.query_one("tenant_get", {"name": tenant})
             return SqlSnapshot(
@@ -350,7 +356,7 @@ class SqlEngine:
             cache=self._memory.segments,
             tenant=tenant,
             snapshot=snapshot,
-            reads=reads,
+            load_projection=load_projection,
         )
 
     def read_change_token(self) -> int:

@@ -324,7 +324,7 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
             )
             for number, part in enumerate(self.visible)
         ]
-        if self.query.reads is None or not segments:
+        if self.query.load_text is None or not segments:
             return segments, 0
         exact = exact_terms(self.query.text)
         for prefix in exact.prefixes:
@@ -396,7 +396,7 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
 
         The index holds no positions, so the texts with all words are read: the latest ones, up to `limit`.
         """
-        assert self.query.reads is not None
+        assert self.query.load_text is not None
         candidates = np.concatenate(
             [
                 part.segment.columns.versions[rows]
@@ -407,7 +407,7 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
             [
                 version.version_id
                 for version in self.versions(np.sort(candidates)[-limit:].tolist())
-                if is_match(searchable_text(self.query.reads(version)))
+                if is_match(searchable_text(self.query.load_text(version)))
             ],
             np.int64,
         )

@@ -323,7 +323,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         hits = matches.hits[:COMPARED_RESULTS]
         keyword_query, vector_query = queries
         # A query that names a time asks for the state of that time.
-        if len(hits) < 2 or keyword_query.reads is None or ranking.has_spans:
+        if len(hits) < 2 or keyword_query.load_text is None or ranking.has_spans:
             return replace(matches, hits=matches.hits[:limit])
         similarities = None
         ids = np.array([hit.version_id for hit in hits], np.int64)
@@ -332,7 +332,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             readable = readable_versions(ids, segments, vector_query.trust)
             similarities = None if vectors is None else vectors.similarities_among(readable)
         texts = {
-            version.version_id: fact_text(keyword_query.reads(version))
+            version.version_id: fact_text(keyword_query.load_text(version))
             for version in self.versions(sorted(ids.tolist()))
         }
         facts = collect_facts(ids, texts, segments, ranking.weights)
@@ -575,7 +575,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
             # A query that only names a time has no words, but it is one.
             weights={word.terms: weight for word, weight in weights} or {(): 0.0},
             mean_terms=ranking.mean_length,
-            covered=ranking.coverage,
+            coverage=ranking.coverage,
         )
 
 

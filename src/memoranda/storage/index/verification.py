@@ -78,7 +78,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     # Returns a snapshot of the tenant on a connection.
     snapshot: Callable[[Connection], SqlSnapshot]
-    reads: Reads
+    load_projection: Reads
 
     def rebuild(
         self, progress: Callable[[int], None] | None = None, *, outdated: bool = False
@@ -204,7 +204,7 @@ class WordIndexVerification(msgspec.Struct, frozen=True, kw_only=True):
 
     def _indexed_text(self, version: Version | None) -> IndexedText:
         """Return the analysis of a version; NO_TEXT without a readable document, which `Engine.find_damage` reports."""
-        projection = None if version is None else self.reads(version)
+        projection = None if version is None else self.load_projection(version)
         return (
             NO_TEXT if projection is None else self.fingerprints.index_text(self.tenant, projection)
         )
@@ -304,7 +304,7 @@ class RowVerification(msgspec.Struct, frozen=True, kw_only=True):
     # Returns a snapshot of the tenant on a connection.
     snapshot: Callable[[Connection], SqlSnapshot]
     # Returns what a document says; None if it cannot be read.
-    tells: Callable[[Version], DocumentReading | None]
+    load_reading: Callable[[Version], DocumentReading | None]
 
     def problems(self) -> list[str]:
         """Return a message for each kind of row that differs; none if all are correct."""
@@ -340,7 +340,7 @@ class RowVerification(msgspec.Struct, frozen=True, kw_only=True):
         readings = {
             version.version_id: reading
             for version in snapshot.load_versions(version_ids)
-            if (reading := self.tells(version)) is not None
+            if (reading := self.load_reading(version)) is not None
         }
         params = {"tenant_id": snapshot.tenant_id, "version_ids": as_json(list(readings))}
         states = {row[0]: row[1:] for row in connection.query("index_state", params)}

@@ -58,16 +58,16 @@ _log = logging.getLogger(__name__)
 _creation = threading.Lock()
 
 
-def set_up(raw: apsw.Connection, *, read_only: bool = False) -> None:
+def set_up(connection: apsw.Connection, *, read_only: bool = False) -> None:
     """Apply the settings. If another process is switching a new file to WAL, SQLite fails at once, so we try again.
 
     `read_only` sets only what does not write, because switching to WAL changes the file.
     """
-    raw.set_busy_handler(wait_a_little)
+    connection.set_busy_handler(wait_a_little)
     for attempt in itertools.count():
         try:
             # fetchall, because apsw stops at the first statement that returns a row
-            raw.execute(_READ_ONLY_PRAGMAS if read_only else _PRAGMAS).fetchall()
+            connection.execute(_READ_ONLY_PRAGMAS if read_only else _PRAGMAS).fetchall()
         except apsw.BusyError:
             if not wait_a_little(attempt):
                 raise
@@ -106,25 +106,25 @@ class FileConnection(apsw.Connection):
 
 def open_file(path: Path, *, vfs: str | None = None, read_only: bool = False) -> apsw.Connection:
     """Open a database file with our settings; create the file if it is missing."""
-    raw: apsw.Connection
+    connection: apsw.Connection
     if read_only:
-        raw = open_to_read(path)
+        connection = open_to_read(path)
     else:
         _create_private(path)
-        raw = FileConnection(str(path), path, vfs=vfs, statementcachesize=STATEMENTS_LIMIT)
+        connection = FileConnection(str(path), path, vfs=vfs, statementcachesize=STATEMENTS_LIMIT)
     try:
-        set_up(raw, read_only=read_only)
+        set_up(connection, read_only=read_only)
     except BaseException:
-        raw.close(True)
+        connection.close(True)
         raise
-    return raw
+    return connection
 
 
 def open_existing(path: Path) -> apsw.Connection:
     """Open a database file that is there, to read and to write. Raises apsw.Error if it is missing."""
-    raw = FileConnection(str(path), path, flags=apsw.SQLITE_OPEN_READWRITE)
-    raw.set_busy_handler(wait_a_little)
-    return raw
+    connection = FileConnection(str(path), path, flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.set_busy_handler(wait_a_little)
+    return connection
 
 
 def open_to_read(path: Path) -> apsw.Connection:
@@ -143,9 +143,9 @@ def open_private(path: Path | None) -> apsw.Connection:
     with sqlite_errors():
         if path is not None:
             return open_file(path, read_only=is_read_only(path))
-        raw = apsw.Connection(":memory:")
-        set_up(raw)
-        return raw
+        connection = apsw.Connection(":memory:")
+        set_up(connection)
+        return connection
 
 
 def _create_private(path: Path) -> None:
