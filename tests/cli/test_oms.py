@@ -465,5 +465,5 @@ def test_a_secret_that_cannot_be_changed_keeps_the_master_key(
     assert (home / "master.key").read_bytes() == before
     for api in ("http://10.0.0.1", "ftp://x"):
         assert run("oms", "rotate-key", "--kubernetes-secret", "k", "--kubernetes-api", api).code == 1
-    assert "no pod of a cluster" in run("oms", "rotate-key", "--kubernetes-secret", "k").err
+    assert "not a pod of a cluster" in run("oms", "rotate-key", "--kubernetes-secret", "k").err
     assert (home / "master.key").read_bytes() == before

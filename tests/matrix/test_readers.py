@@ -48,7 +48,7 @@ def test_who_gets_no_turn_to_read_is_told_so(tmp_path: Path) -> None:
     held = [database.open_snapshot() for _ in range(READERS_LIMIT)]
     for each in held:
         each.__enter__()
-    with pytest.raises(StoreUnavailable, match="too many read at once"), database.open_snapshot():
+    with pytest.raises(StoreUnavailable, match="too many reads at once"), database.open_snapshot():
         pass
     for each in held:
         each.__exit__(None, None, None)

@@ -190,8 +190,8 @@ def test_a_basis_that_nobody_gave_is_none_where_a_preset_asks_for_one(gdpr: Worl
     gdpr.put(user_id="u", processing_basis=given)
     gdpr.put(user_id="u", processing_basis="contract", object="by contract")
     for unknown in ("0" * 64, gdpr.put(object="no consent")):
-        with pytest.raises(ConsentViolation, match="not here"):
+        with pytest.raises(ConsentViolation, match="not in this store"):
             gdpr.put(user_id="u", processing_basis=unknown, object="coffee")
         body = {"text": "coffee", "structured": {"processing_basis": unknown}}
-        with pytest.raises(ConsentViolation, match="not here"):
+        with pytest.raises(ConsentViolation, match="not in this store"):
             gdpr.service.remember(gdpr.owner, {**gdpr.draft("x", scope={"user": "u"}), "body": body})

@@ -103,7 +103,7 @@ def test_what_was_withdrawn_stays_withdrawn_whatever_becomes_of_the_withdrawal(c
         justification="a second thought",
     )
     assert clinic.seen() == {"public"}
-    with refused("ERR_INVALIDATION_DENIED", "erase that first"):
+    with refused("ERR_INVALIDATION_DENIED", "erase the consent first"):
         clinic.service.grains.erase(clinic.owner, withdrawal, reason="tidying up")
     clinic.service.grains.erase(clinic.owner, granted, reason="tidying up")
     clinic.service.grains.erase(clinic.owner, withdrawal, reason="tidying up")

@@ -88,7 +88,7 @@ def test_reads_that_cannot_be_recorded_are_refused_where_that_was_chosen(
     with (
         somebody_else(),
         Memoranda.open(home) as memoranda,
-        pytest.raises(StoreUnavailable, match="cannot be put on record"),
+        pytest.raises(StoreUnavailable, match="cannot be recorded"),
     ):
         memoranda.recall("kettle")
 

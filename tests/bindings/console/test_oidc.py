@@ -298,10 +298,10 @@ def test_a_provider_that_failed_is_left_alone_for_a_while(provider: IdentityProv
     seconds = 0.0
     client = Provider(ProviderSettings(issuer=provider.issuer, client_id=CLIENT), seconds=lambda: seconds)
     provider.metadata = {"issuer": "https://evil.example"}
-    with pytest.raises(ProviderUnavailable, match="says it is"):
+    with pytest.raises(ProviderUnavailable, match="states the issuer"):
         client.metadata()
     provider.metadata = {}
-    with pytest.raises(ProviderUnavailable, match="says it is"):
+    with pytest.raises(ProviderUnavailable, match="states the issuer"):
         client.metadata()
     seconds = FAILURE_SECONDS
     assert client.metadata().issuer == provider.issuer

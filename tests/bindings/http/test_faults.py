@@ -275,7 +275,7 @@ def test_when_every_place_is_taken_everybody_is_told_so_in_time_and_the_server_r
         database = database_of(server)
         database._reader_seconds = database._writer_seconds = 0.2
         with all_readers_taken(database):
-            assert "too many read at once" in said(recall(client))
+            assert "too many reads at once" in said(recall(client))
         with writer_taken(tmp_path / DATABASE):
             assert client.post("/ump/remember", json=draft("nobody's turn")).status_code == 503
         with workers_taken(server):
