@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from memoranda.retrieval.analysis import can_have_error, doubled_or_swapped, find_exact_strings, near_words
+from memoranda.retrieval.exact_strings import find_exact_strings
+from memoranda.retrieval.spelling import can_have_error, doubled_or_swapped, near_words
+from memoranda.storage.index.questions import literal_strings
 from memoranda.time_words.spans import find_event
 
 EXACT = [
@@ -37,6 +41,16 @@ def test_codes_and_paths_and_addresses_are_exact_strings(question: str, string: 
 @pytest.mark.parametrize("question", ORDINARY)
 def test_ordinary_words_and_quantities_are_not(question: str) -> None:
     assert find_exact_strings(question) == ()
+
+
+PIECES = st.sampled_from(
+    (*(question for question, _ in EXACT), *ORDINARY, "Ada's", "macBook's,", "don’t", "(B)", "IBM")
+)
+
+
+@given(st.lists(PIECES | st.text(max_size=12), max_size=4).map(" ".join))
+def test_questions_of_ordinary_words_need_no_patterns(question: str) -> None:
+    assert literal_strings(question) == find_exact_strings(question)
 
 
 @pytest.mark.parametrize(

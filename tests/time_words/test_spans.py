@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from memoranda.model.calendar import days_after, local_day, utc_day
 from memoranda.model.instant import DAY_MS, EARLIEST, LATEST, clamp, parse_instant
-from memoranda.time_words.spans import read_times
+from memoranda.time_words.spans import find_event, read_times
+from memoranda.time_words.vocabulary import HOLIDAYS, MONTHS, PAST_DAYS, SEASONS, UNITS, WEEKDAYS, may_name_time
 
 # A Tuesday.
 NOW = parse_instant("2025-07-01T07:00:00Z")
@@ -224,3 +225,48 @@ def test_nothing_that_is_past_lies_in_the_future(now: int, zone: str) -> None:
     for question in ("yesterday", "last week", "last month", "last year", "last May", "last Tuesday", "last winter"):
         for span in read_times(question, now, ZoneInfo(zone)).spans:
             assert span.start < now
+
+
+TIME_WORDS = (
+    *(
+        *HOLIDAYS,
+        *MONTHS,
+        *PAST_DAYS,
+        *SEASONS,
+        *UNITS,
+        *WEEKDAYS,
+        "last",
+        "this",
+        "in",
+        "l'",
+        "l’",
+        "of",
+        "two",
+        "ago",
+    ),
+    *(
+        "before",
+        "after",
+        "since",
+        "seit",
+        "vor",
+        "depuis que",
+        "antes de",
+        "apres l'",
+        "the",
+        "new year's day",
+        "weekend",
+    ),
+    *("weekend", "lastsummer", "Été", "März", "move", "to Lyon", ", what", "did I", "passado", "dernier", "9", "?"),
+)
+
+
+@given(QUESTIONS | st.lists(st.sampled_from(TIME_WORDS), max_size=6).map(" ".join))
+def test_no_text_that_is_said_to_name_no_time_names_one(question: str) -> None:
+    if not may_name_time(question):
+        assert read_times(question, NOW, UTC).spans == ()
+        assert find_event(question) is None
+
+
+def test_ordinary_questions_are_not_read_for_times() -> None:
+    assert not any(map(may_name_time, ("Which package manager do we use?", "wer mag Kaffee", "the cat's name")))

@@ -9,21 +9,6 @@ paths (`parseInstant`, `parse_instant`, `src/app.py`) are found by their parts a
 
 A query may contain exact terms: phrases (`"database is locked"`) and prefixes (`pnp*`). The index has no positions, so
 it only narrows the candidates of a phrase, and the text itself decides.
-
-Memories must contain some strings of a question literally: codes, numbers, identifiers, paths, addresses.
-"ORD-123456", "555-0134", "parse_instant", "src/app.py", "v2.3.1" and "ada@example.org" are exact; "e-bike", "and/or",
-"20 mg" and "3.5" are ordinary words and quantities.
-
-Words with typing errors are replaced by words that differ by one error: two letters swapped, a letter too many, one
-left out, or a wrong one. The first letter is mostly right, so it stays. The word index holds only fingerprints of
-words, so possible words are generated and looked up.
-
-The same functions analyse texts when they are stored and queries when they are asked, and both must agree: after any
-change that alters the words of a text, raise ANALYSIS, or old memories are not found by new queries. Speed matters for
-writes: texts in ASCII take a short way, and stems are cached.
-
-Languages are data: `languages.py` has stop words and evidence for detection, `_STEMMERS` the stemmers. To add one,
-extend both, and add its sentences to `tests/retrieval`.
 """
 
 from __future__ import annotations
@@ -31,7 +16,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -48,122 +33,6 @@ from memoranda.retrieval.languages import (
 
 if TYPE_CHECKING:
     import Stemmer
-
-# Strings of a question that are looked for, and characters of each.
-_STRINGS_LIMIT: Final = 8
-_CHARS_LIMIT: Final = 200
-# A string, freed of spaces and punctuation around it. Marks inside belong to it.
-_CHUNK: Final = re.compile(r"[^\s\"“”„«»<>()\[\]{},;!?，。、；！？「」『』…]+")
-_EDGE: Final = ".:'’‘*#"
-_POSSESSIVE: Final = re.compile(r"['’]s$")
-_EMAIL: Final = re.compile(r"[^@]+@[^@.]+(?:\.[^@.]+)+")
-# Quantities, ordinals and times of day: 20mg, 1st, 8:30, 10am, 1,150.
-_QUANTITY: Final = re.compile(
-    r"[+-]?\d+(?:[.,:]\d+)*(?:[a-z]{1,3}|km/h|%)?|\d+-\d{1,2}|\d+(?:[.:]\d+)?-\d+[a-z]{1,2}",
-    re.IGNORECASE,
-)
-_LONG_NUMBER: Final = re.compile(r"\d{5,}")
-_GROUPED_NUMBER: Final = re.compile(r"\d+(?:[./:-]\d+){2,}|\d{2,}-\d{3,}")
-_MIXED_CODE: Final = re.compile(r"(?=.*\d)(?=.*[^\W\d_])[\w.+:/#-]+", re.DOTALL)
-_IDENTIFIER: Final = re.compile(
-    # snake_case, parseInstant, name::space, dotted.name, a-b-c, a path with a slash at its start, twice, or a suffix.
-    r"(?=.*_)_*[^\W_]+(?:_+[^\W_]+)*_*|[a-z]{2,}(?:[A-Z][a-z0-9]+)+|\w+(?:::\w+)+|[^\W\d_]\w+(?:\.[^\W\d_]\w+)+"
-    r"|(?:\w{2,}-){2,}\w{2,}|[~.]{0,2}/\S*\w\S*|\w:\\\S+|[\w.@-]+(?:/[\w.@-]+){2,}|[\w.@-]+/[\w@-]+\.\w{1,5}"
-    r"|\w+://\S+"
-)
-# Words of ordinary compounds with two hyphens: "state-of-the-art", "mother-in-law".
-_COMPOUND: Final = re.compile(r"-(?:of|in|the|to|a|and|by|on|at|for|up|out|de|du|la|le)-")
-
-
-def find_exact_strings(question: str) -> tuple[str, ...]:
-    """Return the strings of a question that are codes, numbers, identifiers, paths or addresses, each once.
-
-    At most _STRINGS_LIMIT strings, because each is looked up in the index and then in texts.
-    """
-    strings: dict[str, None] = {}
-    for match in _CHUNK.finditer(question):
-        string = _POSSESSIVE.sub("", match[0].strip(_EDGE)).strip(_EDGE)
-        if 3 <= len(string) <= _CHARS_LIMIT and _is_exact(string):
-            strings[string] = None
-    return tuple(strings)[:_STRINGS_LIMIT]
-
-
-def _is_exact(string: str) -> bool:
-    """Return True for a code, a number of an object, an identifier, a path or an address."""
-    if _LONG_NUMBER.fullmatch(string) or _GROUPED_NUMBER.fullmatch(string):
-        return True
-    if _QUANTITY.fullmatch(string) or _COMPOUND.search(string):
-        return False
-    matches = (
-        _EMAIL.fullmatch(string),
-        _MIXED_CODE.fullmatch(string),
-        _IDENTIFIER.fullmatch(string),
-    )
-    return any(matches)
-
-
-# Letters: shorter words have too many neighbours, most of them words of another meaning; so do those of words with a
-# wrong letter.
-LEAST_LETTERS: Final = 5
-_LEAST_LETTERS_OF_WRONG: Final = 7
-_MOST_LETTERS: Final = 24
-_ALPHABETS: Final = (
-    "abcdefghijklmnopqrstuvwxyz",
-    "абвгдежзийклмнопрстуфхцчшщъыьэюяіїєґ",
-    "αβγδεζηθικλμνξοπρσςτυφχψω",
-)
-
-
-def can_have_error(word: str) -> bool:
-    """Return True if a word, folded, is long enough and has letters of a known alphabet only."""
-    return LEAST_LETTERS <= len(word) <= _MOST_LETTERS and _alphabet_of(word) is not None
-
-
-def near_words(word: str, *, is_sure: bool = False) -> Iterator[str]:
-    """Yield the words that differ by one error, each once, the most frequent errors first.
-
-    `is_sure`: only errors that hardly make a word of another one: letters swapped or doubled, or one left out inside,
-    since a letter more at the end is mostly another form of the word.
-
-    A word of ten letters has a few hundred neighbours; the caller looks up which of them exist.
-    """
-    alphabet = _alphabet_of(word) or ""
-    yielded = {word}
-    for candidate in _edits(word, alphabet, is_sure=is_sure):
-        if candidate not in yielded:
-            yielded.add(candidate)
-            yield candidate
-
-
-def doubled_or_swapped(word: str) -> Iterator[str]:
-    """Yield the words of which this one has two letters swapped, or one letter twice."""
-    for index in range(1, len(word) - 1):
-        if word[index] != word[index + 1]:
-            yield word[:index] + word[index + 1] + word[index] + word[index + 2 :]
-    for index in range(1, len(word)):
-        if word[index] == word[index - 1]:
-            yield word[:index] + word[index + 1 :]
-
-
-def _alphabet_of(word: str) -> str | None:
-    """Return the alphabet that has all letters of a word; None if there is none."""
-    return next((alphabet for alphabet in _ALPHABETS if set(alphabet).issuperset(word)), None)
-
-
-def _edits(word: str, alphabet: str, *, is_sure: bool) -> Iterator[str]:
-    """Yield the words with one error, the most frequent kinds of errors first."""
-    yield from doubled_or_swapped(word)
-    if not is_sure:
-        for index in range(1, len(word)):
-            yield word[:index] + word[index + 1 :]
-    for index in range(1, len(word) if is_sure else len(word) + 1):
-        for letter in alphabet:
-            yield word[:index] + letter + word[index:]
-    if not is_sure and len(word) >= _LEAST_LETTERS_OF_WRONG:
-        for index in range(1, len(word)):
-            for letter in alphabet:
-                yield word[:index] + letter + word[index + 1 :]
-
 
 # The version of the analysis. Raise it with every change of what is indexed: older segments are then rebuilt.
 ANALYSIS: Final = 9

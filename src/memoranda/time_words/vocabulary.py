@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from memoranda.model.calendar import CalendarUnit
+from memoranda.retrieval.languages import fold
 
 
 def _number_words(*rows: str) -> dict[str, int]:
@@ -161,6 +162,33 @@ ENGLISH_COUNT: Final = (
     r"(?:\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
     r"|a couple of|a few)"
 )
+
+
+# Words of which at least one occurs in every expression of a past time without digits.
+_HINTS: Final = frozenset(
+    word
+    for expression in (
+        *(*MONTHS, *WEEKDAYS, *UNITS, *HOLIDAYS, *PAST_DAYS, "weekend", "wochenende"),
+        # Times that are named by an event: "before the move".
+        *("before", "prior", "until", "bevor", "vor", "avant", "antes"),
+        *("after", "since", "following", "nachdem", "nach", "seitdem", "seit", "apres", "depuis"),
+        *("despues", "desde"),
+    )
+    for word in re.findall(r"\w+", expression)[-1:]
+)
+_WORD: Final = re.compile(r"\w+")
+
+
+def may_name_time(text: str) -> bool:
+    """Return False if a text certainly names no past time: most texts, which then need no further reading."""
+    folded = fold(text)
+    return (
+        not folded.isascii()
+        or not _HINTS.isdisjoint(_WORD.findall(folded))
+        # "l'été" and "insummer": a season need not be a word of its own.
+        or any(season in folded for season in SEASONS)
+        or any(map(str.isdigit, folded))
+    )
 
 
 def alternation(words: Iterable[str]) -> str:

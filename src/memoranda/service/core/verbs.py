@@ -19,10 +19,21 @@ other: the caller was authorised for the outer verb, and the inner one must not 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from time import perf_counter
-from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, overload
+from typing import (
+    Any,
+    ClassVar,
+    Concatenate,
+    Final,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    Self,
+    TypeVar,
+    overload,
+)
 
 from memoranda.errors import MemorandaError
 from memoranda.measures import REQUEST_RECORD, VERB_FAILURES, VERB_SECONDS, span
@@ -63,6 +74,36 @@ def load_table(path: str) -> Any:
     return getattr(import_module(module), name)
 
 
+class LazyFunction(NamedTuple):
+    """A function of a module that is imported when the function is first needed."""
+
+    module: str
+    name: str
+
+    def load(self) -> Callable[..., Any]:
+        """Import the module and return the function."""
+        function: Callable[..., Any] = getattr(import_module(self.module), self.name)
+        return function
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Call the function."""
+        return self.load()(*args, **kwargs)
+
+
+class LazyModule:
+    """A module whose functions a table names before it is imported.
+
+    A command uses one or two verbs, and should not wait for the modules of the others. Type checkers see the module
+    itself, which is imported below `TYPE_CHECKING`.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module: Final = module
+
+    def __getattr__(self, name: str) -> LazyFunction:
+        return LazyFunction(self._module, name)
+
+
 class Verb(Generic[P, R]):
     """One function of a table.
 
@@ -85,11 +126,16 @@ class Verb(Generic[P, R]):
         owner_wide: bool = False,
         keys_only: bool = False,
     ) -> None:
-        self.function: Final = function
+        self._function: Final = function
         self.scopes: Final = scopes
         self.owner_wide: Final = owner_wide
         self.keys_only: Final = keys_only
-        self.__doc__ = function.__doc__
+
+    @cached_property
+    def function(self) -> Callable[Concatenate[Context, Access, P], R]:
+        """The function, imported with its first use."""
+        function = self._function
+        return function.load() if isinstance(function, LazyFunction) else function
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -112,7 +158,7 @@ class Verb(Generic[P, R]):
     def __get__(self, verbs: Any, owner: type) -> Any:
         if verbs is None:
             return self
-        context, bearer = verbs._context, verbs._access
+        context, bearer, function = verbs._context, verbs._access, self.function
 
         def for_caller(access: Access, /, *args: P.args, **kwargs: P.kwargs) -> R:
             began = perf_counter()
@@ -122,7 +168,7 @@ class Verb(Generic[P, R]):
             try:
                 with span(self._span, may_begin=True):
                     self.authorise(access)
-                    return self.function(context.for_caller(access), access, *args, **kwargs)
+                    return function(context.for_caller(access), access, *args, **kwargs)
             except MemorandaError as error:
                 VERB_FAILURES.add(*self._labels, error.code)
                 raise
@@ -133,7 +179,7 @@ class Verb(Generic[P, R]):
             return for_caller(bearer, *args, **kwargs)
 
         bound: Any = for_caller if bearer is None else for_bearer
-        bound.__name__, bound.__doc__, bound.__wrapped__ = self._name, self.__doc__, self.function
+        bound.__name__, bound.__doc__, bound.__wrapped__ = self._name, function.__doc__, function
         # Replaces the descriptor for this object, so a verb is bound once for each.
         vars(verbs)[self._name] = bound
         return bound

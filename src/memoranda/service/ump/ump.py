@@ -6,29 +6,42 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memoranda import __version__
-from memoranda.service import verify as verify_verbs
-from memoranda.service.core import audit as audit_log
 from memoranda.service.core import feed, lookup
 from memoranda.service.core import limits as owner_rules
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
-from memoranda.service.exchange import import_records
-from memoranda.service.exchange.import_records import UndoneImport
-from memoranda.service.ump import browse
-from memoranda.service.ump import recall as recall_verbs
-from memoranda.service.ump import remember as remember_verbs
-from memoranda.service.ump import review as review_verbs
-from memoranda.service.ump import revise as revise_verbs
-from memoranda.service.ump import similar as similar_verbs
-from memoranda.service.ump import undo as undo_verbs
-from memoranda.standards.ump import capability
+from memoranda.service.core.verbs import Caller, LazyModule, PublicVerb, Verb, Verbs
 
 if TYPE_CHECKING:
+    from memoranda.service import verify as verify_verbs
+    from memoranda.service.core import audit as audit_log
+    from memoranda.service.exchange import exporting, import_records, importing
     from memoranda.service.exchange.importing import ImportPart, Item
     from memoranda.service.exchange.report import Report
+    from memoranda.service.ump import browse
+    from memoranda.service.ump import recall as recall_verbs
+    from memoranda.service.ump import remember as remember_verbs
+    from memoranda.service.ump import review as review_verbs
+    from memoranda.service.ump import revise as revise_verbs
+    from memoranda.service.ump import similar as similar_verbs
+    from memoranda.service.ump import undo as undo_verbs
     from memoranda.standards.oams.namespace import Namespace
+    from memoranda.standards.ump import capability
     from memoranda.standards.ump.record import Record
+else:
+    verify_verbs = LazyModule("memoranda.service.verify")
+    audit_log = LazyModule("memoranda.service.core.audit")
+    exporting = LazyModule("memoranda.service.exchange.exporting")
+    import_records = LazyModule("memoranda.service.exchange.import_records")
+    importing = LazyModule("memoranda.service.exchange.importing")
+    browse = LazyModule("memoranda.service.ump.browse")
+    recall_verbs = LazyModule("memoranda.service.ump.recall")
+    remember_verbs = LazyModule("memoranda.service.ump.remember")
+    review_verbs = LazyModule("memoranda.service.ump.review")
+    revise_verbs = LazyModule("memoranda.service.ump.revise")
+    similar_verbs = LazyModule("memoranda.service.ump.similar")
+    undo_verbs = LazyModule("memoranda.service.ump.undo")
+    capability = LazyModule("memoranda.standards.ump.capability")
 
 
 def capabilities(context: Context) -> dict[str, Any]:
@@ -48,7 +61,7 @@ def manifest(context: Context, endpoint: str | None = None) -> dict[str, Any]:
     )
 
 
-# --- import and export: the modules load when first called, because they load every standard -------------------
+# --- import and export -----------------------------------------------------------------------------------------
 
 
 def export(
@@ -67,8 +80,6 @@ def export(
     `history` includes superseded records, and `carry` the documents of other standards inside of records. `report`
     counts the records that are left out.
     """
-    from memoranda.service.exchange import exporting
-
     if names is not None:
         return exporting.export_named(
             context, access, names, owner=owner, project=project, history=history, report=report
@@ -89,8 +100,6 @@ def export_page(
     after: str | None = None,
 ) -> tuple[list[Record], str | None, Report]:
     """Return a page of an export, the position of the next page, and a report of what is left out."""
-    from memoranda.service.exchange import exporting
-
     return exporting.export_page(
         context, access, owner=owner, project=project, history=history, carry=carry, after=after
     )
@@ -111,8 +120,6 @@ def import_items(
     label: str | None = None,
 ) -> Report:
     """Import memories in any form, and report those that are refused. A `label` makes the import undoable."""
-    from memoranda.service.exchange import importing
-
     options = importing.ImportOptions(
         adopt=adopt, into=into, restore=restore, is_dry=is_dry, label=label
     )
@@ -134,28 +141,10 @@ def import_part(
     is_dry: bool = False,
 ) -> ImportPart:
     """Import one part of a larger import; `name` is the name under which the parts before it are recorded."""
-    from memoranda.service.exchange import importing
-
     options = importing.ImportOptions(
         adopt=adopt, into=into, restore=restore, is_dry=is_dry, label=label
     )
     return importing.import_part(context, access, items, options, name=name)
-
-
-def imports(context: Context, access: Access) -> list[dict[str, Any]]:
-    """Return the imports that can be undone, latest first."""
-    return import_records.list_imports(context, access)
-
-
-def undo_import(
-    context: Context,
-    access: Access,
-    name: str | None = None,
-    *,
-    progress: Callable[[int], None] | None = None,
-) -> UndoneImport:
-    """Undo an import: the named one, or the last."""
-    return import_records.undo_import(context, access, name, progress=progress)
 
 
 # --- the table -----------------------------------------------------------------------------------------------
@@ -210,8 +199,8 @@ class Ump(Verbs[Caller]):
     export_page = Verb(export_page, "export")
     import_items = Verb(import_items, "write")
     import_part = Verb(import_part, "write")
-    imports = Verb(imports, "read", owner_wide=True)
-    undo_import = Verb(undo_import, "read", "write", owner_wide=True)
+    imports = Verb(import_records.list_imports, "read", owner_wide=True)
+    undo_import = Verb(import_records.undo_import, "read", "write", owner_wide=True)
     verify = Verb(verify_verbs.verify_all, "read")
 
     capabilities = PublicVerb(capabilities)

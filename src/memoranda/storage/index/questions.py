@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -31,14 +31,10 @@ from memoranda.retrieval.analysis import (
     WORD,
     ExactTerms,
     QueryWord,
-    can_have_error,
-    doubled_or_swapped,
     exact_terms,
-    find_exact_strings,
     has_phrase,
     has_prefix,
     names_in,
-    near_words,
     prefix_term,
     query_words,
     searchable_text,
@@ -48,11 +44,14 @@ from memoranda.retrieval.languages import ENGLISH, LANGUAGE_CODES, detect_langua
 from memoranda.retrieval.ranking import RetrievalQuery
 from memoranda.retrieval.retrievers import SearchedSegment, is_in_sorted
 from memoranda.retrieval.segment import Flags, Postings, RowNumbers, merge_spellings
+from memoranda.retrieval.spelling import can_have_error, doubled_or_swapped, near_words
 from memoranda.retrieval.weights import EVENT_WEIGHT, TimeSpan
 from memoranda.storage.crypto.fingerprints import Fingerprints
 from memoranda.storage.index.segment_reader import ReadableSegment
-from memoranda.time_words.spans import EventReference, find_event, read_times
-from memoranda.time_words.vocabulary import EVENT_WORDS
+from memoranda.time_words.vocabulary import EVENT_WORDS, may_name_time
+
+if TYPE_CHECKING:
+    from memoranda.time_words.spans import EventReference
 
 # Versions that are read to compare their texts with a phrase, and with an exact string of the question.
 _PHRASE_VERSIONS: Final = 2_000
@@ -61,6 +60,8 @@ _STRING_VERSIONS: Final = 200
 _FIRST_ROWS: Final = 256
 # Words of a question whose spelling is corrected.
 _CORRECTIONS: Final = 2
+# Marks around a word that belong to the sentence.
+_PUNCTUATION: Final = ".,:;!?\"'“”‘’()"
 # Versions that may tell of an event; if more do, it is not clear which one is meant.
 _EVENT_VERSIONS: Final = 200
 
@@ -104,14 +105,8 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
         If the text was changed, the vector is computed again from the new text. A question that only asks for a time
         ("what happened last week?") uses no vector, because its words mean nothing.
         """
-        text, vector_query = self.query.text, self.vector_query
-        times = read_times(text, self._asked_at, self._zone)
-        spans, remaining_text = times
-        event = None if spans else find_event(text)
-        event_span = None if event is None else self._resolve(event)
-        if event is not None and event_span is not None:
-            spans, text = (event_span,), event.remaining_text
-            remaining_text = text
+        vector_query = self.vector_query
+        spans, text, remaining_text = self._read_times(self.query.text)
         corrected = self._correct_spelling(text)
         is_changed, text = corrected != self.query.text, corrected
         words = self._find_words(text, remaining_text if spans else text)
@@ -150,6 +145,20 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def _zone(self) -> ZoneInfo | None:
         return None if self.query.zone is None else ZoneInfo(self.query.zone)
+
+    def _read_times(self, text: str) -> tuple[tuple[TimeSpan, ...], str, str]:
+        """Return the times of a question, its text without an event that names a time, and without any time."""
+        if not may_name_time(text):
+            return (), text, text
+        # Imported here: most questions name no time, and the patterns take longer to compile than the search.
+        from memoranda.time_words.spans import find_event, read_times
+
+        spans, remaining_text = read_times(text, self._asked_at, self._zone)
+        event = None if spans else find_event(text)
+        event_span = None if event is None else self._resolve(event)
+        if event is None or event_span is None:
+            return spans, text, remaining_text
+        return (event_span,), event.remaining_text, event.remaining_text
 
     # --- words ---------------------------------------------------------------------------------------------
 
@@ -214,7 +223,7 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
             return text
         corrections = 0
         exact = exact_terms(text)
-        literal = " ".join((*exact.phrases, *exact.prefixes, *find_exact_strings(text)))
+        literal = " ".join((*exact.phrases, *exact.prefixes, *literal_strings(text)))
         literal_words = {fold(word) for word in WORD.findall(literal)}
         language = detect_language(map(fold, WORD.findall(text)), text, minimum=1)
         for match in WORD.finditer(text):
@@ -335,7 +344,7 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
             words = query_words(phrase, LANGUAGE_CODES)
             segments = self._add_exact(partial(has_phrase, phrase=phrase), words, exact, segments)
         if not exact.is_exclusive:
-            segments = self._add_strings(find_exact_strings(untimed_text), segments)
+            segments = self._add_strings(literal_strings(untimed_text), segments)
         return segments, prefix_count
 
     def _add_exact(
@@ -418,6 +427,22 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
             )
             for part, rows in zip(self.visible, rows_by_segment, strict=True)
         ]
+
+
+def literal_strings(text: str) -> tuple[str, ...]:
+    """Return the strings of a question that texts must contain literally; none if it has only ordinary words."""
+    if all(map(_is_ordinary, text.split())):
+        return ()
+    # Imported here: most questions have none, and the patterns take longer to compile than the search.
+    from memoranda.retrieval.exact_strings import find_exact_strings
+
+    return find_exact_strings(text)
+
+
+def _is_ordinary(chunk: str) -> bool:
+    """Return True for letters with punctuation around them, without a capital inside."""
+    word = chunk.strip(_PUNCTUATION)
+    return word.isalpha() and word[1:] == word[1:].lower()
 
 
 def _has_visible_row(part: VisibleSegment, postings: Postings | None) -> bool:
