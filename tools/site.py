@@ -15,6 +15,8 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from importlib import import_module
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -516,7 +518,31 @@ def conformance() -> str:
         count = sum(row.endswith(" passed |") for row in rows)
         lines += ["", f"## {table.parent.name.upper()}", "", f"{count} of {len(rows)} requirements passed.", ""]
         lines += ["| requirement | section | level | text | tests | state |", "|---|---|---|---|---|---|", *rows]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_sentence_lines()]) + "\n"
+
+
+def _sentence_lines() -> list[str]:
+    """Return the part of the page that leads from each sentence of the founding documents to its requirements."""
+    table = tomllib.loads((ROOT / "tests" / "standards" / "founding.toml").read_text(encoding="utf-8"))
+    lines = [
+        "",
+        "## The founding documents",
+        "",
+        "Every sentence and printed example that demands something, in our words, with its requirements.",
+    ]
+    for document, sentences in groupby(table["sentence"], key=itemgetter("document")):
+        lines += [
+            "",
+            f"### {document}",
+            "",
+            "| section | sentence | requirements, or the reason for none |",
+            "|---|---|---|",
+        ]
+        for sentence in sentences:
+            names = ", ".join(f"`{name}`" for name in sentence.get("rows", ())) or sentence["reason"]
+            text = sentence["text"].replace("<", "&lt;")
+            lines.append(f"| {sentence['section']} | {text} | {names} |")
+    return lines
 
 
 def _test_states() -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from memoranda.errors import ForbiddenScope, InvalidInput, NotFound
+from memoranda.errors import ForbiddenScope, InvalidInput, NotFound, Unauthorized
 from memoranda.model.instant import format_instant
 from memoranda.standards.ump import signature, token
 from memoranda.standards.ump.record import strip_integrity
@@ -173,6 +173,27 @@ def test_the_token_of_the_owner_erases_and_a_narrower_one_does_not(world: World)
     assert world.get(name)["body"]["text"] == "x"
     assert world.forget(name, access=authenticate(owner_token(world)), hard=True) == "erased"
     assert "token:owner" in world.service.capabilities()["hard_forget"]
+
+
+@pytest.mark.requirement("UMP-5.2-printed-token")
+def test_the_printed_token_reads_and_derives_in_its_project_for_a_day_and_exports_nothing(world: World) -> None:
+    authenticate = world.service.gate.authenticate
+    name = world.remember("of X", scope={"project": "X", "visibility": "shared"})
+    world.remember("of Y", scope={"project": "Y", "visibility": "shared"})
+    text = owner_token(world, verbs=("read", "derive"), scope={"owner": OPERATOR.did, "project": "X"}, aud=PEER.did)
+    peer = authenticate(text)
+    assert world.texts("of", access=peer, scope={"owner": OPERATOR.did, "project": "X"}) == ["of X"]
+    assert peer.verbs == {"read", "derive"}
+    for verb in ("write", "export"):
+        with pytest.raises(ForbiddenScope):
+            peer.require(verb)
+    with pytest.raises(ForbiddenScope):
+        world.remember("no", access=peer, scope={"owner": OPERATOR.did, "project": "X"})
+    with pytest.raises((ForbiddenScope, NotFound)):
+        world.forget(name, access=peer)
+    world.advance(DAY + 1)
+    with pytest.raises(Unauthorized):
+        authenticate(text)
 
 
 @pytest.mark.requirement("UMP-3.2-ranking-hints")
