@@ -152,6 +152,18 @@ class Settings:
         "text",
         choices=("brief", "full"),
     )
+    learn: str = _setting(
+        "rules",
+        "learn from sessions when they end: explicit statements of the person, as candidates (rules), or nothing (off)",
+        "text",
+        choices=("rules", "off"),
+    )
+    learn_allow: tuple[str, ...] = _setting(
+        (),
+        "rules by which something learnt is accepted at once, such as `kind=identity project=shop agent=codex "
+        "confidence=0.9`",
+        "list",
+    )
     embedder: str = _setting(
         "auto",
         "embedding provider for semantic search: the installed model if there is one (auto), a model of `memoranda "

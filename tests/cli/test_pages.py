@@ -49,6 +49,7 @@ NOT_RUN = {
     "coming-from-langgraph.md": _FOREIGN,
     "coming-from-mem0.md": _FOREIGN,
     "coming-from-sessions.md": _FOREIGN,
+    "connect.md": "decides about candidates of a session; tests/learning does it",
     "console.md": _FOR_EVER,
     "container.md": "needs podman and a base image; `make test-container` does it",
     "files.md": "has a placeholder",

@@ -120,6 +120,12 @@ _AGENTS = Section(
             sections=(_below("Commands", "openwop", "cancel snooze"),),
         ),
         CommandEntry(
+            name="candidates",
+            target="memoranda.cli.candidates:list_candidates",
+            summary="Review what was learnt from sessions: accept or reject it.",
+            sections=(_below("Commands", "candidates", "accept reject"),),
+        ),
+        CommandEntry(
             name="proposals",
             target="",
             summary="Review what agents propose to learn: apply or reject it.",

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from memoranda.cli.run import GivenRun, Parameter, print_json
 from memoranda.cli.show import note
@@ -17,6 +17,9 @@ from memoranda.encoding.json_text import parse
 from memoranda.errors import MemorandaError
 from memoranda.hosts import sessions
 from memoranda.hosts.table import HOOK_SECONDS, find_hook
+
+if TYPE_CHECKING:
+    from memoranda.app import Memoranda
 
 # The fraction of the host's time limit after which the command gives up silently.
 _PATIENCE: Final = 0.8
@@ -28,7 +31,8 @@ _INPUT_BYTES_LIMIT: Final = 1_048_576
 
 def hook(
     event: Annotated[
-        Literal["session-start", "prompt", "session-end"], Parameter(help="The event.")
+        Literal["session-start", "prompt", "pre-compact", "session-end"],
+        Parameter(help="The event."),
     ],
     *,
     host: Annotated[str, Parameter(help="The agent program that runs it.")] = "agent",
@@ -36,8 +40,9 @@ def hook(
 ) -> None:
     """Handle a session event of an agent program, described on standard input. `connect --hooks` sets it up.
 
-    When a session begins, or at its first prompt, the agent is shown memories of the project; when it ends, the prompts
-    and the last answer are remembered. Errors go to standard error and never stop the agent program.
+    When a session begins, or at its first prompt, the agent is shown memories of the project. When it ends, the prompts
+    and the last answer are remembered. Then, and before the host compacts its context, explicit statements of the
+    person become candidates (`memoranda candidates`). Errors go to standard error and never stop the agent program.
     """
     configured = find_hook(host, event)
     seconds = (
@@ -65,10 +70,12 @@ def hook(
 def _answer(event: str, host: str, run: GivenRun) -> dict[str, object]:
     """Return the answer in the host's format; empty if there is nothing to tell."""
     session = sessions.HostSession.from_hook_input(host, _read_input(), folder=Path.cwd())
-    if event == "session-end":
+    if event in ("session-end", "pre-compact"):
         if session.transcript is not None and sessions.summarize_session(session) is not None:
             with run.open() as memoranda:
-                sessions.remember_session(memoranda, session)
+                if event == "session-end":
+                    sessions.remember_session(memoranda, session)
+                _learn(memoranda, session, run)
         return {}
     path = run.settings().database_path
     if path is not None and not path.exists():
@@ -84,6 +91,19 @@ def _answer(event: str, host: str, run: GivenRun) -> dict[str, object]:
         if text
         else {}
     )
+
+
+def _learn(memoranda: Memoranda, session: sessions.HostSession, run: GivenRun) -> None:
+    """Propose what the person stated in the session so far, unless the settings forbid it."""
+    settings = run.settings()
+    if settings.learn == "off":
+        return
+    # The patterns are slow to compile, and the other events do not need them.
+    from memoranda.hosts.learning import Learner
+
+    report = Learner(memoranda, settings.learn_allow).learn(sessions.source_turns(session))
+    if report.proposed or report.accepted:
+        note(f"learnt from the session: {report.proposed} to decide, {report.accepted} accepted")
 
 
 def _read_input() -> object:

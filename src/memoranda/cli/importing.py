@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from memoranda.bindings.files import exchange
@@ -165,10 +166,8 @@ def _import_changes(
             if not run.json:
                 note_report(report)
             if report.created or report.updated or report.refused:
-                run.answer(
-                    _document(report, dry_run=False),
-                    lambda report=report: line(_summary(report, dry_run=False)),
-                )
+                text = _summary(report, dry_run=False)
+                run.answer(_document(report, dry_run=False), partial(line, text))
     except KeyboardInterrupt:
         # The normal end of watching.
         return

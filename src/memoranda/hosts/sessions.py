@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from memoranda.app import Memoranda
 from memoranda.bindings.files.folder import read_file
 from memoranda.bindings.files.importers.transcripts import TRANSCRIPT_BYTES_LIMIT, read_turns
 from memoranda.encoding.injection import find_instructions
+from memoranda.hosts.source_turns import SourceTurn
 from memoranda.library.results import Memory
 from memoranda.standards.oams.memory import AGENT_KEY, KIND_KEY, SESSION_KEY
 from memoranda.standards.oams.namespace import namespace_of
@@ -93,10 +95,21 @@ def _select_memories(m: Memoranda, project: str | None) -> Iterator[Memory]:
     """Yield the latest memories of the project and its sessions, then identity and procedures without project."""
     if project is not None:
         latest = m.list(project=project, limit=_SHOWN * 4)
-        yield from [memory for memory in latest if _TAG not in memory.tags][:_SHOWN]
-        yield from [memory for memory in latest if _TAG in memory.tags][:_SESSIONS]
+        # Imported turns of sessions are many, and each says little.
+        yield from [memory for memory in latest if _is_statement(memory)][:_SHOWN]
+        yield from m.list(project=project, tags=[_TAG], limit=_SESSIONS)
     everywhere = m.list(kind=["identity", "procedural"], limit=_SHOWN * 4)
-    yield from [memory for memory in everywhere if memory.project is None][:_SHOWN]
+    general_memories = (
+        memory for memory in everywhere if memory.project is None and _is_statement(memory)
+    )
+    yield from islice(general_memories, _SHOWN)
+
+
+def _is_statement(memory: Memory) -> bool:
+    """Return True for a confirmed memory that is neither a session nor a turn of one."""
+    is_turn = memory.kind == "episodic" and bool(memory.record["scope"].get("session"))
+    is_candidate = memory.record.get("lifecycle", {}).get("status") == "candidate"
+    return not (is_turn or is_candidate or _TAG in memory.tags)
 
 
 def remember_session(m: Memoranda, session: HostSession) -> str | None:
@@ -112,6 +125,22 @@ def remember_session(m: Memoranda, session: HostSession) -> str | None:
         metadata={KIND_KEY: "episodic", AGENT_KEY: session.host, SESSION_KEY: session.id},
     )
     return text
+
+
+def source_turns(session: HostSession) -> list[SourceTurn]:
+    """Return the turns of the person in a session, with their positions."""
+    turns = read_turns(session.transcript) if session.transcript is not None else []
+    return [
+        SourceTurn(
+            text=turn.text,
+            agent=session.host,
+            session=session.id,
+            id=turn.id or str(number),
+            project=session.project or "",
+        )
+        for number, turn in enumerate(turns, start=1)
+        if turn.role == "user"
+    ]
 
 
 def summarize_session(session: HostSession) -> str | None:

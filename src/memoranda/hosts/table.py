@@ -53,7 +53,7 @@ class ServerCommand:
     command: str
     args: tuple[str, ...]
 
-    def named(self, agent: str) -> ServerCommand:
+    def with_agent(self, agent: str) -> ServerCommand:
         """Return the command that stores the name of an agent with its memories."""
         return ServerCommand(self.command, (*self.args, "--agent", agent))
 
@@ -174,7 +174,7 @@ class AgentHost:
 
     def server_entry(self, server: ServerCommand) -> Entry:
         """Return the entry of the server, which stores the name of this host with its memories."""
-        return self.entry(server.named(self.name))
+        return self.entry(server.with_agent(self.name))
 
     def is_installed(self, machine: Machine) -> bool:
         """Return True if the host is installed on a machine."""

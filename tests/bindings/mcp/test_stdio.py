@@ -18,7 +18,7 @@ from tests.waiting import HANG_SECONDS
 
 from memoranda.app import Memoranda
 
-HELLO = {
+HELLO: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",

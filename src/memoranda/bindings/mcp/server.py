@@ -290,10 +290,11 @@ def run_stdio(service: Service, access: Access, offer: ToolOffer | None = None) 
 def create_agent_server(service: Service, access: Access, offer: ToolOffer) -> MemoryServer:
     """Return the server for an agent on this machine.
 
-    The agent has the rights of the person who started it, except for erasing, which the person confirms each time.
+    The agent has the rights of the person who started it, except for accepting what was learnt, and for erasing, which
+    the person confirms each time.
     Its memories name it: as `access` does, or else as its client does in the handshake.
     """
-    agent = replace(access, verbs=access.verbs - {"erase"})
+    agent = replace(access, verbs=access.verbs - {"erase", "activate"})
     return create_server(
         service, partial(name_agent, agent), offer_of=lambda _ctx: offer, person=access
     )

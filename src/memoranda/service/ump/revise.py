@@ -85,12 +85,16 @@ BuildSuccessor = Callable[[Version, Record, Instant, Actor | None], Record]
 def revise(context: Context, access: Access, request: ReviseRequest) -> Revised:
     """Write a successor of a memory with a patch; the prior stays valid for the time before (UMP §3.5).
 
+    To accept a candidate needs the scope `activate`, as everything that an agent proposes to learn.
+
     Raises Conflict if somebody has revised the memory meanwhile; the message names the new version. `valid_from` of the
     successor ends the validity of the prior one.
     """
     patch = screen_parts(context, cast("Patch", request.patch))
 
     def build(version: Version, prior: Record, now: Instant, actor: Actor | None) -> Record:
+        if rules.is_acceptance(prior, patch):
+            access.require("activate")
         rules.require_complete(prior, rules.inherited_parts(prior, patch))
         own_record = rules.drop_original(prior)
         successor = rules.make_successor(own_record, patch, now=now, actor=actor)

@@ -45,6 +45,8 @@ from memoranda.standards.ump.record import (
 from memoranda.standards.ump.shapes import MAX_NAME_CHARS, NAME_EXPECTED, Consent
 from memoranda.standards.ump.signature import derive_id_from_bytes
 
+# The tag by which views of other standards mark a candidate.
+CANDIDATE_TAG = "candidate"
 # UMP has no tags; relations of type `about` express them.
 TAG_PREFIX = "tag:"
 STANDARD = UMP
@@ -73,6 +75,9 @@ def project(record: Record) -> Projection:
     structured = record["body"].get("structured") or {}
     basis = structured.get("processing_basis")
     tags = tuple(r.target.removeprefix(TAG_PREFIX) for r in relations if is_tag(r.type, r.target))
+    if lifecycle.get("status") == "candidate" and CANDIDATE_TAG not in tags:
+        # Other standards have no such status, so a tag tells their readers.
+        tags = (*tags, CANDIDATE_TAG)
     return Projection(
         kind=record["kind"],
         text=record["body"]["text"],

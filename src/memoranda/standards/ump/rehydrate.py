@@ -223,7 +223,11 @@ def _line_head(record: Mapping[str, Any], naming: _Naming) -> str:
         project_part = f" project:{plain_project}"
     short = naming.names.get(record["id"]) if naming.names and naming.has_ids else None
     # Section 5.3 (3): typed data in a delimited block, never bare text.
-    return f"- {f'{short} ' if short else ''}[{record['kind']}{project_part}] "
+    # A candidate was not confirmed, so a model must not take it for a fact.
+    lifecycle = record.get("lifecycle")
+    is_candidate = isinstance(lifecycle, Mapping) and lifecycle.get("status") == "candidate"
+    mark = " unconfirmed" if is_candidate else ""
+    return f"- {f'{short} ' if short else ''}[{record['kind']}{mark}{project_part}] "
 
 
 def _line_body(

@@ -265,6 +265,12 @@ _REFILED: Final = "refile"
 # --- revise and forget -------------------------------------------------------------------------------
 
 
+def is_acceptance(prior: Record, patch: Patch) -> bool:
+    """Return True if a patch makes a fact of a candidate."""
+    status = patch.get("lifecycle", {}).get("status")
+    return status == "active" and prior.get("lifecycle", {}).get("status") == "candidate"
+
+
 def make_successor(prior: Record, patch: Patch, *, now: int, actor: Actor | None = None) -> Record:
     """Return the successor that a revision creates (section 3.5), without an id.
 

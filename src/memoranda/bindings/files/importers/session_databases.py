@@ -71,16 +71,16 @@ def _read_opencode(source: ImportSource) -> Iterator[DraftResult]:
             messages[row["id"]] = role, read_object(fields, "time").get("created")
     parts = source.read_rows("part", ("id", "message_id", "session_id", "data"), "session_id")
     for session_id, rows in groupby(parts, key=lambda row: row.get("session_id")):
-        row = sessions.get(session_id)
+        session_row = sessions.get(session_id, {"parent_id": "missing"})
         # The session of a sub-agent has a parent.
-        if row is None or row.get("parent_id") is not None:
+        if session_row.get("parent_id") is not None:
             continue
         session = Session(
             where=f"{source.name}: session {session_id}",
             id=str(session_id),
-            created=first_moment(parse_moment(row.get("time_created")), source.modified),
-            project=folder_name(str(row.get("directory") or "")),
-            title=str(row.get("title") or ""),
+            created=first_moment(parse_moment(session_row.get("time_created")), source.modified),
+            project=folder_name(str(session_row.get("directory") or "")),
+            title=str(session_row.get("title") or ""),
         )
         sorted_rows = sorted(rows, key=lambda row: str(row["id"]))
         turns = (

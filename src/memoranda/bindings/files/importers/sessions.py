@@ -204,7 +204,7 @@ def _read_codex(
 def _read_codex_file(source: ImportSource, member: str | None) -> SessionTurns:
     entries = [entry for entry in _read_entries(source, member) if _may_be_codex_turn(entry)]
     headers = (entry["payload"] for entry in entries if entry.get("type") == "session_meta")
-    header = next(headers, {})
+    header: Entry = next(headers, {})
     session = Session(
         where=source.where(member),
         id=read_text(header, "id") or _path_of(source, member).stem,
@@ -247,10 +247,10 @@ def _read_gemini(
         except MemorandaError as error:
             yield Unreadable(source.where(member), error)
             continue
-        group = (str(_path_of(source, member).parent), read_text(header, "sessionId"))
-        groups.setdefault(group, []).append(member)
-    for (_, session_id), group in groups.items():
-        files = group[:GEMINI_FILES_LIMIT]
+        key = (str(_path_of(source, member).parent), read_text(header, "sessionId"))
+        groups.setdefault(key, []).append(member)
+    for (_, session_id), paths_of_session in groups.items():
+        files = paths_of_session[:GEMINI_FILES_LIMIT]
         path = _path_of(source, files[0])
         project = path.parent.parent.name if path.parent.name == "chats" else ""
         session = Session(

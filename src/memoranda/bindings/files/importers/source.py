@@ -373,7 +373,7 @@ class ImportSource:
         column_list = ", ".join(map(_quoted, present))
         with self._open_database() as database:
             # All names are quoted, and come from our constants.
-            where, bounds = "", ()
+            where, bounds = "", tuple[str, ...]()
             if beginning is not None:
                 name, text = _quoted(beginning[0]), beginning[1]
                 where, bounds = f" WHERE {name} >= ? AND {name} < ?", (text, f"{text}\U0010ffff")

@@ -1,0 +1,1 @@
+"""Learning from conversations: statements in the words of the person, and statements that a model proposes."""
