@@ -23,6 +23,7 @@ from bench.cal import measure_cal
 from bench.client import Client
 from bench.console import measure_console
 from bench.corpus import Corpus
+from bench.fairness import measure_fairness
 from bench.figures import Figures, percentile, say
 from bench.frames import measure_frames
 from bench.moving import measure_moving
@@ -209,6 +210,7 @@ PARTS = {
     "adapters": measure_adapters,
     "quality": measure_quality,
     "secrets": measure_secrets,
+    "fairness": measure_fairness,
 }
 
 

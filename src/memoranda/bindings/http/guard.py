@@ -40,6 +40,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memoranda.bindings.http import wire
 from memoranda.bindings.http.limits import TokenBuckets
 from memoranda.bindings.http.operation import OperationTables
+from memoranda.bindings.http.threads import CALLER_KEY
 from memoranda.encoding.json_text import dump
 from memoranda.errors import ForbiddenScope, InvalidInput, MemorandaError, RateLimited, Unauthorized
 from memoranda.measures import (
@@ -443,6 +444,7 @@ class Guard:
         caller = Caller(
             self._gate, _read_bearer(scope), client[0] if client else "", self._admit_stranger
         )
+        CALLER_KEY.set(caller.digest if caller.bearer else caller.address.encode())
         if caller.digest in self._requests:
             wait = self._requests.take(caller.digest)
             if wait:
