@@ -213,6 +213,22 @@ def test_a_memory_of_its_goes_through_our_store_and_an_mg_file_and_back(other: O
     assert dict(other.handed_over(other.take(ours))) == theirs
 
 
+def test_a_bundle_of_its_is_imported_grain_by_grain_at_the_same_addresses(other: Other, tmp_path: Path) -> None:
+    memory = other.memory()
+    for type_name, fields in ALIKE.values():
+        memory.add(type_name, json.dumps({"created_at": CREATED_AT, **fields}), "shared")
+    # Without an input OMS allows no action, so this one is written again.
+    memory.add("tool", json.dumps({"created_at": CREATED_AT, "tool_name": "kettle", "content": "x", "is_error": False}))
+    blobs = dict(other.handed_over(memory))
+    path = tmp_path / "bundle.mgb"
+    path.write_bytes(areev_bundle.written(blobs.values()))
+    with Memoranda.open(":memory:", embedder=None) as m:
+        assert m.import_files(path).created == len(blobs)
+        deliveries = {address: m.grains.get(address).delivery for address in blobs}
+        assert m.verify().ok
+    assert [deliveries[address] == blob for address, blob in blobs.items()].count(False) == 1
+
+
 def test_an_mg_file_of_ours_reaches_it_grain_by_grain(other: Other) -> None:
     file = io.BytesIO()
     writer = ContainerWriter(file, io.BytesIO(), compress=True)

@@ -399,7 +399,10 @@ def read_sources(
     """Return the memories of files and folders, after telling what they hold; those to be moved must be of OAMS."""
     several = list(find_sources(names, report, form, own_hash))
     for source in several:
-        if is_moved and source.codec is not oams and not isinstance(source.codec, ImportCodec):
+        has_namespaces = source.codec is oams or (
+            isinstance(source.codec, ImportCodec) and not source.codec.importer.has_grains
+        )
+        if is_moved and not has_namespaces:
             raise InvalidInput(
                 f"--namespace is for memories of OAMS, and {display_name(source.name)} holds none"
             )

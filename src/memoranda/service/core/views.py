@@ -24,7 +24,7 @@ so". A superseded or expired record is signed again for the same reason; the aut
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import dump
@@ -121,7 +121,7 @@ def view_record(
     record = _translate_signed(context, version) if own_record is None else own_record
     spoken = context.ump_version
     if is_for_file:
-        spoken = cast("UmpVersion", max(spoken, record["ump"]))
+        spoken = max(spoken, record["ump"])
     overlaid = _overlay_state(record, version.state, spoken, now)
     if overlaid is record:
         return record

@@ -92,6 +92,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     # True if the reader has checked it by the rules of its standard.
     is_checked: bool = False
+    # Another address under which the grain is known, in the file and to those who have it.
+    alias: str = ""
     # True if it is from another system, where the owner of a namespace is the person who imports it.
     is_foreign: bool = False
 
@@ -332,9 +334,10 @@ class _Import:
             self._context.clock(),
         )
         if item.form == "oms":
-            return unwrap.prepare_grain(
+            grain_item = unwrap.prepare_grain(
                 context, access, item.value, item.index, self._tenant, now, adopts
             )
+            return replace(grain_item, name_in_form=item.alias) if item.alias else grain_item
         if item.form == "oams":
             memory = item.value
             if self.renaming is not None and isinstance(memory, dict):
@@ -581,6 +584,7 @@ class _Import:
         is_view = (
             item.form == oms.STANDARD != prepared_item.standard
             or prepared_item.name_in_file is not None
+            or bool(item.alias)
         )
         later_version = lines.find_later(prepared_item, keyed) if outcome in _CHANGED else None
         if later_version is not None:

@@ -1,8 +1,11 @@
 """Bundles of areev: the log of a store of grains, `MGB1`, or `MGB2` with a JSON document of settings first.
 
 A record is `operation u8 | time i64 | hash 32 bytes | length u32 | grain`, numbers little-endian; the time is in
-milliseconds, shifted by 16 bits. Operations are 1 add, 2 supersede and 3 forget. Its grains are those of OMS but for
-liberties, which are read all the same: flag bit 5 over MessagePack, long names of fields, `derived_from` as one text.
+milliseconds, shifted by 16 bits. Operations are 1 add, 2 supersede and 3 forget.
+
+Its grains are those of OMS but for liberties: flag bit 5 over MessagePack, long names of fields, `derived_from` as one
+text, an action without `input`. A valid grain is imported with its bytes. Any other one is written again, and its
+address in areev remains a name of it.
 """
 
 from __future__ import annotations
@@ -16,20 +19,19 @@ from typing import IO, Final, NamedTuple
 from memoranda.bindings.files.importers.importer import (
     DraftResult,
     FieldMapping,
-    ImportDraft,
     Importer,
+    ImportGrain,
     Unreadable,
     read_texts,
 )
 from memoranda.bindings.files.importers.source import MAX_DOCUMENT_BYTES, ImportSource
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.model.instant import Instant
-from memoranda.service.oms.views import to_json_value
 from memoranda.standards.oms import canonical, cbor, schema
 from memoranda.standards.oms.fields import expand_accepted
-from memoranda.standards.oms.grains import Grain
+from memoranda.standards.oms.grains import Grain, decode, encode
 from memoranda.standards.oms.header import HEADER_BYTES, Header
-from memoranda.standards.oms.mapping import project
+from memoranda.standards.oms.manifest import DEFAULT, IndexState
 from memoranda.standards.oms.normal import normalise
 
 _MAGIC: Final = (b"MGB1", b"MGB2")
@@ -39,7 +41,9 @@ _ADD: Final = 1
 _SUPERSEDE: Final = 2
 _FORGET: Final = 3
 _TIME_SHIFT: Final = 16
-# The scope of areev's own audit entries, which are left out.
+# The names of an action, which areev writes without its input if it had none.
+_ACTIONS: Final = ("action", "tool")
+# The namespace of areev's own audit entries, which are left out.
 _AUDIT: Final = "agent:authz"
 
 
@@ -55,7 +59,7 @@ def _recognise(source: ImportSource) -> float:
 
 
 def _read_areev(source: ImportSource) -> Iterator[DraftResult]:
-    superseded_at: dict[str, Instant] = {}
+    successors: dict[str, _LogRecord] = {}
     forgotten: set[str] = set()
     for record in _read_records(source):
         if record.operation == _FORGET:
@@ -63,21 +67,54 @@ def _read_areev(source: ImportSource) -> Iterator[DraftResult]:
         elif record.operation == _SUPERSEDE and record.blob:
             # A record that adds the grain comes, too, and reports the error of an invalid one.
             with suppress(MemorandaError):
-                superseded_at.update(
-                    (name, record.at)
-                    for name in read_texts(_parse_grain(record).fields, "derived_from")
-                )
+                for name in read_texts(_parse_grain(record).fields, "derived_from"):
+                    successors[name] = record
     for record in _read_records(source):
         if record.operation != _ADD or record.address in forgotten or not record.blob:
             continue
         location = f"{source.name}: {record.address}"
         try:
-            draft = _build_draft(record, location, superseded_at.get(record.address))
+            grain = _parse_grain(record)
+            result = _build_result(record, grain, location, successors.get(record.address))
         except MemorandaError as error:
             yield Unreadable(location, error)
         else:
-            if draft.scope != _AUDIT:
-                yield draft
+            if grain.fields.get("namespace") != _AUDIT:
+                yield result
+
+
+def _build_result(
+    record: _LogRecord, grain: Grain, location: str, successor: _LogRecord | None
+) -> ImportGrain:
+    """Return a grain with its bytes if OMS allows them, or else written again. Raises GrainError."""
+    delivery, alias = record.blob, ""
+    if not _is_valid(record):
+        rebuilt = encode(
+            grain.fields,
+            sensitivity=grain.header.sensitivity,
+            type_byte=grain.type_byte,
+            default_namespace=None,
+        )
+        delivery, alias = rebuilt.blob, record.address
+    index = DEFAULT
+    if successor is not None:
+        index = IndexState(superseded_by=successor.address, system_valid_to=successor.at)
+    user = grain.fields.get("user_id")
+    return ImportGrain(
+        where=location,
+        delivery=delivery,
+        index=index,
+        alias=alias,
+        user=user if isinstance(user, str) else "",
+    )
+
+
+def _is_valid(record: _LogRecord) -> bool:
+    try:
+        decode(record.blob, address=record.address)
+    except MemorandaError:
+        return False
+    return True
 
 
 def _read_records(source: ImportSource) -> Iterator[_LogRecord]:
@@ -125,31 +162,10 @@ def _parse_grain(record: _LogRecord) -> Grain:
     fields: dict[str, object] = expand_accepted(decoded, head.type_byte)
     if isinstance(fields.get("derived_from"), str):
         fields["derived_from"] = [fields["derived_from"]]
+    if fields.get("type") in _ACTIONS:
+        fields.setdefault("input", {})
     schema.check(fields, head.type_byte)
     return Grain(fields, str(fields.get("type")), head.type_byte, record.address, blob, head)
-
-
-def _build_draft(record: _LogRecord, location: str, superseded_at: Instant | None) -> ImportDraft:
-    grain = _parse_grain(record)
-    fields, projection = grain.fields, project(grain, "")
-    return ImportDraft(
-        where=location,
-        id=record.address,
-        text=projection.text,
-        original=to_json_value(dict(fields)),
-        user=projection.scope.user,
-        scope=projection.scope.space,
-        session=projection.scope.session,
-        kind=projection.kind,
-        tags=projection.tags,
-        created=projection.created,
-        updated=superseded_at,
-        valid_from=projection.valid_from if "valid_from" in fields else None,
-        valid_to=projection.valid_to if superseded_at is None else superseded_at,
-        confidence=projection.confidence,
-        parent=next(iter(read_texts(fields, "derived_from")), ""),
-        metadata={"grain_type": grain.type_name},
-    )
 
 
 AREEV: Final = Importer(
@@ -157,21 +173,15 @@ AREEV: Final = Importer(
     title="areev",
     recognise=_recognise,
     read_drafts=_read_areev,
+    has_grains=True,
     mapping=(
+        FieldMapping("valid grain", "a grain with the same bytes and address"),
         FieldMapping(
-            "added grain: its text",
-            "`value`, as through OMS; its type is `metadata.grain_type`",
+            "other grain", "written again by the rules of OMS; its address remains a name of it"
         ),
-        FieldMapping("content address", "`key`"),
-        FieldMapping("`namespace`", "scope"),
-        FieldMapping("`user_id`", "owner half of `namespace`"),
-        FieldMapping("`session_id`", "session"),
-        FieldMapping(
-            "`structural_tags`, `confidence`, `created_at`",
-            "`tags`, `metadata.confidence`, `created_at`",
-        ),
-        FieldMapping("`valid_from`, `valid_to`", "valid time"),
-        FieldMapping("superseded grain", "true until then; the new one has it as `parent_id`"),
+        FieldMapping("action without `input`", "`input` is empty"),
+        FieldMapping("`namespace`, `user_id`, `session_id`", "kept, as in an `.mg` file"),
+        FieldMapping("superseded grain", "superseded at that time by the new one"),
         FieldMapping("forgotten grain", "left out"),
         FieldMapping("notes in `agent:authz`, settings of `MGB2`", "left out"),
     ),

@@ -37,6 +37,7 @@ from memoranda.standards.oams.memory import (
     Memory,
 )
 from memoranda.standards.oams.namespace import MAX_OWNER_CHARS, MAX_SCOPE_CHARS
+from memoranda.standards.oms.manifest import IndexState
 
 # The metadata field with the origin of a memory: the system, the id there, and the original document.
 ORIGIN_KEY: Final = "imported_from"
@@ -90,6 +91,17 @@ class ImportDraft(msgspec.Struct, kw_only=True, frozen=True):
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+class ImportGrain(msgspec.Struct, kw_only=True, frozen=True):
+    """A grain of another system, which is imported as what it is."""
+
+    where: str
+    delivery: bytes
+    index: IndexState
+    # Its address in the other system, if its bytes had to be written again.
+    alias: str = ""
+    user: str = ""
+
+
 class Unreadable(msgspec.Struct, frozen=True):
     """The position and the error of a document that cannot be imported."""
 
@@ -97,7 +109,7 @@ class Unreadable(msgspec.Struct, frozen=True):
     error: MemorandaError
 
 
-DraftResult = ImportDraft | Unreadable
+DraftResult = ImportDraft | ImportGrain | Unreadable
 
 
 class FieldMapping(NamedTuple):
@@ -117,6 +129,8 @@ class Importer(NamedTuple):
     recognise: Callable[[ImportSource], float]
     read_drafts: Callable[[ImportSource], Iterator[DraftResult]]
     mapping: tuple[FieldMapping, ...]
+    # True if its memories are grains, which keep their namespaces.
+    has_grains: bool = False
 
 
 class Survey(NamedTuple):
@@ -130,11 +144,11 @@ class Survey(NamedTuple):
     def of(cls, results: Iterator[DraftResult]) -> Survey:
         memories, unreadable, users = 0, 0, set[str]()
         for result in results:
-            if isinstance(result, ImportDraft):
+            if isinstance(result, Unreadable):
+                unreadable += 1
+            else:
                 memories += 1
                 users.add(result.user)
-            else:
-                unreadable += 1
         return cls(memories, len(users - {""}), unreadable)
 
 

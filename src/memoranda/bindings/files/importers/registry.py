@@ -18,6 +18,7 @@ from memoranda.bindings.files.importers.chats import CHATGPT, CLAUDE
 from memoranda.bindings.files.importers.importer import (
     DraftResult,
     Importer,
+    ImportGrain,
     Survey,
     Unreadable,
     build_memory,
@@ -80,7 +81,7 @@ def _confidence(importer: Importer, source: ImportSource) -> float:
 
 
 class ImportCodec(msgspec.Struct, frozen=True):
-    """The codec of one system: yields its memories as those of OAMS. `own` is the importing owner's hash."""
+    """The codec of one system: yields its memories as those of OAMS, or its grains. `own` is the importer's hash."""
 
     importer: Importer
     own: str = ""
@@ -89,6 +90,16 @@ class ImportCodec(msgspec.Struct, frozen=True):
         for number, result in enumerate(self.read_drafts(source), start=1):
             if isinstance(result, Unreadable):
                 yield Item(form="oams", where=result.where, number=number, error=result.error)
+                continue
+            if isinstance(result, ImportGrain):
+                yield Item(
+                    form="oms",
+                    value=result.delivery,
+                    where=result.where,
+                    number=number,
+                    index=result.index,
+                    alias=result.alias,
+                )
                 continue
             try:
                 memory = build_memory(result, self.importer.name, self.own)
