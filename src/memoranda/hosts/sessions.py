@@ -7,36 +7,34 @@ the last answer, each shortened.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from memoranda.app import Memoranda
 from memoranda.bindings.files.folder import read_file
 from memoranda.bindings.files.importers.transcripts import TRANSCRIPT_BYTES_LIMIT, read_turns
-from memoranda.encoding.injection import find_instructions
 from memoranda.hosts.source_turns import SourceTurn
-from memoranda.library.results import Memory
+from memoranda.service.ump.session_start import (
+    CANDIDATES,
+    CONTEXT_HEAD,
+    GENERAL_KINDS,
+    MEMORY_CHARS,
+    SESSION_TAG,
+    SESSIONS,
+    choose_for_session,
+    context_text,
+)
 from memoranda.standards.oams.memory import AGENT_KEY, KIND_KEY, SESSION_KEY
 from memoranda.standards.oams.namespace import namespace_of
-from memoranda.standards.ump.rehydrate import sanitise
 
-# Memories in the context: of the project, and again of no project; and memories of the last sessions.
-_SHOWN: Final = 8
-_SESSIONS: Final = 2
-_TAG: Final = "session"
-# Characters of one memory in the context.
-_MAX_CHARS: Final = 400
 # In the memory of a session: prompts, characters of each prompt and of the answer; characters of a name.
 _PROMPTS: Final = 12
 _PROMPT_CHARS: Final = 300
 _ANSWER_CHARS: Final = 1200
 _NAME_CHARS: Final = 200
 _SPACES: Final = re.compile(r"\s+")
-# The beginning of the context, by which it is recognised in a transcript.
-_CONTEXT_HEAD: Final = "What is remembered here, latest first."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +70,18 @@ class HostSession:
 
 def build_context(m: Memoranda, session: HostSession) -> str:
     """Return the text that is shown to an agent when a session begins; empty without memories."""
-    memories = {memory.id: memory for memory in _select_memories(m, session.project)}
-    # The agent did not request these memories, so those that look like instructions are left out.
-    records = [memory.record for memory in memories.values() if not find_instructions(memory.text)]
-    text = m.ump.framed(records, max_chars=_MAX_CHARS).text if records else ""
-    if not text:
-        return ""
-    # The name of a folder is untrusted too.
-    project = f" (project={sanitise(session.project, _NAME_CHARS)!r})" if session.project else ""
-    return f"{_CONTEXT_HEAD} Ask the memory for more: ump_recall{project}.\n{text}"
+    project = session.project
+    latest = m.list(project=project, limit=CANDIDATES) if project is not None else ()
+    sessions = m.list(project=project, tags=[SESSION_TAG], limit=SESSIONS) if latest else ()
+    general = m.list(kind=list(GENERAL_KINDS), limit=CANDIDATES)
+    candidates = choose_for_session(
+        [memory.record for memory in latest],
+        [memory.record for memory in sessions],
+        [memory.record for memory in general],
+    )
+    records = [candidate.record for candidate in candidates if not candidate.objection]
+    block = m.ump.framed(records, max_chars=MEMORY_CHARS).text if records else ""
+    return context_text(block, project)
 
 
 def has_context(session: HostSession) -> bool:
@@ -88,28 +89,7 @@ def has_context(session: HostSession) -> bool:
     path = session.transcript
     if path is None or not path.is_file():
         return False
-    return _CONTEXT_HEAD.encode() in read_file(path, max_bytes=TRANSCRIPT_BYTES_LIMIT)
-
-
-def _select_memories(m: Memoranda, project: str | None) -> Iterator[Memory]:
-    """Yield the latest memories of the project and its sessions, then identity and procedures without project."""
-    if project is not None:
-        latest = m.list(project=project, limit=_SHOWN * 4)
-        # Imported turns of sessions are many, and each says little.
-        yield from [memory for memory in latest if _is_statement(memory)][:_SHOWN]
-        yield from m.list(project=project, tags=[_TAG], limit=_SESSIONS)
-    everywhere = m.list(kind=["identity", "procedural"], limit=_SHOWN * 4)
-    general_memories = (
-        memory for memory in everywhere if memory.project is None and _is_statement(memory)
-    )
-    yield from islice(general_memories, _SHOWN)
-
-
-def _is_statement(memory: Memory) -> bool:
-    """Return True for a confirmed memory that is neither a session nor a turn of one."""
-    is_turn = memory.kind == "episodic" and bool(memory.record["scope"].get("session"))
-    is_candidate = memory.record.get("lifecycle", {}).get("status") == "candidate"
-    return not (is_turn or is_candidate or _TAG in memory.tags)
+    return CONTEXT_HEAD.encode() in read_file(path, max_bytes=TRANSCRIPT_BYTES_LIMIT)
 
 
 def remember_session(m: Memoranda, session: HostSession) -> str | None:
@@ -121,7 +101,7 @@ def remember_session(m: Memoranda, session: HostSession) -> str | None:
         f"sessions/{session.host}/{session.id}",
         text,
         namespace=namespace_of(session.project or "", m.owner),
-        tags=[_TAG],
+        tags=[SESSION_TAG],
         metadata={KIND_KEY: "episodic", AGENT_KEY: session.host, SESSION_KEY: session.id},
     )
     return text

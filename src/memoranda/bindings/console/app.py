@@ -709,6 +709,7 @@ def _templates() -> jinja2.Environment:
         "areas": looks.AREAS,
         "kind_icons": looks.KIND_ICONS,
         "finding_icons": KINDS,
+        "agent_look": lambda name: looks.agent_source(name).look,
         "source_of": looks.source_of,
         "actor_source": looks.actor_source,
     }

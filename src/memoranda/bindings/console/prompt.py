@@ -1,10 +1,13 @@
-"""The page that shows what an agent receives for a prompt: the framed block, its size, and what was left out and why.
+"""The page that shows what an agent receives: the framed block, its size, and what was left out and why.
 
-Agents get the block from the same verb, over MCP and HTTP. A memory that is switched off or on changes only this page.
+For a prompt, agents get the block from the same verb over MCP and HTTP. When a session starts, the hooks of some hosts
+give it to them, chosen by the same functions (service/ump/session_start.py). A memory that is switched off or on
+changes only this page.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -15,6 +18,16 @@ from memoranda.bindings.console.looks import explain_result, matched_words
 from memoranda.bindings.console.visit import Answer, TemplatePage, Visit
 from memoranda.retrieval.analysis import query_terms
 from memoranda.service.core.ranking import RankedRecord
+from memoranda.service.ump.session_start import (
+    CANDIDATES,
+    GENERAL_KINDS,
+    MEMORY_CHARS,
+    SESSION_TAG,
+    SESSIONS,
+    SessionCandidate,
+    choose_for_session,
+    context_text,
+)
 from memoranda.standards.ump.requests import (
     Hints,
     RecallRequest,
@@ -34,6 +47,13 @@ _TOKEN_CHARS: Final = 4
 # Memories that are shown as left out.
 _LEFT_OUT: Final = 12
 _PROJECTS: Final = 200
+# The value of the field `when` for the start of a session.
+_START: Final = "start"
+# The hosts whose hooks give an agent the text, by the moment at which they do. Others have no hook for it.
+HOOKED_HOSTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "session-start": ("Claude Code", "Codex CLI"),
+    "prompt": ("Gemini CLI",),
+}
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,9 +80,13 @@ def count_tokens(text: str) -> int:
 
 
 def show_prompt(visit: Visit) -> Answer:
-    """Show what an agent would receive for the prompt in the URL."""
+    """Show what an agent would receive for the prompt in the URL, or when a session starts."""
     question = visit.query_value("q")[: _query_chars()]
     project, budget = visit.query_value("project"), _parse_budget(visit)
+    is_start = visit.query_value("when") == _START
+    load = partial(_start, visit, project)
+    if not is_start:
+        load = partial(_try, visit, question, project, budget)
     return TemplatePage(
         template="try.html",
         is_streamed=True,
@@ -73,7 +97,9 @@ def show_prompt(visit: Visit) -> Answer:
             "budgets": BUDGETS,
             "budget": budget,
             # After the head of the page was sent.
-            "load_tryout": partial(_try, visit, question, project, budget),
+            "load_tryout": load,
+            "is_start": is_start,
+            "hooked_hosts": HOOKED_HOSTS,
         },
     )
 
@@ -104,11 +130,8 @@ def _try(visit: Visit, question: str, project: str, budget: int) -> Tryout:
     )
     block = service.for_prompt(access, request)
     candidates = _recall(visit, question, scope)
-    names, is_chosen = list(block.injected), visit.query_value("asked") == question
-    if is_chosen:
-        # The switches of the page; those of an earlier prompt do not count.
-        switches = {*visit.query.get("keep", ()), *visit.query.get("on", ())}
-        names = [name for name in candidates if name in switches]
+    is_chosen = visit.query_value("asked") == question
+    names = _switched(visit, candidates, list(block.injected), is_chosen=is_chosen)
     off = set(block.injected).difference(names)
     text = block.text
     if is_chosen and names != list(block.injected):
@@ -133,6 +156,70 @@ def _try(visit: Visit, question: str, project: str, budget: int) -> Tryout:
         budget=budget,
         included=included,
         left_out=left_out[:_LEFT_OUT],
+    )
+
+
+def _switched(
+    visit: Visit, candidates: Iterable[str], names: list[str], *, is_chosen: bool
+) -> list[str]:
+    """Return the memories that are switched on; at first those of the text. `is_chosen`: the page has switches."""
+    if not is_chosen:
+        return names
+    switches = {*visit.query.get("keep", ()), *visit.query.get("on", ())}
+    return [name for name in candidates if name in switches]
+
+
+def _start(visit: Visit, project: str) -> Tryout:
+    """Return what an agent would receive when a session starts in a project, with the switches of the page."""
+    service, access = visit.service, visit.access
+    of_project: list[Record] = []
+    sessions: list[Record] = []
+    if project:
+        of_project = service.list_records(access, project=project, limit=CANDIDATES)[0]
+        tags = (SESSION_TAG,)
+        sessions = service.list_records(access, project=project, tags=tags, limit=SESSIONS)[0]
+    general = service.list_records(access, kinds=GENERAL_KINDS, limit=CANDIDATES)[0]
+    candidates = {
+        candidate.record["id"]: candidate
+        for candidate in choose_for_session(of_project, sessions, general)
+    }
+    suggested = [name for name, candidate in candidates.items() if not candidate.objection]
+    # The switches of another project do not count.
+    is_chosen = visit.query_value("asked") == f"{_START} {project}"
+    names = _switched(visit, candidates, suggested, is_chosen=is_chosen)
+    records = [candidates[name].record for name in names]
+    block = service.framed(access, records, max_chars=MEMORY_CHARS).text if records else ""
+    text = context_text(block, project or None)
+    included = [_describe_start(visit, candidates[name], suggested, is_on=True) for name in names]
+    left_out = [
+        _describe_start(visit, candidate, suggested, is_on=False)
+        for name, candidate in candidates.items()
+        if name not in names
+    ]
+    return Tryout(
+        text=text,
+        tokens=count_tokens(text),
+        budget=0,
+        included=included,
+        left_out=left_out[:_LEFT_OUT],
+    )
+
+
+def _describe_start(
+    visit: Visit, candidate: SessionCandidate, suggested: Container[str], *, is_on: bool
+) -> Choice:
+    """Return a memory of the text for the start of a session, or one left out, with the reason."""
+    record = candidate.record
+    if is_on:
+        name = "of_project" if record["scope"].get("project") else "of_you"
+        if candidate.objection:
+            name = "switched_on"
+    else:
+        name = "switched_off" if record["id"] in suggested else f"start_{candidate.objection}"
+    return Choice(
+        record=record,
+        tokens=count_tokens(str(record["body"]["text"])[:MEMORY_CHARS]),
+        why=visit.text(f"try.{name}"),
     )
 
 
