@@ -68,3 +68,27 @@ def test_a_long_conversation_is_whole(fresh: Fresh) -> None:
     asyncio.run(session.add_items(items))
     assert asyncio.run(session.get_items()) == items
     assert asyncio.run(session.get_items(3)) == items[-3:]
+
+
+def test_a_revised_and_a_redacted_item_have_the_new_text_and_no_copy_of_the_old_one(fresh: Fresh) -> None:
+    m = fresh()
+    session = MemorandaSession("1", m)
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J1k2L3m4N5o6P7q8R9"
+    items: list[Any] = [
+        {"role": "user", "content": "call 0151"},
+        {"role": "user", "content": f"my token is {secret}"},
+        {"role": "assistant", "type": "message", "content": [{"type": "output_text", "text": "I will call 0151."}]},
+    ]
+    asyncio.run(session.add_items(items))
+    by_text = {memory.text: memory.id for memory in m}
+    m.revise(by_text["user: call 0151"], "user: call 0170")
+    m.revise(by_text["assistant: I will call 0151."], "assistant: I will call 0170.")
+    m.redact(by_text[f"user: my token is {secret}"])
+    shown: list[Any] = asyncio.run(session.get_items())
+    # A redaction erases the key with the first version, and so the memory leaves the session.
+    assert [item["content"] for item in shown] == ["call 0170", "I will call 0170."]
+    assert m.recall("token")[0].text.startswith("user: my token is [")
+    # A content of several parts stays in the metadata, until the memory is written through OAMS.
+    memories = m.oams.list(namespace="sessions").memories
+    assert [memory["key"][:2] for memory in memories if "0151" in str(memory)] == ["1/"]
+    assert secret not in str(memories)
