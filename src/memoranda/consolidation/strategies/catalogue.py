@@ -58,6 +58,8 @@ STRATEGIES: Final[Mapping[str, Strategy]] = MappingProxyType(
         "vendor:statements": statements,
     }
 )
+# Strategies that also read turns of conversations.
+_TURN_STRATEGIES: Final = frozenset(("compress", "reflect", "vendor:statements"))
 _WORD = re.compile(r"[^\W_]+")
 _INSIDE = re.compile(r"(?<=[\w,;] )[^\W_]+")
 _DENIALS: Final = frozenset("not no never none neither nor cannot without".split())
@@ -83,7 +85,10 @@ def run_strategy(
     """
     if strategy not in STRATEGIES:
         raise InvalidInput(f"the dream strategy must be one of {', '.join(STRATEGIES)}")
-    corpus = Corpus(notes)
+    # Greetings and questions contradict and repeat each other without meaning anything, so most strategies read
+    # statements only.
+    reads_turns = strategy in _TURN_STRATEGIES
+    corpus = Corpus([note for note in notes if reads_turns or not note.is_turn])
     dreams = STRATEGIES[strategy](corpus, now, options)[: options.limit]
     if writer is None:
         return dreams

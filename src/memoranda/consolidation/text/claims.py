@@ -131,7 +131,14 @@ _OVER = re.compile(
 _LIST = re.compile(r",\s*+(?:and\s++)?|(?<!\s)\s++and\s++|(?:(?<!\s)\s++)?+&\s*+")
 _SPEAKERS = re.compile(r"(?:we|i|the team|our team)\b", re.IGNORECASE)
 _LABELS_OF_NOTHING: Final = frozenset(
-    "todo bug issue example warning summary title question answer idea topic http https error caution tip".split()
+    "todo bug issue example warning summary title question answer idea topic http https error caution tip "
+    "user assistant human ai bot agent system model chatgpt claude gemini codex copilot".split()
+)
+# Words with which people speak, and values do not begin.
+_SPEECH: Final = re.compile(
+    r"(?:i|i'm|i've|i'll|we|we're|you|you're|he|she|they|it's|let's|let me|thanks|thank you|hello|hi|hey|yes|yeah|no|ok"
+    r"|okay|sure|great|wow|sorry|please|what|how|why|when|where|who)\b",
+    re.IGNORECASE,
 )
 
 
@@ -228,6 +235,9 @@ def _parse_label(base: Claim, match: re.Match[str]) -> Iterator[Claim]:
     """Yield the claim of a label such as "Port: 8080"."""
     subject, value = match["subject"].strip(), match["value"].strip()
     if len(subject.split()) > _LABEL_WORDS_LIMIT or len(value.split()) > _LABEL_VALUE_WORDS_LIMIT:
+        return
+    if base.sentence.rstrip().endswith(("!", "！")) or _SPEECH.match(value):
+        # A speaker and an exclamation, or an answer: nothing that the speaker is.
         return
     if subject.casefold() not in _LABELS_OF_NOTHING and VERB.search(f" {subject} ") is None:
         yield replace(base, subject=subject, value=_without_tail(value))

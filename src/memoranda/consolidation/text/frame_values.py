@@ -134,7 +134,8 @@ _RELATION_WORDS: Final = frozenset(
 _GAP: Final = " … "
 _LABELS_OF_NOTHING: Final = frozenset(
     "todo bug issue example warning summary title question answer idea topic error caution tip hiring attendees present"
-    " guests call meeting book film song reading http https".split()
+    " guests call meeting book film song reading http https user assistant human ai bot agent chatgpt claude gemini"
+    " codex copilot".split()
 )
 
 

@@ -30,6 +30,7 @@ _UNSEEN = re.compile(
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _SPACES = re.compile(r"\s+")
+_SPEAKER = re.compile(r"[^\W\d_][^:\n]{0,59}: ")
 
 
 def estimate_tokens(text: str) -> int:
@@ -51,6 +52,8 @@ class MemoryNote(msgspec.Struct, frozen=True):
     weight: float = 1.0
     # The source (OAMS source_id); empty if unknown.
     source: str = ""
+    # True for a turn of a conversation, which says what somebody said, not what is so.
+    is_turn: bool = False
 
     @property
     def strength(self) -> float:
@@ -64,6 +67,11 @@ class MemoryNote(msgspec.Struct, frozen=True):
         """The confidence, or None unless it is a number from 0 to 1."""
         stated_value = self.confidence
         return stated_value if stated_value is not None and 0.0 <= stated_value <= 1.0 else None
+
+
+def is_turn(kind: str, session: str, text: str) -> bool:
+    """Return True for a turn of a conversation as the importers write it: an event of a session, with its speaker."""
+    return kind == "episodic" and bool(session) and _SPEAKER.match(text) is not None
 
 
 def order_notes(notes: Iterable[MemoryNote]) -> list[MemoryNote]:

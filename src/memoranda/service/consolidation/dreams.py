@@ -29,7 +29,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from memoranda.consolidation.strategies.dream import DEFAULT_OPTIONS, Dream, Options, Writer
-from memoranda.consolidation.text.note import MemoryNote
+from memoranda.consolidation.text.note import MemoryNote, is_turn
 from memoranda.errors import Conflict, ConsentViolation, InvalidInput, NamespaceNotFound, NotFound
 from memoranda.model.instant import Instant, parse_instant
 from memoranda.model.memory import AuditEntry, Version
@@ -396,6 +396,7 @@ def _load_input(
         tags=tuple(memory.tags_of(document)),
         confidence=memory.metadata_of(document).get("confidence"),
         source=document.get("source_id") or "",
+        is_turn=is_turn(projection.kind, projection.scope.session, document["value"]),
     )
     # In a namespace that a user claimed, memories of that user count as everybody's.
     user = "" if projection.scope.user == location.user else projection.scope.user
