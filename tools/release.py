@@ -47,6 +47,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--node", type=Path, default=Path(".venv/typescript"), help="the folder whose node_modules has TypeScript"
     )
+    parser.add_argument(
+        "--key", type=Path, help="the SSH key of a maintainer, which signs the checksums (tools/sign.py)"
+    )
     options = parser.parse_args(arguments)
     is_draft = options.dry_run and not options.version
     try:
@@ -55,7 +58,11 @@ def main(arguments: list[str]) -> int:
         if not options.dry_run:
             _run(*shlex.split(options.tests))
             check_clean("the tests left files")
+        if options.key is not None and not options.key.exists():
+            raise Refused(f"there is no key {options.key}")
         files = build(version, changes, options.tools, options.node)
+        if options.key is not None:
+            _run(sys.executable, "tools/sign.py", str(options.key))
         if not options.dry_run:
             _run("git", "tag", "--annotate", f"v{options.version}", "--message", f"Memoranda {options.version}")
     except Refused as error:
@@ -64,6 +71,8 @@ def main(arguments: list[str]) -> int:
     for path in files:
         print(path)
     if not options.dry_run:
+        if options.key is None:
+            print("The checksums are not signed. Before you publish: python tools/sign.py KEY")
         print(
             f"To publish: git push origin v{version}; twine upload dist/*.whl dist/memoranda-*.tar.gz; "
             'npm publish dist/*.tgz; podman build --format docker --build-arg COMMIT="$(git rev-parse HEAD)" '

@@ -29,9 +29,11 @@ from memoranda.bindings.files.sync import STATES_FOLDER
 from memoranda.build import build_id
 from memoranda.errors import InvalidInput, NotFound, StoreCorrupt, StoreUnavailable, words_of
 from memoranda.keys import (
+    BACKUP_PREFIX,
     DID_FOLDER,
     OPERATOR_KEY_FILE,
     OWNER_CREDENTIAL_FILE,
+    RESTORE_PREFIX,
     MasterKeyFile,
     make_private_folder,
     operator_key,
@@ -56,9 +58,8 @@ from memoranda.stores import KEY_RING_FILE, MASTER_KEY_FILE, open_cipher
 Progress = Callable[[int], None]
 
 _DATABASE: Final = "memoranda.db"
-# Folders of a backup and of a restore at work, locked until the process ends.
-_PREFIX: Final = ".backup-"
-_RESTORE_PREFIX: Final = ".restore-"
+# The beginning of the name of such a folder until it is locked.
+_UNLOCKED: Final = ".new"
 # The ending of files that a restore writes, until all are checked.
 _DRAFT_ENDING: Final = ".restoring"
 _HEADS: Final = heads_path(Path(_DATABASE)).name
@@ -198,18 +199,32 @@ def _copy_files(settings: Settings, folder: Path, copying: Progress | None) -> N
 @contextmanager
 def _private_folder(home: Path) -> Iterator[Path]:
     """Make a folder for copies in the data directory, as private as the originals, and remove it afterwards."""
-    _remove_leftovers(home)
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=home))
-    with _locked(folder):
+    _remove_copies(home)
+    with _locked_folder(home, BACKUP_PREFIX) as folder:
+        yield folder
+
+
+@contextmanager
+def _locked_folder(home: Path, prefix: str) -> Iterator[Path]:
+    """Make a folder, and remove it afterwards. It is locked before it has its name, so that nobody removes it."""
+    draft = Path(tempfile.mkdtemp(prefix=f"{_UNLOCKED}{prefix}", dir=home))
+    folder = draft.with_name(draft.name.removeprefix(_UNLOCKED))
+    with _locked(draft):
         try:
+            draft.rename(folder)
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_leftovers(home: Path) -> None:
-    """Remove the copies left by killed backups: their folders are no longer locked."""
-    for folder in home.glob(f"{_PREFIX}*"):
+def remove_leftovers(home: Path, database: Path) -> None:
+    """Remove the copies of killed backups and restores. The folders of those at work are locked."""
+    _remove_copies(home)
+    _remove_drafts(home, database)
+
+
+def _remove_copies(home: Path) -> None:
+    for folder in home.glob(f"{BACKUP_PREFIX}*"):
         with contextlib.suppress(OSError), _locked(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -218,20 +233,17 @@ def _remove_leftovers(home: Path) -> None:
 def _restore_folder(settings: Settings, database: Path) -> Iterator[str]:
     """Mark a restore at work, and yield the token in the names of its files; remove those of killed ones."""
     _remove_drafts(settings.home, database)
-    with _translate_errors(settings.home):
-        folder = Path(tempfile.mkdtemp(prefix=_RESTORE_PREFIX, dir=settings.home))
-    with _locked(folder):
-        try:
-            yield folder.name.removeprefix(_RESTORE_PREFIX)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        with _translate_errors(settings.home):
+            folder = stack.enter_context(_locked_folder(settings.home, RESTORE_PREFIX))
+        yield folder.name.removeprefix(RESTORE_PREFIX)
 
 
 def _remove_drafts(home: Path, database: Path) -> None:
     """Remove the files left by killed restores: their folders are no longer locked."""
     folders = (home, database.parent, *(home / name for name in _FOLDERS))
-    for marker in home.glob(f"{_RESTORE_PREFIX}*"):
-        token = glob.escape(marker.name.removeprefix(_RESTORE_PREFIX))
+    for marker in home.glob(f"{RESTORE_PREFIX}*"):
+        token = glob.escape(marker.name.removeprefix(RESTORE_PREFIX))
         with contextlib.suppress(OSError), _locked(marker):
             for folder in folders:
                 for path in folder.glob(f".*.{token}{_DRAFT_ENDING}"):

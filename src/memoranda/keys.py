@@ -17,6 +17,9 @@ from memoranda.errors import MemorandaError, StoreUnavailable, words_of
 KEY_BYTES = 32
 OPERATOR_KEY_FILE = "operator.key"
 OWNER_CREDENTIAL_FILE = "owner.credential"
+# Folders in the data directory for a backup and a restore at work, locked until the process ends.
+BACKUP_PREFIX = ".backup-"
+RESTORE_PREFIX = ".restore-"
 # The folder with documents of did:web.
 DID_FOLDER = "dids"
 

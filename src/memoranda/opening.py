@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,11 @@ from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import parse
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable, Unauthorized
 from memoranda.keys import (
+    BACKUP_PREFIX,
     DID_FOLDER,
     OPERATOR_KEY_FILE,
     OWNER_CREDENTIAL_FILE,
+    RESTORE_PREFIX,
     locked_folder,
     make_private_folder,
     operator_key,
@@ -94,11 +97,25 @@ def open_service(
         if checks_queries:
             database.check_queries()
         service = _service(settings, database, patience_seconds, embedder)
+        if path is not None:
+            engine = service.context.engine
+            assert isinstance(engine, SqlEngine)
+            engine.remove_copies = partial(_remove_leftovers, settings.home, path)
+            engine.remove_copies()
         upgrade.rebuild_index(service)
     except BaseException:
         database.close()
         raise
     return service
+
+
+def _remove_leftovers(home: Path, database: Path) -> None:
+    """Remove the copies of killed backups and restores, in which memories would stay that are erased in the store."""
+    if any(home.glob(f"{BACKUP_PREFIX}*")) or any(home.glob(f"{RESTORE_PREFIX}*")):
+        # Imported here: almost no command needs it.
+        from memoranda.backup import remove_leftovers
+
+        remove_leftovers(home, database)
 
 
 class Upgrade:

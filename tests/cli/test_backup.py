@@ -231,6 +231,24 @@ def test_what_a_killed_backup_left_is_removed_by_the_next_and_one_at_work_is_lef
     assert list(filled.glob(".backup-*")) == []
 
 
+def test_what_a_killed_backup_left_is_removed_when_a_memory_is_erased(run: Command, filled: Path) -> None:
+    with Memoranda.open(filled) as m:
+        left, in_use = filled / ".backup-left", filled / ".backup-in-use"
+        for folder in (left, in_use):
+            folder.mkdir()
+            (folder / "memoranda.db").write_bytes(b"a copy")
+        draft = filled / ".memoranda.db.killed.restoring"
+        (filled / ".restore-killed").mkdir()
+        draft.write_bytes(b"a copy")
+        name = m.remember("to be erased").id
+        with backup._locked(in_use):
+            m.forget(name, hard=True)
+        assert (left.exists(), in_use.exists(), draft.exists()) == (False, True, False)
+    # Opening the store does so, too.
+    assert run("list").code == 0
+    assert not in_use.exists()
+
+
 # Is killed when all files are unpacked and none has its name.
 KILLED = """
 import os, signal, sys

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from tests.cli.conftest import Command
 from memoranda import __version__
 from memoranda.build import build_id, version_and_build
 from memoranda.cli.catalogue import SECTIONS
+from memoranda.cli.command_line import report_failure
 from memoranda.cli.reference import reference
 
 COMMANDS = [entry.name for section in SECTIONS for entry in section.entries]
@@ -115,3 +118,21 @@ def test_help_and_version_are_commands(run: Command) -> None:
             "build": build_id(),
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("limit", "error", "expected"),
+    [
+        (150 * 1_048_576, RuntimeError("can't start new thread"), "only 150 MB (ulimit -v)"),
+        (resource.RLIM_INFINITY, MemoryError(), "too little"),
+        (resource.RLIM_INFINITY, RuntimeError("x"), "unexpected error in Memoranda"),
+    ],
+)
+def test_a_lack_of_memory_is_reported_with_the_limit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], limit: int, error: Exception, expected: str
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    assert report_failure(["recall", "--json"], error) == 1
+    shown = capsys.readouterr()
+    assert expected in shown.err
+    assert expected in json.loads(shown.out)["error"]["message"]

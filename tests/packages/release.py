@@ -120,8 +120,16 @@ def test_the_bill_of_materials_lists_what_is_locked(files: dict[str, bytes]) -> 
 def test_a_release_has_the_files_of_its_dry_run_and_its_tag_and_is_made_once(
     copy: Path, files: dict[str, bytes]
 ) -> None:
-    assert release(copy, "--tests", "true").returncode == 0
-    assert files_of(copy) == files
+    missing = release(copy, "--tests", "true", "--key", "no-key")
+    assert (missing.returncode, "there is no key" in missing.stderr) == (1, True)
+    key = copy.with_name("key")
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)], check=True)
+    made = release(copy, "--tests", "true", "--key", str(key))
+    assert made.returncode == 0, made.stderr
+    assert "not signed" not in made.stdout
+    signed = files_of(copy)
+    assert signed.pop("SHA256SUMS.sig").startswith(b"-----BEGIN SSH SIGNATURE-----")
+    assert signed == files
     assert git(copy, "tag", "--list") == f"v{VERSION}\n"
     again = release(copy, "--tests", "true")
     assert again.returncode == 1

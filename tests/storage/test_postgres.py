@@ -25,7 +25,7 @@ from memoranda.storage.postgres import coordination
 from memoranda.storage.postgres import server as postgres_server
 from memoranda.storage.postgres.database import PostgresDatabase
 from memoranda.storage.postgres.keys import PostgresKeyRing
-from memoranda.storage.postgres.server import open_connection
+from memoranda.storage.postgres.server import open_connection, translate_error
 from tests.postgres import server
 from tests.storage.contract import NOW, EngineContract, document, field_index, matches, projection, seal
 from tests.storage.contract_background import BackgroundContract
@@ -410,3 +410,13 @@ def test_several_nodes_may_come_first() -> None:
     with ThreadPoolExecutor(4) as pool:
         for opened in [pool.submit(PostgresDatabase, address) for _ in range(4)]:
             opened.result().close()
+
+
+def test_a_number_out_of_range_is_no_name_with_a_character_nul() -> None:
+    with (
+        server().database() as address,
+        psycopg.connect(address) as connection,
+        pytest.raises(psycopg.Error) as refused,
+    ):
+        connection.execute("SELECT 99999999999999::int")
+    assert str(translate_error(refused.value)) == "a number is out of range"

@@ -8,6 +8,7 @@ An error becomes a sentence on standard error, and with `--json` also an error d
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -26,6 +27,8 @@ from memoranda.errors import InvalidInput, MemorandaError, words_of
 
 _WITH_VALUE: Final = frozenset(("--data", "--store", "--owner"))
 _HELP: Final = frozenset(("--help", "-h"))
+# Bytes. With less address space, the libraries of search and of databases fail in many ways.
+_SMALL_BYTES: Final = 1_073_741_824
 # Commands that keep running, and whose standard error is a log.
 _LOGGING: Final = frozenset(("serve", "mcp"))
 
@@ -151,9 +154,33 @@ def report_failure(tokens: Sequence[str], error: Exception) -> int:
     elif isinstance(error, OSError):
         path = f"{error.filename}: " if error.filename else ""
         _report(tokens, "unavailable", f"{path}{words_of(error)}")
+    elif limit := _find_memory_limit(error):
+        _report(tokens, "unavailable", limit)
     else:
         _report_unexpected(tokens, error)
     return REFUSED
+
+
+def _find_memory_limit(error: Exception) -> str:
+    """Return the message for an error that a limit of memory causes; empty for any other.
+
+    A library that gets no memory raises errors of many kinds, so a low limit (`ulimit -v`) is taken for the cause.
+    """
+    limit = _SMALL_BYTES
+    with contextlib.suppress(ImportError):
+        # Not on Windows.
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            limit = _SMALL_BYTES
+    if limit >= _SMALL_BYTES and not isinstance(error, MemoryError):
+        return ""
+    allowed = f"only {limit // 1_048_576} MB (ulimit -v)" if limit < _SMALL_BYTES else "too little"
+    return (
+        f"not enough memory: this process may use {allowed}; allow more, "
+        "or switch the embedding model off (MEMORANDA_EMBEDDER=off), which needs the most"
+    )
 
 
 def _report(tokens: Sequence[str], code: str, message: str) -> None:

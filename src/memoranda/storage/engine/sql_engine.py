@@ -115,6 +115,8 @@ class SqlEngine:
         self._sealing = NameSealing(database, self._fingerprints.names)
         self._deletion = TenantDeletion(database, self._cipher)
         self.vectors = VectorQueue(database, self._cipher, self._memory.segments)
+        # Removes unused copies of the store; set by the caller, which knows where they may be.
+        self.remove_copies: Callable[[], None] | None = None
         self.scrub()
 
     @property
@@ -261,6 +263,8 @@ class SqlEngine:
             self._database.write(
                 lambda connection: connection.execute("meta_delete", finished_scrub)
             )
+        if self.remove_copies is not None:
+            self.remove_copies()
 
     def _unindex(self) -> None:
         """Take erased versions out of the word index: its segments are rebuilt in a snapshot,

@@ -409,5 +409,6 @@ _TRANSLATIONS: Final[
         (psycopg.OperationalError, psycopg.InterfaceError),
         lambda: StoreUnavailable("the database is away; try again in a moment"),
     ),
+    (errors.NumericValueOutOfRange, lambda: InvalidInput("a number is out of range")),
     (psycopg.DataError, lambda: InvalidInput("a name may not contain the character NUL")),
 )
