@@ -212,6 +212,7 @@ class OpenedDocument:
         "is_sealed",
         "name",
         "native",
+        "searched_text",
         "standard",
         "stored",
         "words",
@@ -225,6 +226,8 @@ class OpenedDocument:
         self.decoded: Any = None
         # The grain into which it is translated, with its bytes.
         self.grain: Any = None
+        # The text and the titles that questions are compared with, and the version of UMP that they were read in.
+        self.searched_text: tuple[str, str] | None = None
         # The last text for which search words were computed, and these words. Ranking computes them once per text.
         self.words: tuple[str, list[str]] | None = None
         # The search words of each field of the grain that a query was matched with.

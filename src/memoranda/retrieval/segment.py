@@ -466,6 +466,12 @@ class PostingBlock(msgspec.Struct, frozen=True, eq=False):
         start, end = self.starts[index], self.starts[index + 1]
         return self.rows[start:end], self.counts[start:end]
 
+    def has(self, terms: HashColumn) -> Flags:
+        """Return a flag for each term: True if it is here."""
+        indexes = self.terms.searchsorted(terms)
+        flags: Flags = self.terms.take(indexes, mode="clip") == terms
+        return flags
+
     @property
     def size(self) -> int:
         """The bytes that it takes in memory."""
@@ -511,6 +517,13 @@ class Segment(msgspec.Struct, frozen=True, eq=False):
             if int(block.terms[-1]) >= term:
                 return block.find(term)
         return None
+
+    def has(self, terms: HashColumn) -> Flags:
+        """Return a flag for each term: True if a version has it."""
+        flags = np.zeros(len(terms), np.bool_)
+        for block in self.blocks:
+            flags |= block.has(terms)
+        return flags
 
 
 def _check_rows(rows: RowNumbers, docs: int) -> None:

@@ -131,8 +131,15 @@ def with_phrase_reader(context: Context, words: KeywordQuery) -> KeywordQuery:
     def load_text(version: Version) -> str:
         if version.state.erased:
             return ""
+        document_cache = version.opened
+        cached = None if document_cache is None else document_cache.searched_text
+        if cached is not None and cached[0] == context.ump_version:
+            return cached[1]
         projection = run_unless_damaged(version, lambda: project(context, version))
-        return "" if projection is None else "\n".join((projection.text, *projection.titles))
+        text = "" if projection is None else "\n".join((projection.text, *projection.titles))
+        if document_cache is not None and projection is not None:
+            document_cache.searched_text = context.ump_version, text
+        return text
 
     return replace(words, load_text=load_text)
 

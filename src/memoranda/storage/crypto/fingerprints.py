@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -107,6 +107,12 @@ class Fingerprints:
         """
         message = f"{tenant}\x00{word}".encode("utf-8", "surrogatepass")
         return int.from_bytes(_digest_of(self._uses[b"term"], message), "little")
+
+    def hash_terms(self, tenant: str, words: Iterable[str]) -> bytes:
+        """Return the fingerprints of many terms as consecutive `u64` numbers, which are not cached."""
+        state = self._uses[b"term"].copy()
+        state.update(f"{tenant}\x00".encode("utf-8", "surrogatepass"))
+        return b"".join(_digest_of(state, word.encode("utf-8", "surrogatepass")) for word in words)
 
     def _make_word_cache(self, tenant: str, language: str) -> _WordCache:
         return _WordCache(lambda word: self._number_word(tenant, word, language))

@@ -14,8 +14,8 @@ the step is left out, not the question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -28,6 +28,7 @@ from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
 from memoranda.model.selection import KeywordQuery, VectorQuery
 from memoranda.retrieval.analysis import (
+    PREFIX_CHARS,
     WORD,
     ExactTerms,
     QueryWord,
@@ -85,7 +86,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     vector_query: VectorQuery | None
 
 
-class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
+class QuestionReader(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Reader of one question among the visible segments of a tenant."""
 
     query: KeywordQuery
@@ -98,6 +99,8 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
     versions: Callable[[list[int]], list[Version]]
     # The postings of the words that were looked up, for each segment.
     _postings: dict[tuple[str, ...], list[Postings | None]] = msgspec.field(default_factory=dict)
+    # The words of texts that were analysed.
+    _words: dict[str, list[QueryWord]] = msgspec.field(default_factory=dict)
 
     def read(self) -> Question | None:
         """Return the question; None if it has neither words nor a time.
@@ -171,18 +174,25 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
         The languages of the visible texts decide how words are stemmed: a question in Turkish among English notes is
         looked up in both.
         """
-        languages = self._languages()
-        words = query_words(text, languages)
-        untimed = words if untimed_text == text else query_words(untimed_text, languages)
+        words = self._words_of(text)
+        untimed = words if untimed_text == text else self._words_of(untimed_text)
         return [
             word
             for word in words
             if (word in untimed and not word.is_optional) or self._is_known(word)
         ]
 
+    @cached_property
     def _languages(self) -> frozenset[str]:
         by_segment = (part.segment.columns.languages_of(part.visible) for part in self.visible)
         return frozenset[str]().union(*by_segment)
+
+    def _words_of(self, text: str) -> list[QueryWord]:
+        """Return the words of a text, each with its spellings in the languages of the visible texts."""
+        words = self._words.get(text)
+        if words is None:
+            words = self._words[text] = query_words(text, self._languages)
+        return words
 
     def _is_known(self, word: QueryWord) -> bool:
         """Return True if a visible text has the word."""
@@ -217,8 +227,7 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
         At most _CORRECTIONS words are corrected. Words in quotes, prefixes (`deploy*`) and exact strings such as codes
         stay as they are.
         """
-        languages = self._languages()
-        words = query_words(text, languages)
+        words = self._words_of(text)
         if all(word.is_optional or self._is_known(word) for word in words):
             return text
         corrections = 0
@@ -232,7 +241,7 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
                 continue
             if self._is_right(token):
                 continue
-            words = query_words(token, languages)
+            words = self._words_of(token)
             if len(words) != 1 or words[0].is_optional or self._is_known(words[0]):
                 continue
             corrected = self._known_neighbour(token, language)
@@ -253,18 +262,35 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
         corrected.
         """
         is_english = language == ENGLISH
+        candidates = list(near_words(token) if is_english else doubled_or_swapped(token))
         # Most candidates have a beginning that no text has.
-        known_prefixes: dict[str, bool] = {}
-        for candidate in near_words(token) if is_english else doubled_or_swapped(token):
-            prefix = prefix_term(candidate)
-            if prefix not in known_prefixes:
-                known_prefixes[prefix] = self._is_known(QueryWord((prefix,)))
-            if known_prefixes[prefix]:
-                word = _read_word(candidate, language)
-                if word is not None and self._is_known(word):
-                    return candidate
-        candidates = near_words(token, is_sure=True) if is_english else ()
-        return next(filter(self._is_right, candidates), None)
+        beginnings = {candidate[:PREFIX_CHARS]: None for candidate in candidates}
+        prefixes = self._possible_terms([prefix_term(beginning) for beginning in beginnings])
+        excluded = {beginning for beginning in beginnings if prefix_term(beginning) not in prefixes}
+        spellings = {
+            candidate: _spellings_of(candidate, language)
+            for candidate in candidates
+            if candidate[:PREFIX_CHARS] not in excluded
+        }
+        terms = self._possible_terms({term for terms in spellings.values() for term in terms})
+        for candidate, own_terms in spellings.items():
+            if terms.isdisjoint(own_terms):
+                continue
+            prefix = QueryWord((prefix_term(candidate),))
+            if self._is_known(prefix) and self._is_known(QueryWord(own_terms)):
+                return candidate
+        sure_candidates = near_words(token, is_sure=True) if is_english else ()
+        return next(filter(self._is_right, sure_candidates), None)
+
+    def _possible_terms(self, terms: Collection[str]) -> set[str]:
+        """Return the terms that a text may have, visible or not. This is much faster than to look up each of them."""
+        hashes = np.frombuffer(self.fingerprints.hash_terms(self.tenant, terms), "<u8")
+        flags = np.zeros(len(terms), np.bool_)
+        for part in self.visible:
+            flags |= part.segment.may_have(hashes)
+        return {
+            term for term, is_possible in zip(terms, flags.tolist(), strict=True) if is_possible
+        }
 
     # --- events --------------------------------------------------------------------------------------------
 
@@ -276,9 +302,7 @@ class QuestionReader(msgspec.Struct, frozen=True, kw_only=True):
         The first mention counts as the time of the event. If more than _EVENT_VERSIONS versions mention it, the
         reference is not used.
         """
-        words = [
-            word for word in query_words(event.phrase, self._languages()) if not word.is_optional
-        ]
+        words = [word for word in self._words_of(event.phrase) if not word.is_optional]
         rows_by_segment = self._rows_with(words)
         columns = [
             (part.segment.columns.times.take(rows), part.segment.columns.sessions.take(rows))
@@ -472,13 +496,15 @@ def _with_exact_rows(
     return replace(segment, allowed=allowed, postings=[*segment.postings, postings])
 
 
-def _read_word(candidate: str, language: str) -> QueryWord | None:
-    """Return a possible spelling as a word of a query; None if it is a stop word or several words."""
+def _spellings_of(candidate: str, language: str) -> tuple[str, ...]:
+    """Return the terms of a possible spelling of a word; empty if it is a stop word or several words."""
     if candidate.isascii() and candidate.isalpha():
         # This is much faster than analysing a text, and a word has hundreds of possible spellings.
         if candidate in stop_words(language):
-            return None
-        spellings = (stem(candidate, code) for code in (ENGLISH, language))
-        return QueryWord(tuple(dict.fromkeys(spellings)))
+            return ()
+        term = stem(candidate, ENGLISH)
+        return (
+            tuple({term: None, stem(candidate, language): None}) if language != ENGLISH else (term,)
+        )
     words = query_words(candidate, (language,))
-    return words[0] if len(words) == 1 else None
+    return words[0].terms if len(words) == 1 else ()

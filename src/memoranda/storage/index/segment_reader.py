@@ -27,6 +27,7 @@ import numpy as np
 from memoranda.errors import StoreCorrupt
 from memoranda.retrieval.segment import (
     VALIDITY_ANALYSIS,
+    Flags,
     HashColumn,
     PostingBlock,
     Postings,
@@ -58,10 +59,14 @@ _serials: Final = count()
 
 
 class ReadableSegment(NamedTuple):
-    """Versions to search: their columns, and the function that returns the postings of a term, or None."""
+    """Versions to search: their columns, and the function that returns the postings of a term, or None.
+
+    `may_have` returns a flag for each of many terms, much faster than `find`: False if no version has it.
+    """
 
     columns: VersionColumns
     find: Callable[[int], Postings | None]
+    may_have: Callable[[HashColumn], Flags]
     # The unique number of a base, -1 for other segments; a key of what is cached for it.
     serial: int = -1
 
@@ -161,7 +166,7 @@ class SegmentReader:
 
     def _whole_run(self, run: Run) -> ReadableSegment:
         segment = self._merged_run(run)
-        return ReadableSegment(segment.columns, segment.find)
+        return ReadableSegment(segment.columns, segment.find, segment.has)
 
     def _merged_run(self, run: Run) -> Segment:
         """Return a run of small segments as one. Mostly it is the cached one with a few more segments."""
@@ -215,7 +220,13 @@ class SegmentReader:
                 self._cache.put((base.serial, term), cached_postings, size)
             return cached_postings[0]
 
-        return ReadableSegment(base.columns, find, base.serial)
+        def may_have(terms: HashColumn) -> Flags:
+            flags = np.zeros(len(terms), np.bool_)
+            for run, first_terms in zip(runs, base.first_terms, strict=True):
+                flags |= self._may_have(run, first_terms, terms)
+            return flags
+
+        return ReadableSegment(base.columns, find, may_have, base.serial)
 
     def _columns_of_run(self, run: Run) -> tuple[VersionColumns, HashColumn | None]:
         """Return the columns of a run, and the first terms of the blocks of a large segment."""
@@ -233,17 +244,29 @@ class SegmentReader:
         """Return the postings of a term in a run; in a large segment only the block with the term is read."""
         if first_terms is None:
             return self._merged_run(run).find(term)
-        key = run[0]
         number = int(np.searchsorted(first_terms, np.uint64(term), "right")) - 1
-        if number < 0:
-            return None
+        return None if number < 0 else self._block(run[0], number).find(term)
+
+    def _may_have(self, run: Run, first_terms: HashColumn | None, terms: HashColumn) -> Flags:
+        """Return a flag for each term: True if a run has it. Of a large segment, some blocks are read."""
+        if first_terms is None:
+            return self._merged_run(run).has(terms)
+        flags = np.zeros(len(terms), np.bool_)
+        numbers = np.searchsorted(first_terms, terms, "right") - 1
+        for number in np.unique(numbers[numbers >= 0]).tolist():
+            is_here = numbers == number
+            flags[is_here] = self._block(run[0], number).has(terms[is_here])
+        return flags
+
+    def _block(self, key: SegmentKey, number: int) -> PostingBlock:
+        """Return a block of a large segment, from the cache if it was read lately."""
         cache_key = (self._tenant_id, key.first_version, key.edition, number)
         block: PostingBlock | None = self._cache.get(cache_key)
         if block is None:
             with report_damage():
                 block = PostingBlock.decode(self._part(key, number + 1), docs=key.docs)
             self._cache.put(cache_key, block, block.size)
-        return block.find(term)
+        return block
 
     def _cut_base(
         self, base: ReadableSegment, fresh: ReadableSegment, keys: tuple[SegmentKey, ...]
@@ -253,6 +276,10 @@ class SegmentReader:
         Ranking looks at the texts before and after a text of a session. If a session began in the base and continues in
         the fresh run, its rows in the base are moved to the second segment, with all rows behind them.
         """
+
+        def may_have(terms: HashColumn) -> Flags:
+            return base.may_have(terms) | fresh.may_have(terms)
+
         cached: tuple[int, VersionColumns, VersionColumns] | None = self._cached("cut", keys)
         if cached is None:
             row_count = base.columns.settled_size(fresh.columns)
@@ -263,7 +290,10 @@ class SegmentReader:
         row_count, head, tail = cached
         moved = len(base.columns) - row_count
         if not moved:
-            return [ReadableSegment(head, base.find), ReadableSegment(tail, fresh.find)]
+            return [
+                ReadableSegment(head, base.find, base.may_have),
+                ReadableSegment(tail, fresh.find, fresh.may_have),
+            ]
 
         def find_in_head(term: int) -> Postings | None:
             return split_postings(base.find(term), row_count)[0]
@@ -272,8 +302,9 @@ class SegmentReader:
             moved_postings = split_postings(base.find(term), row_count)[1]
             return concat_postings([moved_postings, fresh.find(term)], [0, moved])
 
-        after = ReadableSegment(tail, find_in_tail)
-        return [ReadableSegment(head, find_in_head), after] if row_count else [after]
+        after = ReadableSegment(tail, find_in_tail, may_have)
+        before = ReadableSegment(head, find_in_head, base.may_have)
+        return [before, after] if row_count else [after]
 
     def _head(self, base: ReadableSegment, row_count: int) -> VersionColumns:
         """Return the columns of the base segment before row `cut`. Cached, because most writes do not change `cut`."""
