@@ -3,6 +3,10 @@
 A backup copies the databases, packs the copies and the small files into an archive, and reads the archive back before
 it gets its name. A restore unpacks into temporary files next to their targets, and renames them when all are checked;
 the operator's key comes last, because without it a store does not open.
+
+Anything in an archive may be hostile: `bindings/files/archive.py` checks sizes and digests, `storage/sqlite/schema.py`
+the schema of its databases, before a file is put in place. A change of what a store consists of (a new file beside the
+database) must be added here, or backups lose it; `tests/upgrades` restores every kind of backup.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Open a service from settings: its database, keys, models and limits."""
+"""Open a service from settings: its database, keys, models and limits.
+
+The order of opening: folder, lock and upgrade of the database, key ring and master keys, operator's key, engine,
+context, service. Errors before the service exists are raised as StoreUnavailable or StoreCorrupt with a sentence that
+says what to do; a half-opened store is closed again. Only this module knows both settings and services.
+"""
 
 from __future__ import annotations
 
@@ -86,6 +91,8 @@ def open_service(
     A question waits up to `patience_seconds` for the vectors of what was written before it. `embedder` replaces the one
     that the settings name. With `checks_queries` the database parses every query first, as a server wants it to: a
     query that it refuses is an error now, and not at the first request that needs it.
+
+    `checks_queries` lets the database check every named query, which `doctor` and servers do at start.
     """
     make_private_folder(settings.home)
     path = settings.database_path
@@ -353,6 +360,8 @@ def owner_credential(
     """Return the file with the local owner's API key, readable by its owner alone.
 
     The key is made if there is none, and again if the one in the file is not valid any more; `say` is told of that.
+
+    Used by `serve` and `console`. `say` gets one sentence if the key had to be replaced.
     """
     path = settings.home / OWNER_CREDENTIAL_FILE
     with locked_folder(settings.home):

@@ -2,6 +2,11 @@
 
 A file is identified by its hash alone, so it does not matter which source it comes from. No code of a package is run.
 Nothing is downloaded unless a user requests it.
+
+To add a model: its files with sizes and hashes, the prefixes and thresholds that were measured for it (`floor`,
+`line`), its languages, and its licence. Thresholds come from `make bench-retrieval`; without them semantic search
+returns unrelated texts. The name stored with vectors contains a hash, so a changed file never mixes its vectors with
+old ones.
 """
 
 from __future__ import annotations

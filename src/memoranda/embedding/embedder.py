@@ -1,4 +1,9 @@
-"""The interface of embedding models. Users can provide their own; a callable is enough (`of_callable`)."""
+"""The interface of embedding models. Users can provide their own; a callable is enough (`of_callable`).
+
+Everything else in the project uses embedders through this protocol. Methods may be slow and may raise; the queue and
+the search handle both (`service/core/embedding_queue.py`, `semantic_search.py`). Vectors have length one, so that a
+product is a cosine.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,10 @@ EmbedTexts: TypeAlias = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 
 class Embedder(Protocol):
-    """A model that turns texts into vectors of length one. Only vectors of the same model can be compared."""
+    """A model that turns texts into vectors of length one. Only vectors of the same model can be compared.
+
+    Questions and texts may need different prefixes, therefore two methods.
+    """
 
     @property
     def model(self) -> str:

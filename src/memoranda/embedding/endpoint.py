@@ -1,4 +1,8 @@
-"""An embedder on a server with the OpenAI interface (`POST …/embeddings`)."""
+"""An embedder on a server with the OpenAI interface (`POST …/embeddings`).
+
+The endpoint is trusted with texts, so it must be chosen by the operator; its answers are not trusted: sizes are limited
+and numbers are checked. A failure is reported as StoreUnavailable, after which keyword search goes on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Installation of models: each file from the first source that has it, verified by its hash."""
+"""Installation of models: each file from the first source that has it, verified by its hash.
+
+Files are collected under their hashes, so an interrupted installation continues, and two processes that install at the
+same time do not disturb each other.
+"""
 
 from __future__ import annotations
 

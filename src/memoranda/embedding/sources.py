@@ -2,6 +2,8 @@
 
 A source writes what it has to a draft. Whether that is the right file is decided by its hash (`install.py`), so no
 source is trusted: it can only fail.
+
+A source that fails once is not asked again in the same installation. Downloads are limited to the expected size.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The text that is embedded for a memory: its titles, its subject, its text, and the end of the previous text."""
+"""The text that is embedded for a memory: its titles, its subject, its text, and the end of the previous text.
+
+What is embedded decides what is found by meaning. Any change here makes old vectors differ from new ones; they must
+then be made again (`memoranda models embed --again`).
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 The text is cleaned, case and accents are folded, and it is split at spaces, at punctuation and around every ideograph.
 Each word is then split greedily into the longest pieces in the vocabulary.
+
+It must give the same ids as the reference tokenizer for every text, or vectors change silently; `tests/embedding`
+compares them.
 """
 
 from __future__ import annotations

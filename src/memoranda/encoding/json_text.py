@@ -3,6 +3,10 @@
 The parser refuses JSON that two programs might understand differently (duplicate keys, NaN, numbers outside a double,
 lone surrogates, a byte order mark), because the parsed values are signed, hashed and passed on. Limits are checked
 before the parser runs, so that no input can exhaust the stack.
+
+Everything that comes from outside is parsed by `parse`; no other parser may be used for it. Writers differ in purpose:
+`dump` for storage and the wire, `canonical` for hashes and signatures, `dump_pretty` for files that people read. Only
+`canonical` gives the same bytes for equal values in every language.
 """
 
 from __future__ import annotations
@@ -36,7 +40,10 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse(data: bytes | str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Json:
-    """Parse one JSON value. Raises MalformedJson or TooLarge, and nothing else."""
+    """Parse one JSON value. Raises MalformedJson or TooLarge, and nothing else.
+
+    `max_bytes` and `max_depth` are checked before anything is built. Key order is kept.
+    """
     if (
         isinstance(data, bytes)
         and len(data) <= max_bytes
@@ -244,7 +251,10 @@ def _write_scalar(value: Json) -> str:
 
 
 def canonical(value: Json) -> bytes:
-    """Write a value in the JSON Canonicalization Scheme, RFC 8785. Raises InvalidInput if it has no canonical form."""
+    """Write a value in the JSON Canonicalization Scheme, RFC 8785. Raises InvalidInput if it has no canonical form.
+
+    Integers beyond 2^53 are written as doubles, as RFC 8785 demands.
+    """
     if _is_plain(value):
         try:
             return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

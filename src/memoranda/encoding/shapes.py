@@ -8,6 +8,11 @@ A shape is a msgspec structure. Its fields declare their limits and descriptions
 `json_text` parses the text first and refuses ambiguous JSON. A type that msgspec does not support parses itself: it has
 `from_json`, `SCHEMA` and `EXPECTED`. A field that another shape documents is marked with `Meta(extra={"shape":
 Other})`; `{"expected": "a phrase"}` replaces our description of valid values in errors.
+
+A class declares a request once, and everything else follows from it: parsing, messages of errors, JSON Schema for
+OpenAPI and for tools. To add a request, write such a class in `standards/<standard>/requests.py`; limits and
+descriptions are annotations of its fields. Messages name the field in JSON (`filter.tags[2]`), what was expected, and
+never the value, which may be private.
 """
 
 from __future__ import annotations
@@ -67,12 +72,18 @@ class Shape(_StructBase, forbid_unknown_fields=True):
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Parse a JSON value. Raises InvalidInput."""
+        """Parse a JSON value. Raises InvalidInput.
+
+        Floats with a whole value, such as 8.0, are accepted for integers, because some clients write all numbers so.
+        """
         return parse_value(value, cls)
 
     @classmethod
     def parse_texts(cls, fields: dict[str, Any]) -> Self:
-        """Parse fields whose values are all text, as in a query string. Raises InvalidInput."""
+        """Parse fields whose values are all text, as in a query string. Raises InvalidInput.
+
+        For query strings, in which every value is a text.
+        """
         kinds = _scalar_kinds(cast("Any", cls))
         return cls.parse(
             {name: _convert_text(text, kinds.get(name)) for name, text in fields.items()}
@@ -357,7 +368,10 @@ def _with_integer(value: Any, steps: list[str | int | None]) -> Any:
 
 
 def schema(kind: Any, *, nulls: bool = True) -> Schema:
-    """Return the complete JSON Schema of a shape. With `nulls`, optional fields also accept null."""
+    """Return the complete JSON Schema of a shape. With `nulls`, optional fields also accept null.
+
+    `nulls` is set for clients that send null for what they leave out.
+    """
     return _build_schema(msgspec.inspect.type_info(kind), nulls)
 
 

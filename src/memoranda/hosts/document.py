@@ -4,6 +4,10 @@ A parsed configuration consists of dicts, lists and scalars. `EntrySlot` finds a
 configuration with or without the entry. `add_entry` and `remove_entry` edit the text through a `ConfigFormat`, and
 check that parsing the edited text gives exactly the computed configuration. A format edits the text itself, never a
 regenerated document, so that comments, order and line ends stay. JSON has a module of its own, `json_comments`.
+
+The check after every edit is what makes editing foreign files safe: the edited text is parsed, and must equal the
+computed configuration in everything. So a mistake in an edit becomes a refusal, never a broken configuration. A new
+format needs a class with the three methods of `ConfigFormat`, and cases with comments and odd spacing in `tests/hosts`.
 """
 
 from __future__ import annotations

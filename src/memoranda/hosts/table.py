@@ -3,6 +3,9 @@
 Each row follows the documentation of the host. In a path template, `{home}` is the home folder, `{config}` is
 $XDG_CONFIG_HOME or ~/.config, and `{apps}` is the settings folder of desktop programs: ~/.config on Linux,
 ~/Library/Application Support on macOS, %APPDATA% on Windows.
+
+A host is data: where its configuration is on each system, which form it has, and how an entry looks. To add one, add a
+row, a sample configuration to `tests/hosts`, and its name to docs/howto/connect.md.
 """
 
 from __future__ import annotations

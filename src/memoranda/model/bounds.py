@@ -2,6 +2,9 @@
 
 A document states some restrictions itself. Those of an earlier version that the later document does not state, for
 instance because its standard has no field for them, are stored next to the document as `Bounds`.
+
+The direction is always the same: of two restrictions the tighter one applies, and nothing here can loosen one. Callers
+that may loosen something, such as an owner who widens the visibility, do so before they combine.
 """
 
 from __future__ import annotations
@@ -36,7 +39,10 @@ _DECODER: Final = msgspec.json.Decoder(Bounds)
 
 
 def combine(one: Bounds, other: Bounds) -> Bounds:
-    """Combine two bounds; for each field the tighter one applies."""
+    """Combine two bounds; for each field the tighter one applies.
+
+    An empty field restricts nothing, so the other one is taken.
+    """
     expiries = [bounds.expires for bounds in (one, other) if bounds.expires is not None]
     return Bounds(
         user=one.user or other.user,
@@ -88,7 +94,10 @@ def decode(data: bytes) -> Bounds:
 
 
 def remaining_bounds(earlier_bounds: Bounds, own_bounds: Bounds) -> Bounds:
-    """Return the bounds of an earlier version that the document of a later one does not state itself."""
+    """Return the bounds of an earlier version that the document of a later one does not state itself.
+
+    What the later document states itself is left out, so a document is never restricted twice in different words.
+    """
     ends = earlier_bounds.expires
     is_later = ends is not None and (own_bounds.expires is None or own_bounds.expires > ends)
     return Bounds(
@@ -113,7 +122,10 @@ def remaining_bounds(earlier_bounds: Bounds, own_bounds: Bounds) -> Bounds:
 
 
 def apply_bounds(projection: Projection, bounds: Bounds) -> Projection:
-    """Return a projection with the inherited restrictions applied."""
+    """Return a projection with the inherited restrictions applied.
+
+    The projection that results is what search and access use; the document stays as it is.
+    """
     scope, ends = projection.scope, bounds.expires
     own_end = projection.expires
     return replace(

@@ -7,6 +7,10 @@ Entries of the change feed and of the audit log are here, too, and the field ind
 
 Most are msgspec structs, which are created and copied (`msgspec.structs.replace`) in native code, because each request
 creates dozens. With `gc=False` the garbage collector ignores them, so they must not refer to each other in cycles.
+
+Two rules hold for everything here: no input or output, and no knowledge of a standard. A new field of `Projection`
+changes what is stored, searched and compared, so it needs a place in the mappings of all standards
+(`standards/*/mapping.py`), in the store's rows, and in `verify`. Values are immutable; `replace` makes a changed copy.
 """
 
 from __future__ import annotations
@@ -79,7 +83,11 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 
 class Projection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The reading of a document independent of its standard, for search, filters, ranking and other standards."""
+    """The reading of a document independent of its standard, for search, filters, ranking and other standards.
+
+    Standards give it from a document alone; the store adds nothing. `sameness` is equal for documents that state the
+    same fact, `text` is never empty, `titles` are further names by which the memory is found.
+    """
 
     kind: Kind
     text: str
@@ -144,6 +152,9 @@ class State(NamedTuple):
     """The mutable state of a version in the store.
 
     A named tuple, because each recall creates dozens, and a class would set each field separately.
+
+    Read fields by name. The order matters only where rows are turned into states in bulk
+    (`storage/engine/snapshot.py`).
     """
 
     status: Status
@@ -203,7 +214,10 @@ def is_true_at(state: State, moment: Instant) -> bool:
 
 
 class OpenedDocument:
-    """A decrypted, immutable document, with a cache of values computed from it."""
+    """A decrypted, immutable document, with a cache of values computed from it.
+
+    Threads share it. What is cached on it must follow from the document alone.
+    """
 
     __slots__ = (
         "decoded",
@@ -244,7 +258,11 @@ class OpenedDocument:
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True, gc=False, eq=False):
-    """A stored version: its document and its state. Ids are internal and never leave the store."""
+    """A stored version: its document and its state. Ids are internal and never leave the store.
+
+    `version_id` grows with every write of the store, over all tenants; `memory_id` is the id of the first version.
+    Neither may be shown to a client, because both reveal how much others write.
+    """
 
     tenant: str
     memory_id: int
@@ -359,7 +377,10 @@ _WRAPPED_FIELDS: Final = ("standard", "name", "media_type", "data")
 
 
 def wrap_document(document: Document) -> dict[str, str]:
-    """Return the value to store under NATIVE_KEY."""
+    """Return the value to store under NATIVE_KEY.
+
+    The data is base64, so that a document of any standard survives in JSON unchanged.
+    """
     return {
         "standard": document.standard,
         "name": document.name,
@@ -369,7 +390,11 @@ def wrap_document(document: Document) -> dict[str, str]:
 
 
 def unwrap_document(holder: object) -> Document | None:
-    """Return the original that a map contains under NATIVE_KEY, unchecked; None if there is none."""
+    """Return the original that a map contains under NATIVE_KEY, unchecked; None if there is none.
+
+    The author of the outer document chose the result: treat it as hostile until the port of its standard has
+    checked it.
+    """
     # Most are plain dicts, for which this test is faster than `isinstance` with an abstract class.
     native = holder.get(NATIVE_KEY) if type(holder) is dict or isinstance(holder, Mapping) else None
     if native is None or not isinstance(native, Mapping):

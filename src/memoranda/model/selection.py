@@ -2,6 +2,10 @@
 
 A `Selection` filters versions; all of its conditions must hold, and they are applied before the results are limited. A
 `RetrieverQuery` scores versions: by keywords (`KeywordQuery`) or by embeddings (`VectorQuery`).
+
+A test that no index of the store can answer does not belong here: callers check it on the documents. When a test is
+added, translate it in `storage/engine/selection.py`, and say in `storage/index/search.py` if segments can decide it.
+Selections are compared and copied often; they are values.
 """
 
 from __future__ import annotations
@@ -107,6 +111,9 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     `at` is a point in valid time: the versions that were true then, superseded since or not; it replaces
     `status_filter`. `known_at` is a point in transaction time: the versions that the store knew then. Both together
     answer "what did we believe at `known_at` about `at`".
+
+    None means "any". `or_no_space` adds what belongs to no project. `sees_all` is False as soon as the caller may not
+    see everything, so that shortcuts for owners are not taken.
     """
 
     status_filter: StatusFilter = "live"
@@ -255,7 +262,10 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Matches(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of a search, best first, their total number, and the word weights."""
+    """The results of a search, best first, their total number, and the word weights.
+
+    `total` is None if it was not counted. `relevance`, `nearness` and `reasons` have entries for the hits only.
+    """
 
     hits: tuple[Selected, ...]
     # None if not counted; then there are more than these.

@@ -3,6 +3,11 @@
 Each verb opens a session first: the namespace, the user and the permissions come from the caller's credential and
 options, never from the query. Then it opens an execution (`execution.py`), which parses the query and records it in the
 audit log. A statement that reads runs in `statements.py` on one snapshot, a statement that writes in `evolve.py`.
+
+The parts of CAL: `standards/cal` has the language and everything that needs no store (parsing, binding, planning,
+assembling, printing); this package has what needs one. A session fixes who asks and where; no query can leave its
+namespace or gain a permission. Every error has a code of the standard (`CAL-E…`), a position in the query and a
+suggestion.
 """
 
 from __future__ import annotations
@@ -99,7 +104,11 @@ def run(
     strict: bool = False,
     **options: Unpack[SessionOptions],
 ) -> dict[str, Any]:
-    """Run one query and return its answer. `approve` allows changes, where the host enables them."""
+    """Run one query and return its answer. `approve` allows changes, where the host enables them.
+
+    `params` are the values of `$names` in the query. `cursor` continues a page of the same query. `approve` is for
+    hosts whose person has agreed to the change.
+    """
     session = _open_session(context, access, options, approve=approve)
     with open_execution(context, session, query) as execution:
         if saved_queries.is_dialect(query, context):
@@ -131,7 +140,10 @@ def prepare(
     strict: bool = False,
     **options: Unpack[SessionOptions],
 ) -> dict[str, Any]:
-    """Prepare a query without running it, and return {token, plan, tier, side_effects}."""
+    """Prepare a query without running it, and return {token, plan, tier, side_effects}.
+
+    The token is opaque, valid for a short time and for one execution by the same credential.
+    """
     session = _open_session(context, access, options)
     with open_execution(context, session, query, operation="prepare") as execution:
         query, params = saved_queries.expand(context, session, query, params)
@@ -171,6 +183,8 @@ def stream(
     """Run an ASSEMBLE and yield its events as they happen. Closing the iterator cancels it.
 
     An error is the last event. With `raises`, an error before the first event is raised instead.
+
+    Yields events until the answer is complete or the iterator is closed; closing it records a cancellation.
     """
     session = _open_session(context, access, options)
     assembly_id = f"asm_{secrets.token_hex(4)}"
@@ -291,6 +305,8 @@ def count_matches_elsewhere(
 
     Returns an empty dict if the query has results, if the caller named a namespace, or if the credential is for a
     single project.
+
+    Used to tell people that they look in the wrong project.
     """
     if namespace is not None or answer.get("results") != [] or "project" in access.limits:
         return {}

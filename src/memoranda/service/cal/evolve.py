@@ -7,6 +7,10 @@ A statement runs in two steps:
    and records the audit entry. If one of these fails, none of them happens.
 
 A statement passes the same scopes, presets and policies as a grain that the owner writes.
+
+Why a grain gets the next free millisecond (`_encode_unique`): the address of a grain depends on its time, and each ADD
+must make a new grain. Everything is checked twice, on the snapshot for a quick and clear error, and in the unit for
+safety.
 """
 
 from __future__ import annotations
@@ -162,6 +166,8 @@ def preview_effects(
     """Return the effects that the execution of a bound query would have. Writes nothing.
 
     Raises the errors of the execution, except for quotas.
+
+    For `prepare` and EXPLAIN.
     """
     statement = query.statement
     if not isinstance(statement, Evolving):

@@ -3,6 +3,9 @@
 Every execution has an entry, a failed one too: who, in which namespace, which query, how many results, how long. The
 log outlives the memories. So it names a query by its hash and a user by a pseudonym, and holds neither the text of a
 query nor the values of its parameters. It holds the reason of a change, because the standard requires it.
+
+A result is recorded by the caller with its counts; a failure is recorded by `open_execution`. Queries are hashed in
+their canonical text, so that equal queries can be counted without being known.
 """
 
 from __future__ import annotations

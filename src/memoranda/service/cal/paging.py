@@ -6,6 +6,9 @@ that the store cannot start: it runs over all grains, and a cursor moves its las
 
 GROUP BY runs in the store (`GroupPager`). The store counts groups by fingerprint. Only the grains that the page shows
 are read, and one of each group for its value.
+
+Correctness first: a page from the store must equal the page of the complete list, so the store is used only for stages
+whose result it can compute exactly. `tests/service/test_cal_model.py` compares both with a model.
 """
 
 from __future__ import annotations
@@ -97,7 +100,10 @@ def add_default_limit(recall: Recall, stages: tuple[Stage, ...], default: int) -
 
 
 def split_pipeline(stages: tuple[Stage, ...], *, store_pages: bool) -> StorePage:
-    """Split a pipeline after the part that the store can run. If `store_pages` is false, the store only orders."""
+    """Split a pipeline after the part that the store can run. If `store_pages` is false, the store only orders.
+
+    `store_pages` is False if the conditions need a check of each grain.
+    """
     remaining = pipeline.merge_slices(stages)
     order: OrderBy | None = None
     while remaining and isinstance(first := remaining[0], OrderBy) and first.field in _SQL_ORDERS:
@@ -242,7 +248,10 @@ class GroupPager(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reorder(items: list[ResultItem], options: Sequence[Option]) -> list[ResultItem]:
-    """Apply WITH dedup and WITH diversity, in their order."""
+    """Apply WITH dedup and WITH diversity, in their order.
+
+    Works on at most DIVERSE_LIMIT items, because every pair is compared.
+    """
     for option in options:
         if option.name == "diversity":
             items = diversify(items, option)

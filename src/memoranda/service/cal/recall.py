@@ -9,6 +9,11 @@ to SCAN_LIMIT, never only for the newest. One snapshot serves a whole request.
 1. `expand_recall` replaces shorthand; `build_query` turns the conditions into a `RecallQuery`.
 2. `split_pipeline` decides which part of the pipeline the store runs.
 3. The store returns a page, a count or groups; or `_load_all` reads every match, and the pipeline runs here.
+
+What to watch when you add a condition: say in `build_query` if an index answers it; if not, it becomes a check of each
+grain, which is limited by SCAN_LIMIT and by the time of the request. A condition may never depend on fields that are
+hidden from the caller, since the number of results would reveal them; hidden grains are left out before conditions are
+checked.
 """
 
 from __future__ import annotations
@@ -123,7 +128,11 @@ _NO_BREAKDOWN: Final[Mapping[str, float]] = {}
 
 
 class GrainReader(msgspec.Struct):
-    """Reads grains for one request, all from one snapshot."""
+    """Reads grains for one request, all from one snapshot.
+
+    It lives for one request and counts what the request reads: bytes, grains and time have limits, each with its own
+    error code.
+    """
 
     context: Context
     session: CalSession
@@ -192,6 +201,8 @@ class GrainReader(msgspec.Struct):
         """Load versions as grains, without those that the caller may not see or that are damaged.
 
         Ranked results that were derived from others of the same chunk are placed behind these.
+
+        Documents are read in chunks, so a large result never needs all of its bytes at once.
         """
         items: list[ResultItem] = []
         start = 0

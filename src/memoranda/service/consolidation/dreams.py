@@ -13,6 +13,13 @@ left alone, so that a second run over an unchanged store writes nothing. Results
 that no longer follow are withdrawn; undoing the run restores them. A result that somebody edited belongs to them: it is
 an input like any other memory, and neither a run nor an undo changes it. A refused result is not written as long as it
 has the same content, unless it is requested by its key.
+
+Order of a run: the memories of a namespace are read in a snapshot, a strategy of `consolidation/strategies` proposes
+results, results that were refused before are dropped, and the rest is written in one unit together with a record of the
+run. Undoing a run restores exactly what it replaced, unless somebody has changed that since.
+
+A run may read only what its caller sees completely (`Access.sees_whole_space`), because a result would otherwise carry
+hidden texts to others.
 """
 
 from __future__ import annotations

@@ -7,6 +7,14 @@ space, under the name of their first version.
 A write has three steps, of which only the last needs the writer: `accept` checks a memory and builds its first version,
 `prepare_next` compares it with the head and builds the next version, `write_next` appends what was prepared, or builds
 it again if the head has changed meanwhile.
+
+Which memory does a key mean? First the stored name of the key (a keyed fingerprint); if nothing current has it, a
+memory of another standard that OAMS shows under this key (`find_foreign_head`). All writes go through `write_next`, so
+that a condition (`If-Match`), the supersession policy, the expiry and the scope of a token are checked in the same unit
+that writes.
+
+Batches and imports read all heads at once (`HeadLookup`), because a query for each memory would be most of the work. A
+head that was found before the unit is used only if nothing has changed since; everything else is built again inside.
 """
 
 from __future__ import annotations
@@ -84,7 +92,11 @@ class StoreResult(TaggedMemory, frozen=True, kw_only=True):
 
 
 class AcceptedMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory that passed every check, with its location and the version to write."""
+    """A memory that passed every check, with its location and the version to write.
+
+    `prepared` holds the prior version, the version to write and the result, if they were computed before the unit.
+    `bearer` is the caller, if a memory that is there already must be visible to him.
+    """
 
     location: Location
     memory: Memory
@@ -129,7 +141,10 @@ def resolve_namespace(_: Context, access: Access, name: str | None = None) -> Na
 
 
 class StoreCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition on the current version under a key, without which nothing is written."""
+    """A condition on the current version under a key, without which nothing is written.
+
+    `if_match` is the value of the header: one or more entity tags, or `*`.
+    """
 
     # An `If-Match` header: the current version must have one of its entity tags, or exist at all for `*`.
     if_match: str | None = None
@@ -161,7 +176,11 @@ def store(
     if_match: str | None = None,
     if_absent: bool = False,
 ) -> StoreResult:
-    """Write a new memory, or the next version of one; nothing if the content is unchanged."""
+    """Write a new memory, or the next version of one; nothing if the content is unchanged.
+
+    Raises VersionMismatch if the condition fails, CrossNamespace outside of the caller's scope, and what `accept`
+    raises. An unchanged memory writes nothing, not even a new time.
+    """
     now, condition = context.clock(), StoreCondition(if_match=if_match, if_absent=if_absent)
     accepted = accept(context, access, value, now=now)
     location, key = accepted.location, accepted.memory["key"]
@@ -287,6 +306,8 @@ def accept(
 
     `raw`: its bytes in a file. `complete`: it has all fields, as in an export. `is_checked`: the rules of OAMS were
     applied already. Raises InvalidInput, CrossNamespace, and errors of the compliance rules.
+
+    The result depends on the caller and the time, but not on the store.
     """
     valid, warnings = (value, ()) if is_checked else memory.check(value, complete=complete)
     checked_memory: Memory = memory.adapt_memory(valid, access.default_tenant)
@@ -462,7 +483,10 @@ def _is_written_by_owner(accepted: AcceptedMemory) -> bool:
 
 
 class HeadLookup:
-    """The heads of many memories. One query finds which keys exist; most of a batch do not."""
+    """The heads of many memories. One query finds which keys exist; most of a batch do not.
+
+    For the first memory of a batch with a new key it answers without a query; afterwards the key counts as existing.
+    """
 
     def __init__(self, context: Context, unit: Snapshot, batch: Sequence[AcceptedMemory]) -> None:
         self._context, self._unit = context, unit
@@ -723,7 +747,10 @@ def get(context: Context, access: Access, namespace: Namespace, key: str) -> Tag
 def forget(
     context: Context, access: Access, namespace: Namespace, key: str, *, if_match: str | None = None
 ) -> None:
-    """Forget a memory softly: it is hidden from everyone, and can be restored (FORGET)."""
+    """Forget a memory softly: it is hidden from everyone, and can be restored (FORGET).
+
+    Raises MemoryNotFound if the caller may not see the memory, and VersionMismatch if `if_match` names another version.
+    """
     now, location = context.clock(), locate_namespace(access, namespace)
 
     def work(unit: Unit) -> None:
@@ -759,6 +786,8 @@ def find_head(
     """Return the head of the memory under a key; None if it is missing, forgotten, expired or retracted.
 
     `or_retracted`: return a retracted one, too.
+
+    A retracted memory is hidden from readers, but a STORE under its key continues it.
     """
     now = context.clock()
     version = snapshot.find_by_name(mapping.STANDARD, stored_name(context, location, key))

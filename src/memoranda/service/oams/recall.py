@@ -2,6 +2,10 @@
 
 The cursor of a list is sealed: it holds an update time and a version number, and version numbers count the writes of
 all owners together, which no client may learn.
+
+Several namespaces are searched one after the other and their candidates are merged by score, so scores must be
+comparable: each is relative to the best hit and the share of the query that it covers. Redaction, consent and integrity
+are checked as for every other standard (`service/retrieve.py`).
 """
 
 from __future__ import annotations
@@ -97,7 +101,10 @@ def list_memories(context: Context, access: Access, request: ListRequest) -> Mem
 def recall(
     context: Context, access: Access, request: RecallRequest, *, consents: Sequence[Access] = ()
 ) -> list[Memory]:
-    """Return the best memories for a query with their scores, from one namespace or several (RECALL, section 4)."""
+    """Return the best memories for a query with their scores, from one namespace or several (RECALL, section 4).
+
+    `consents` are capability tokens of the owners of other namespaces. Raises CrossNamespace if one is missing.
+    """
     now = context.clock()
     reachable = _reachable_namespaces(
         context, access, request.namespaces or (resolve_namespace(context, access),), consents

@@ -2,6 +2,9 @@
 
 A view keeps what the memory has through all its versions: the key and the creation time of its first version, and the
 source and the metadata that OAMS stated last (`_keep_origin_fields`).
+
+A view must be stable: the same version gives the same memory in every answer and export, or clients would see changes
+that nobody made. Entity tags are hashes of the stored version, so they change with every version and with nothing else.
 """
 
 from __future__ import annotations
@@ -71,7 +74,10 @@ def render_for_reader(
 
 
 def to_memory(context: Context, snapshot: Snapshot, version: Version, location: Location) -> Memory:
-    """Return a version as an OAMS memory: itself, or the view of a document of another standard."""
+    """Return a version as an OAMS memory: itself, or the view of a document of another standard.
+
+    The result is complete; check `may_see` before it is shown.
+    """
     if mapping.owns(version.document):
         return load_memory(version.document.native)
     view = mapping.from_projection(
@@ -168,7 +174,10 @@ def _root(snapshot: Snapshot, version: Version) -> Version:
 
 
 def compute_etag(document: Document) -> str:
-    """Return the entity tag of a version, a hash of its standard, name and bytes."""
+    """Return the entity tag of a version, a hash of its standard, name and bytes.
+
+    32 hexadecimal digits; a client must treat them as opaque.
+    """
     return hashlib.sha256(
         f"{document.standard}\x00{document.name}\x00".encode() + document.native
     ).hexdigest()[:32]

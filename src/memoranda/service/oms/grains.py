@@ -6,6 +6,13 @@ for compliance alone.
 
 A grain is checked and encoded before the writer is needed (`admit`); the unit of work checks only what depends on
 the state of the store (`authority.check`, `check_supersession`).
+
+Signed grains cannot be changed, so everything that the store adds (verdicts, holds, supersession) is state beside them.
+Rights of authors (delegations) are checked in `authority.py`, policies in `core/protection.py`; both need the store and
+therefore run inside the unit.
+
+Erasing has three widths: one grain, a memory with its history, and a person. All three leave signed tombstones, remove
+what was derived, and end with `engine.scrub`.
 """
 
 from __future__ import annotations
@@ -94,7 +101,10 @@ def with_defaults(context: Context, access: Access, fields: Mapping[str, object]
 def put(
     context: Context, access: Access, grain_input: GrainInput, *, owner: str | None = None
 ) -> GrainResult:
-    """Add a grain that is no view of another document; `unwrap.put_grain` handles views."""
+    """Add a grain that is no view of another document; `unwrap.put_grain` handles views.
+
+    Adding the same grain again answers "exists". A grain that names what it supersedes must use `supersede`.
+    """
     now, tenant = context.clock(), resolve_tenant(access, owner)
     if not isinstance(grain_input, bytes):
         grain_input = authorship.attribute_grain(access, grain_input)
@@ -219,7 +229,11 @@ def supersede(
     *,
     justification: str | None = None,
 ) -> GrainResult:
-    """Replace a grain, or a memory of any standard by its address, under its policy and in one transaction."""
+    """Replace a grain, or a memory of any standard by its address, under its policy and in one transaction.
+
+    `old_address` may be abbreviated. `justification` goes into the new grain, which therefore cannot be encoded
+    already. Raises GrainError if the policy or a hold forbids it, and Conflict if the grain was superseded already.
+    """
     now, old_address = context.clock(), _resolve_address(context, access, old_address)
     tenant = find_own(context, access, old_address, now, standard=oms.STANDARD).tenant
     if justification is not None:
@@ -463,6 +477,9 @@ def erase_user(
     """Erase all memories of a user, and destroy the user's key, which makes every copy of the database unreadable.
 
     The owner may do this, and the operator, who is responsible for the store by law. The audit log has the reason.
+
+    Works in pages, so other writers get their turn. If a version is on hold, the key stays, because destroying it would
+    erase that version as well.
     """
     if access.is_narrowed:
         raise ForbiddenScope("this credential is limited to a part of its owner's memory")
@@ -575,6 +592,8 @@ def admit(
     """Return the version of a grain, if the caller's scope and the store's compliance presets allow it.
 
     Raises ForbiddenScope, TooLarge, GrainError and the errors of the presets.
+
+    Pure but for settings: no store is read.
     """
     grain, delivery = opened_grain.grain, opened_grain.delivery
     if context.grain_profile != EXTENDED.name:

@@ -13,6 +13,10 @@ twice.
 Predicates follow the change feed. A commitment that is fresh (armed or changed since it was judged) is compared with
 all memories written since then. Any other is compared with the changes of its space after FEED_POSITION, an item that
 holds the position of the feed up to which a tenant's predicates were judged.
+
+Where to start: `infer` finds and arms commitments, `fire_due` (called by the schedule, `schedule.py`) judges and fires
+them, `_next_state` decides what follows. Texts are understood by `consolidation/commitments`; this module only stores
+positions and times. Keep the two steps apart: judging may take long and reads much, firing must be short and exact.
 """
 
 from __future__ import annotations
@@ -122,7 +126,10 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def infer(context: Context, access: Access, ref: str) -> list[Commitment]:
-    """Find the commitments that the memories of a ref state, arm the new ones, and return all of the ref."""
+    """Find the commitments that the memories of a ref state, arm the new ones, and return all of the ref.
+
+    Safe to call again: what was armed once is never armed again, even after it was cancelled.
+    """
     tenant, now = access.default_tenant, context.clock()
     space = require_space(access, ref)
     with context.engine.open_snapshot(tenant) as snapshot:
@@ -220,7 +227,11 @@ def cancel(context: Context, access: Access, commitment_id: str) -> Commitment:
 
 
 def snooze(context: Context, access: Access, commitment_id: str, until: Instant) -> Commitment:
-    """Put a commitment off until a later instant; one that has fired is open again."""
+    """Put a commitment off until a later instant; one that has fired is open again.
+
+    `until` is an instant in the future, in milliseconds. Raises NotFound, and InvalidInput for a commitment that is
+    over.
+    """
     if until <= context.clock():
         raise InvalidInput("until: must be in the future")
     return _change(
@@ -262,7 +273,10 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fire_due(context: Context, tenant: str, *, workflow_id: str | None = None) -> list[Event]:
-    """Fire the commitments that are due or whose predicate is met. `workflow_id` enqueues a run for each."""
+    """Fire the commitments that are due or whose predicate is met. `workflow_id` enqueues a run for each.
+
+    Returns the events that were written. Several processes may call it at the same time.
+    """
     fired = _fire_all(context, tenant, _judge_predicates(context, tenant), workflow_id)
     previous: list[bytes] = []
     while True:

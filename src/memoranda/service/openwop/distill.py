@@ -7,6 +7,10 @@ duplicates, and entries that a later one contradicts. Compaction and consolidati
 All three read one ref of one tenant in a snapshot, prepare the result before they need the writer, and write it in a
 unit of work that raises Conflict if the entries changed meanwhile; `retry_on_conflict` then repeats the operation.
 Results pass the same redaction as a fresh put (SR-1 carry-forward), and each operation is logged in a run of our own.
+
+Rules for all three operations: results contain only sentences of the sources; an entry on hold or with an expiry is
+never replaced; nothing is lost that cannot be undone; running again changes nothing. The same sources and budget give
+the same bytes, which other hosts compare.
 """
 
 from __future__ import annotations
@@ -243,6 +247,8 @@ def distill(
 
     `given` are texts to distil instead of the entries of the ref. `run_id` names the run whose secrets are redacted.
     `of_archives` distils the archives of the ref into one. Raises TokenBudgetExceededError, and then writes nothing.
+
+    The budget is in tokens, for what is read and what is written together.
     """
     request = DistillRequest(
         ref=ref,
@@ -288,7 +294,10 @@ def prepare_scheduled(
 
 
 def prepare(context: Context, access: Access, request: DistillRequest) -> Distillation:
-    """Read the sources and distil them. Raises TokenBudgetExceededError."""
+    """Read the sources and distil them. Raises TokenBudgetExceededError.
+
+    The result holds the positions of the store by which `write` notices changes.
+    """
     tenant, now = access.default_tenant, context.clock()
     with context.engine.open_snapshot(tenant) as snapshot:
         seq = snapshot.find_last_change()
@@ -536,6 +545,8 @@ def consolidate(
 
     Entries with an expiry stay as they are: the entry in their place, or the one that they replace, would end at
     another time.
+
+    `trigger` names what started it, for the log.
     """
     space = require_space(access, ref)
     return retry_on_conflict(lambda: _consolidate(context, access, ref, space, trigger))

@@ -57,6 +57,8 @@ def claim(
     """Return the record of a key: with a status, it holds the answer; without, the caller must execute and settle it.
 
     Raises WorkflowError (409) if the key was used for another request, or its first request is still in flight.
+
+    `digest` is a hash of the request's content; the same key with another content is an error.
     """
     now, tenant = context.clock(), access.default_tenant
     rights = f"{access.is_peer} {sorted(access.verbs)} {sorted(access.limits.items())}"

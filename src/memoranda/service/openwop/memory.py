@@ -8,6 +8,10 @@ two streams, both ordered by their last update: the current versions that were t
 versions that were replaced or forgotten since. Changes of others show in the next run. An expiry counts at once.
 
 Memories of every standard show as entries. Their id is that of their first version, whatever later versions are named.
+
+An entry states little (id, content, tags, times), so memories with more are shown reduced, and are written back without
+losing the rest: a replacement keeps the other fields of the memory (`_build_memory`). Secrets of a run are redacted in
+everything that a run writes, at any depth.
 """
 
 from __future__ import annotations
@@ -97,6 +101,9 @@ def list_entries(
     """Return the entries of a ref, newest first or by relevance; none for a ref that is not the caller's.
 
     Raises WorkflowError for a ranking by relevance without semantic search.
+
+    `run_id` shows the store as that run sees it. Raises WorkflowError `capability_required` for a ranking by relevance
+    without an embedding model.
     """
     options = options or ListOptions()
     if options.rank == "relevance" and not context.has_semantic_search:
@@ -155,6 +162,8 @@ def put_entry(
 
     Without `entry_id` the store gives the entry a new id and its time; with one, the entry replaces the one under it.
     `run_id` writes on behalf of a run and logs the write there, with `node_id` and `agent_id` as its authors.
+
+    With an `entry_id`, the entry is an OAMS memory under that key, because an id chosen by a host must be stable.
     """
     tenant, now = access.default_tenant, context.clock()
     space = _check_writable(access, ref, (draft,), now)
@@ -589,7 +598,10 @@ def is_shown(version: Version, run: Run | None, now: Instant) -> bool:
 
 
 def find(context: Context, snapshot: Snapshot, space: str, entry_id: str) -> Version | None:
-    """Return the head of the memory with an entry id in a space, whichever standard wrote it; None if there is none."""
+    """Return the head of the memory with an entry id in a space, whichever standard wrote it; None if there is none.
+
+    Any id under which some standard shows the memory is accepted.
+    """
     if entry_id.startswith("urn:ump:"):
         version = snapshot.find_by_name(ump.STANDARD, entry_id)
     elif entry_id.startswith(ID_PREFIX):

@@ -6,6 +6,9 @@ whenever the run is read: a memory that has expired, was forgotten or belongs to
     {"$memory": {"memoryRef": ref, "id": id}}               the entry, or null
     {"$memory": {"memoryRef": ref, "id": id, "field": f}}   one field of it
     {"$memory": {"memoryRef": ref, "options": {…}}}         the entries, as `list` gives them
+
+Resolving a reference to a memory happens when a run is read, not when it is written, so an erased memory leaves no copy
+in a run. A host's nodes get `RunMemory`, which can only read.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ is never executed. `apply` needs the activation right, or an approval that a cre
 this artifact. The installed bytes are those of the proposal.
 
 The store has three kinds of items: proposals by id, installed artifacts by reference, and approvals by id.
+
+A proposal waits for a person. Its artifact is bound by a digest to the approval, so that what is installed is what was
+read.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ operation has a log.
 
 A run records three positions when it begins: of the change feed, of the versions, and of the workspace. Together they
 define its view of the store (`Run.view`), which later writes of others do not change.
+
+A run is a document with a log of events; both are written in one unit, and the log only grows. Old runs are deleted
+after the retention period (`keep_retention`), apart from the newest event, whose position must not be given out again.
 """
 
 from __future__ import annotations

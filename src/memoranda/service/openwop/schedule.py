@@ -5,6 +5,9 @@ Every process with an upkeep thread calls `tick`. The process that claims a due 
 
 A schedule is a stored item with the cron expression, its time zone, and `since`, the instant after which it is due
 again. A watched ref is an item with the position of the change feed up to which its memories were read.
+
+`tick` is called by upkeep about once a second. A schedule is claimed in the unit that runs it, so a second node finds
+it done. Missed times are not made up for: only the latest one runs.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ again.
 
 The vault also applies the operator's policy to the writes of all standards: a text that looks like a secret is let
 through, reported, or replaced (`screen`).
+
+Secrets live in memory for the time of their run and are never written. Losing them at a restart is intended: the run
+cannot write until its host has registered them again.
 """
 
 from __future__ import annotations

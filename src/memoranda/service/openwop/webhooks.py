@@ -7,6 +7,9 @@ restart continues where it stopped.
 
 The secret of a subscription is derived from the operator's key and the subscription's id. It is shown once, when the
 webhook is registered, and never stored.
+
+A subscription stores how far its events were delivered, so a receiver that was away gets them later, in order, at least
+once.
 """
 
 from __future__ import annotations

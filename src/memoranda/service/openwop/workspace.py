@@ -7,6 +7,9 @@ its content, and for a removed file the last version number, so that no number i
 Every change has a number in a sequence of the tenant (`place` in the stored value). A run sees a file as of the change
 that was the last when the run began: it sees no later write, not even its own (RFC 0059 §D). A removed file is gone
 with all its versions, for every run as well: nothing keeps what its owner removed.
+
+Files are documents with versions, limited in number and size. A write may name the version that it expects, so that two
+writers cannot overwrite each other unnoticed.
 """
 
 from __future__ import annotations

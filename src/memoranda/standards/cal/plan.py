@@ -1,6 +1,9 @@
 """The plan of a query, without running it: EXPLAIN, and the preview before a change (sections 8.5, 13, 18).
 
 No memory is read. The numbers are bounds that follow from the query alone.
+
+It must never promise less than a query may read: limits of the store rely on these bounds. A new clause of the language
+therefore needs its bound here.
 """
 
 from __future__ import annotations

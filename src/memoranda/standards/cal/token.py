@@ -2,6 +2,8 @@
 
 A token is signed with HMAC-SHA256 by the host that issues it, and only that host reads it. The signed bytes are the
 members without `signature`, as JSON with sorted keys and no spaces.
+
+A token limits what its bearer may do; it never adds a right. Counters of uses and writes are kept in the store.
 """
 
 from __future__ import annotations

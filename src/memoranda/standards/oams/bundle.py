@@ -15,6 +15,10 @@ records without header, little-endian, in the order of the lines:
     4n bytes  the numbers, float32
 
 Both files are read in parallel, so reading and writing hold one vector at a time.
+
+A bundle may come from anywhere: names of files are fixed, sizes and counts are limited and compared with the manifest,
+and nothing outside of the folder is touched. A memory that cannot be read is reported with its line and does not stop
+the others.
 """
 
 from __future__ import annotations

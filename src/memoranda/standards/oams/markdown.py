@@ -22,6 +22,9 @@ edited since.
 A line of the value that resembles the frame (`---`, `## key:`) gets a backslash in front, which Markdown does not show.
 A section begins at a line `## key: ` and ends at the last `---` before the next section, so a rule in another vendor's
 text does not end it. Only LF ends a line. If every line of a file ends in CR LF, CR LF counts as LF.
+
+The form is for people: a section may be edited by hand, and what was not edited must come back byte for byte. Comments
+carry what Markdown cannot show.
 """
 
 from __future__ import annotations

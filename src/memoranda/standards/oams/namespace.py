@@ -7,6 +7,9 @@ credential claims, is the space named by the complete namespace. The mapping is 
 Section 2 asks only for a string, and section 4 is a convention. A name without a colon, or with other characters in its
 owner, such as `default` or `acme/eng team:legal`, is a scope of the tenant's own (`adapt_namespace`). The memory keeps
 the spelling as metadata.
+
+The mapping between namespaces and (tenant, space) must be reversible, or exports would move memories. Foreign spellings
+are adapted to the convention and kept beside the memory.
 """
 
 from __future__ import annotations

@@ -21,6 +21,9 @@ All numbers are big-endian. OMS leaves these points open; we decided:
 Nothing here opens a file. The count and the index precede the grains, so the writer first collects the grains in a
 spool: a scratch file that the caller provides. It holds 100 to 250 bytes of memory per grain, more for a grain with
 index state. Files are never changed in place; to add grains to a file, write it again.
+
+The file can be written to a pipe: nothing is read back from the output. What is written can always be read again,
+therefore limits are checked when a grain is added.
 """
 
 from __future__ import annotations
@@ -208,6 +211,8 @@ class ContainerWriter:
 
         Bytes are verified except for their signature; bytes of type CheckedGrain are trusted. Raises GrainError or
         TooLarge.
+
+        The order of calls does not matter for a sorted file.
         """
         if isinstance(grain, CheckedGrain) and self._order != "created":
             is_cbor = bool(blob_of(grain)[1] & CBOR)

@@ -3,6 +3,9 @@
 Opening reads sixteen bytes and the size of the file. Finding an address among n grains reads about log₂ n of them. A
 grain found by address is verified by that address. Only the footer protects all other bytes, so every method that goes
 through the file verifies the footer first, once.
+
+Reading must be safe for files of strangers: offsets, counts and sizes are checked against the file before memory is
+used for them, and decompression stops at a limit.
 """
 
 from __future__ import annotations
@@ -129,6 +132,8 @@ class ContainerReader:
         """Verify the whole file: checksum, offsets, grains, signatures, manifest, and the claims of its flags.
 
         `progress` is called now and then with the number of grains verified so far.
+
+        Raises at the first fault. Use `recover` for a damaged file.
         """
         addresses = []
         newest = -1

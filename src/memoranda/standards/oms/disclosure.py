@@ -10,6 +10,9 @@ signed and must not be stored.
 A plain hash of a name or a number does not hide it: trying all candidates takes seconds. The same holds for the
 original's address if the rest of the grain is visible. So the salted form salts every elided field and the address. The
 salts are sent separately, to those who may know the values.
+
+A view cannot be unmade: choose what to leave out before sending. Fields that other rules depend on (type, times,
+policy) cannot be left out.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ a field like a short key, and a payload must not contain a full name: both would
 
 Only `content_refs`, `embedding_refs` and `related_to` have their entries renamed too (section 4.7); section 4.9 omits
 the third.
+
+Short keys exist only in bytes; everywhere else a field has its full name. A new field of the standard needs a line here
+before anything else.
 """
 
 from __future__ import annotations

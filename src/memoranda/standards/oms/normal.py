@@ -10,6 +10,9 @@
 
 `is_normal` handles the common case without allocating anything. `normalise` is the slower, complete path; it also
 reports the error and its location.
+
+Equal grains must have equal bytes in every implementation. So a new kind of value needs a rule here before it may be
+encoded, and both paths must treat it alike.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ A policy is part of the immutable grain. It protects against supersession and co
 against erasure. The caller verifies signatures and passes the signers, and walks derivations and supersession chains
 and passes the grains on them. Anything unknown or malformed protects: an unknown mode, a missing threshold, a time
 without fallback.
+
+Decisions are closed: everything that is not clearly allowed is denied, with the reason for the person. The store-side
+part, which collects grains and signers, is `service/core/protection.py`.
 """
 
 from __future__ import annotations
@@ -77,6 +80,8 @@ def check(
 
     `signer` is the DID whose COSE signature on `new` was verified. `valid_signers` are the DIDs whose signatures in its
     `supersession_auth` were verified.
+
+    `now_ms` is needed only for timed policies; without it they count as in force.
     """
     mode, reason = effective_mode(old_fields, now_ms=now_ms)
     if mode not in ("open", "hold") and _is_allowed_transition(old_fields, new_fields):

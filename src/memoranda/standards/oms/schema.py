@@ -6,6 +6,10 @@ advice.py.
 
 A check is a function from a value to a fault, or to None if the value is right. `_CHECKS` has the check of each field;
 `_TYPE_RULES` has the rules of each type that concern several fields.
+
+The tables follow the sections of the standard; a comment at a rule names the section. A check returns a text and not an
+exception, since all faults of a grain are reported together. Order matters where the vectors of the standard expect a
+certain code first.
 """
 
 from __future__ import annotations
@@ -318,7 +322,10 @@ def check(fields: Fields, type_byte: int) -> None:
 
 
 def find_problems(fields: Fields, type_byte: int) -> list[SchemaViolation]:
-    """Return every violation of the fields, which are in normal form and under their full names."""
+    """Return every violation of the fields, which are in normal form and under their full names.
+
+    Fields must be in normal form (`normal.py`).
+    """
     violations = [] if "created_at" in fields else [_missing_field("created_at")]
     checks = _CHECKS
     for name, value in fields.items():

@@ -8,6 +8,9 @@ OMS leaves these points open (docs/standards/oms.md gives the reasons):
   nobody can change it.
 
 A signature proves who signed. It does not prove that the signer is the author or has any right; callers check that.
+
+COSE is implemented in `cose.py` for exactly the forms that OMS uses. Keys of `did:key` are in the DID itself; documents
+of `did:web` must be given and are never fetched.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@
 
 `applied` is final: to undo it, uninstall the artifact; the record stays. A draft may be applied, rejected or archived
 without a revision. Rejected proposals may be archived.
+
+Checks of artifacts are here, decisions about them in `service/openwop/proposals.py`. An artifact is data and is never
+run by Memoranda.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 The steps: remove duplicates, choose format and level of detail, price each grain by its printed line, select grains
 within the budget (`packing`), print. All of it is pure: the same statement, results and `now` give the same text. The
 text never has more tokens than the budget, counted as printed.
+
+Every choice is deterministic, because hosts cache and compare contexts. If a source fails, the others are still
+assembled, and the answer names the failure.
 """
 
 from __future__ import annotations
@@ -216,7 +219,10 @@ def assemble(
     templates: Mapping[str, DefineTemplate] = _WITHOUT_TEMPLATES,
     auto_toon: bool = False,
 ) -> Assembly:
-    """Return the text assembled from the results of the sources, with a report. Raise QueryError if all failed."""
+    """Return the text assembled from the results of the sources, with a report. Raise QueryError if all failed.
+
+    `now` is the instant of the request; `templates` returns a template by its name.
+    """
     if sources and all(source.error is not None for source in sources):
         reason = sources[0].error.message if sources[0].error else ""
         raise QueryError(

@@ -4,6 +4,9 @@ Theory of operation. The budget is shared by the cost of each grain's line. The 
 counts are rounded, and groups have titles. So the text is printed and measured; grains beyond the budget are dropped
 from the end, and free room is offered to the next grains that fit, in at most `_PRINT_ROUNDS` rounds. Only a text that
 was measured is returned, so the budget holds for any printer and counter.
+
+To change how grains are chosen, keep three promises: the measured text never exceeds the budget, the same input gives
+the same choice, and the number of rounds is limited, because printing and counting are slow.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Pipeline stages over retrieved grains (section 8.1.1), set operations, and the options of WITH that change results.
 
 Pure functions from lists to lists. The same input always gives the same order; ties are broken by content address.
+
+Stages are pure functions on lists. What the store has done already (order, page, count) is not in the stages that
+arrive here (`service/cal/paging.py`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Binding of parameters: `$name` is replaced by its value, which is checked as a literal would be (sections 3.4, 20.1).
 
 Values are put into the parsed query and never become query text, so no value can change what a query does.
+
+A list as a value is allowed only where the grammar has a list. Numbers keep their type, and texts of the form
+`sha256:…` become hashes where a hash is expected.
 """
 
 from __future__ import annotations
@@ -64,6 +67,8 @@ def bind(
 
     The executor gives the value of `$current_user_id` as `current_user`; without one the parameter stays. `text`, the
     query as it was sent, serves only to locate errors.
+
+    Raises QueryError for a missing, superfluous or unsuitable value, at the first place where the parameter stands.
     """
     binder = _Binder(query, params, text)
     if current_user is not None:

@@ -2,6 +2,10 @@
 
 A recursive-descent parser: one method per grammar rule, and its docstring quotes the rule. RECALL has its own module.
 `Parser` reads the token list once, from left to right, and never backtracks.
+
+To change the grammar: change the rule in the docstring and the method together, add the word to `words`, and cases to
+the vectors of `tests/standards/cal`. An error must point at the first token that cannot continue the query, and its
+message lists what could.
 """
 
 from __future__ import annotations
@@ -41,6 +45,8 @@ def parse(
 
     With `params` (even an empty mapping), every parameter must have a value and is replaced by it. `strict` follows the
     printed specification where we follow the examples of its README otherwise.
+
+    `params` None leaves parameters unbound.
     """
     if isinstance(text, bytes):
         text = _decode(text)

@@ -3,6 +3,9 @@
 The JSON is checked for its shape and made into a query. That query is written as canonical text and parsed, so that
 the parser applies all other rules. It is accepted only if the parsed query equals the one built: a string in the JSON
 can become nothing but that string.
+
+The JSON form is turned into the same values as the text, and passes the same rules, so both forms accept and refuse the
+same queries.
 """
 
 from __future__ import annotations
