@@ -136,7 +136,7 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         after: int = 0,
         limit: int = 50,
     ) -> tuple[list[StoredGrain], int | None]:
-        """Return grains in the order written, and a number of this object's own for the server's next cursor."""
+        """Return a page of grains in the order written, and what to pass as `after` for the next page."""
         cursor = None if not after else self._cursors.get(after)
         if after and cursor is None:
             raise InvalidInput(

@@ -205,7 +205,9 @@ def relevance_of_share(share: float) -> float:
 
 
 def estimate_probability(similarity: float, trust: float, share: float, *, is_turn: bool) -> float:
-    """Return a probability; `trust` is that in the similarity, for the language of the text."""
+    """Return how probable it is that a result answers the question. `trust` (0 to 1): how well the model reads the
+    language of the text.
+    """
     by_words, by_similarity = RELEVANCE_BY_WORDS, RELEVANCE_BY_SIMILARITY
     words = by_words.base + by_words.share * share
     meaning = by_similarity.base + by_similarity.similarity * similarity

@@ -147,7 +147,7 @@ class Service(Ump[None]):
         self.upkeep.close()
         self.embedding.close()
         self.notifier.close()
-        # A store that cannot be written has other problems than a use that is not recorded.
+        # If the store cannot be written, only the times of the last uses of keys are lost.
         with suppress(MemorandaError):
             self.gate.key_uses.record(is_closing=True)
         self._context.engine.close()

@@ -94,7 +94,7 @@ def actor_source(actor: Mapping[str, Any], owner: str, text: Texts) -> Source:
 
 
 def agent_source(name: str) -> Source:
-    """Return the source for the name of an agent."""
+    """Return the title and the look of an agent, found by its name."""
     slug = name.lower().replace(" ", "-").replace("_", "-")
     for beginning, title, look in _AGENTS:
         if slug == beginning:

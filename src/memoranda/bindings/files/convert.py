@@ -69,11 +69,11 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
 class ConversionObserver(msgspec.Struct, frozen=True, kw_only=True):
     """The functions that a conversion reports its progress to."""
 
-    # Gets the number of documents converted.
+    # Called with the number of documents converted so far.
     progress: Progress = exchange.ignore_progress
-    # Gets the contents of each source of another system.
+    # Called once for each source of another system, with what it contains.
     on_survey: OnSurvey | None = None
-    # Gets the number of all memories, if it is known before.
+    # Called with the number of all memories, if it is known before the start.
     on_count: Progress | None = None
 
 

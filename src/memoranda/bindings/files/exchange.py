@@ -429,7 +429,7 @@ def _collect_conversations(
 def survey(
     sources: Iterable[FileSource], on_survey: OnSurvey | None, on_count: Progress | None
 ) -> None:
-    """Tell what sources of other systems hold, and how many there are in all."""
+    """Report what each source of another system contains, then the number of memories in all."""
     total: int | None = 0
     for source in sources:
         count: int | None = None

@@ -70,7 +70,7 @@ class IgnoreList:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the list in a text. Raises TooLarge."""
+        """Parse the lines of an ignore file. Raises TooLarge if it has too many patterns."""
         lines = text.removeprefix("\ufeff").splitlines()
         patterns = [pattern for line in lines if (pattern := _parse_line(line)) is not None]
         if len(patterns) > MAX_PATTERNS:

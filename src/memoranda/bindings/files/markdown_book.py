@@ -39,7 +39,7 @@ _ESCAPED = re.compile(r"^<!-- memoranda:\\(\\*)memory -->(?=[ \t\r]*$)", re.MULT
 
 
 def render(records: Iterable[Record]) -> Iterator[str]:
-    """Write records, one string each; nothing for none."""
+    """Yield the text of each record; nothing if there are no records."""
     source = iter(records)
     first = list(islice(source, 2))
     if len(first) == 1:

@@ -129,7 +129,7 @@ class Properties:
         return tuple(scalar.text for scalar in value.scalars if scalar.text)
 
     def other_values(self, ours: Sequence[str]) -> list[str]:
-        """Return the source of all values but ours."""
+        """Return the source text of every property that is not named in `ours`."""
         return [
             self.source[value.start : value.end].rstrip()
             for name, value in self._values.items()

@@ -177,7 +177,7 @@ class _ImportUndo:
                 if not version.state.is_forgotten
             ]
             changed_versions = [version for version in versions if not version.state.is_head]
-            # A version that the import changed again is among those it wrote.
+            # A version that only this import changed again does not count as edited.
             self.counts["left"] += sum(
                 not self._is_own(snapshot.list_history_ids(version.memory_id)[-1])
                 for version in changed_versions

@@ -63,7 +63,7 @@ class DuplicateGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StaleFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory about a day that was to come when it was written, and that has passed; `day` is the day after."""
+    """A memory about a day that lay ahead when it was written and is past now; `day` is the day after it."""
 
     key: str
     memory: CurrentMemory

@@ -138,7 +138,7 @@ def _recognise_notes(source: ImportSource) -> float:
         return 0.95
     if not any(_is_note(member, ENDINGS) for member in source.members):
         return 0.0
-    # A folder with records of ours among its notes is read file by file.
+    # A folder that also contains records of Memoranda is read file by file instead.
     return 0.0 if any(member.lower().endswith(_RECORDS) for member in source.members) else 0.6
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from memoranda.errors import InvalidInput
 
-# Values in a copy of a pickle: values can be shared, so a few bytes may expand to very many.
+# Values that one pickle may expand to: they can be shared, so a few bytes may hold very many.
 _MAX_VALUES: Final = 10_000
 _MAX_DEPTH: Final = 32
 _DAMAGED: Final = (
