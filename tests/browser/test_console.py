@@ -18,7 +18,7 @@ from memoranda.bindings.console.transfer import FORMS_OUT
 from memoranda.bindings.console.visit import ROOT
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import BrowserContext, Page, Route
 
 Remember = Callable[..., str]
 Opened = Callable[..., "BrowserContext"]
@@ -687,9 +687,8 @@ def test_a_file_comes_in_tried_first_with_progress_and_everything_goes_out(
     page.locator("input[type=file]").set_input_files(file)
     page.get_by_role("button", name="Import", exact=True).click()
     page.get_by_text("The import would add 300").wait_for()
-    page.locator("input[type=file]").set_input_files(file)
-    page.get_by_label("Preview only").uncheck()
-    page.get_by_role("button", name="Import", exact=True).click()
+    # What was previewed is imported without another upload.
+    page.get_by_role("button", name="Import now").click()
     page.get_by_text("The import added 300").wait_for()
     assert page.locator(".step").count() >= 1
     for form in FORMS_OUT:
@@ -699,6 +698,45 @@ def test_a_file_comes_in_tried_first_with_progress_and_everything_goes_out(
         assert download.value.suggested_filename == FORMS_OUT[form]
     page.get_by_role("button", name="Undo this import").click()
     page.get_by_text("Undone: 300 memories").wait_for()
+
+
+def test_dropped_files_come_in_parts_with_progress_although_a_part_fails(opened: Opened, server: Running) -> None:
+    page = own_page(opened, server, "did:key:zDropped", "Already here")
+    page.goto(f"{server.url}{ROOT}/moving")
+    sent: list[int] = []
+
+    def refuse_once(route: Route) -> None:
+        sent.append(len(route.request.post_data_buffer or b""))
+        if len(sent) == 2:
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/import/part", refuse_once)
+    # Two files of nine megabytes together, as if dragged from a folder.
+    page.evaluate(
+        """() => {
+          // Spaces make them large, and cheap to import.
+          const file = (name, size) => {
+            const results = [1, 2].map((n) => ({id: `${name} ${n}`, memory: `fact ${n} of ${name}`, user_id: "ada"}));
+            return new File([JSON.stringify({results}), " ".repeat(size)], `${name}.json`);
+          };
+          const data = new DataTransfer();
+          data.items.add(file("first", 5e6));
+          data.items.add(file("second", 4e6));
+          const drop = new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true});
+          document.querySelector("[data-drop]").dispatchEvent(drop);
+        }"""
+    )
+    assert page.locator(".chosen-files li").count() == 2
+    page.get_by_role("button", name="Import", exact=True).click()
+    page.get_by_text("The import would add 4").wait_for()
+    assert len(sent) >= 4
+    assert max(sent) < 4_300_000
+    page.get_by_role("button", name="Import now").click()
+    page.get_by_text("The import added").wait_for()
+    page.get_by_role("button", name="Undo this import").click()
+    page.get_by_text("Undone:").wait_for()
 
 
 def test_another_tenants_address_is_not_there_and_a_form_of_another_page_does_nothing(

@@ -19,7 +19,7 @@ from tests.bindings.http.running import OWNER, Running
 from tests.standards.openwop.samples import ARTIFACTS
 from tests.waiting import HANG_SECONDS
 
-from memoranda.bindings.console import transfer
+from memoranda.bindings.console import transfer, uploads
 from memoranda.bindings.console.cookies import COOKIE
 from memoranda.bindings.console.texts import texts_for
 from memoranda.bindings.console.visit import ROOT, Upload, Visit
@@ -317,8 +317,58 @@ def test_what_is_said_of_a_file_that_comes_in_names_no_folder_of_the_server(serv
             answer = browser.post(f"{ROOT}/import", data={"token": token}, files={"file": file})
             assert answer.status_code == 200
             assert file[0] in answer.text
-            assert "memoranda-import-" not in answer.text
+            assert "memoranda-uploads-" not in answer.text
         assert [each["what"] for each in client.get("/ump/imports").json()["imports"]] == ["notes.csv"]
+
+
+def is_waiting(name: str) -> bool:
+    """Return True if a file waits for its import on this machine."""
+    return any(uploads._root().glob(f"*/{name}"))
+
+
+def test_several_files_are_previewed_once_sent_and_imported_together(server: Running) -> None:
+    key = server.key("did:key:zSeveral", *ALL)
+    with signed_in(server, key) as browser, server.client(key) as client:
+        token = token_of(browser.get(f"{ROOT}/moving"))
+        files = [("file", (f"several{n}.csv", b"id,text\n%d,fact %d of the files\n" % (n, n))) for n in range(3)]
+        preview = browser.post(f"{ROOT}/import", data={"token": token, "dry": "yes"}, files=files)
+        assert "would add 3" in preview.text
+        assert client.get("/ump/imports").json()["imports"] == []
+        names = re.findall(r'name="upload" value="([^"]+)"', preview.text)
+        assert len(names) == 3
+        assert all(map(is_waiting, names))
+        assert "would add" not in (brought := send(browser, "/import", upload=names).text)
+        assert "added 3" in brought
+        assert [each["what"] for each in client.get("/ump/imports").json()["imports"]] == [
+            "several0.csv, several1.csv, several2.csv"
+        ]
+        assert not any(map(is_waiting, names))
+        assert "not here any more" in send(browser, "/import", upload=names).text
+        assert "Undone: 3 memories" in send(browser, "/import/undo").text
+
+
+def test_a_file_comes_in_parts_each_once_and_only_for_its_session(server: Running) -> None:
+    text = b"id,text\n" + b"".join(b"%d,line %d of a large file\n" % (n, n) for n in range(500))
+    with (
+        signed_in(server, server.key("did:key:zParts", *ALL)) as browser,
+        signed_in(server, server.key("did:key:zOther", *ALL)) as other,
+    ):
+        token = token_of(browser.get(f"{ROOT}/moving"))
+
+        def part(start: int, end: int, name: str = "a" * 32) -> httpx.Response:
+            fields = {"token": token, "upload": name, "offset": str(start)}
+            return browser.post(f"{ROOT}/import/part", data=fields, files={"part": ("parts.csv", text[start:end])})
+
+        assert part(0, 4000).json() == {"size": 4000}
+        # A part that was sent twice, or too early, changes nothing.
+        assert part(0, 4000).json() == {"size": 4000}
+        assert part(9000, 9500).json() == {"size": 4000}
+        assert part(4000, len(text)).json() == {"size": len(text)}
+        for name in ("short", "../../../../etc/passwd", "a" * 41):
+            assert part(0, 10, name).status_code == 400
+        assert "not here any more" in send(other, "/import", upload="a" * 32).text
+        assert "added 500" in send(browser, "/import", upload="a" * 32).text
+        assert not is_waiting("a" * 32)
 
 
 def test_an_import_that_nobody_watches_is_done_and_gives_its_turn_back(server: Running) -> None:
@@ -337,7 +387,7 @@ def test_an_import_that_nobody_watches_is_done_and_gives_its_turn_back(server: R
             names={},
             query={},
             form={},
-            upload=Upload("mem0.json", BytesIO(body), len(body)),
+            uploads=[Upload("mem0.json", BytesIO(body), len(body))],
             on_finish=over.set,
         )
         # The page is made, and nobody reads it.

@@ -13,7 +13,7 @@ import hmac
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from importlib.resources import files
@@ -53,6 +53,7 @@ from memoranda.bindings.console.texts import (
     format_iso,
     texts_for,
 )
+from memoranda.bindings.console.uploads import FILE_BYTES, FILES_LIMIT
 from memoranda.bindings.console.visit import (
     ROOT,
     UNDO_MARK,
@@ -91,8 +92,13 @@ SIGNED_OUT: Final = "signed-out"
 # Bytes of the body of a person who has not signed in, and of a form.
 SMALL_BYTES: Final = 16_384
 FORM_BYTES: Final = 2_097_152
-# Bytes of an uploaded file, which is stored on disk while it is read.
-FILE_BYTES: Final = 1_073_741_824
+# Bytes of a part of an uploaded file, with its form; the script sends four mebibytes at a time.
+PART_BYTES: Final = 8_388_608
+# Bytes of the body of some forms; uploaded files are stored on disk.
+_BODY_BYTES: Final[Mapping[PageHandler, int]] = {
+    transfer.import_file: FILE_BYTES,
+    transfer.stage_part: PART_BYTES,
+}
 # Seconds that an upload may take; it occupies a scan slot meanwhile.
 FILE_SECONDS: Final = 600.0
 # Bytes of a file that are sent at a time.
@@ -192,7 +198,7 @@ class Console:
 
         async def handle(request: Request) -> Response:
             form: dict[str, list[str]] = {}
-            upload = None
+            uploads: list[Upload] = []
             if request.method == "POST":
                 # The body of a signed-out person is not read.
                 refusal = await self._threads.run(self._refuse_signed_out, request)
@@ -204,14 +210,15 @@ class Console:
                     try:
                         # Taken before the body is read, because a file may be large.
                         slot.take(texts_of(request)("wrong.busy"))
-                        form, upload = await _parse_form(
-                            request, FILE_BYTES if show is transfer.import_file else FORM_BYTES
+                        form, uploads = await _parse_form(
+                            request, _BODY_BYTES.get(show, FORM_BYTES)
                         )
                     except MemorandaError as error:
                         return _error_page(error, request)
-                return await self._threads.run(self._handle, request, form, upload, show, slot)
+                return await self._threads.run(self._handle, request, form, uploads, show, slot)
             finally:
-                if slot.finish() and upload is not None:
+                slot.finish()
+                for upload in uploads:
                     upload.body.close()
 
         return handle
@@ -234,7 +241,7 @@ class Console:
         self,
         request: Request,
         form: Mapping[str, list[str]],
-        upload: Upload | None,
+        uploads: Sequence[Upload],
         show: PageHandler,
         slot: ScanSlot,
     ) -> Response:
@@ -258,7 +265,7 @@ class Console:
                 names=request.path_params,
                 query=_parse_fields(request.url.query.encode("latin-1", "replace")),
                 form=form,
-                upload=upload,
+                uploads=uploads,
                 inboxes=self._inboxes,
                 on_finish=slot.release,
             )
@@ -542,28 +549,30 @@ def _has_session_token(form: Mapping[str, list[str]], session: Session) -> bool:
 
 async def _parse_form(
     request: Request, max_bytes: int
-) -> tuple[dict[str, list[str]], Upload | None]:
-    """Return the fields of a form, and its file. Raises InvalidInput and TooLarge."""
+) -> tuple[dict[str, list[str]], list[Upload]]:
+    """Return the fields of a form, and its files. Raises InvalidInput and TooLarge."""
     wire.check_length(request.scope, max_bytes)
     receive = wire.limit_body(request.receive, max_bytes)
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        return _parse_fields(await wire.read_body(receive)), None
+        return _parse_fields(await wire.read_body(receive)), []
     try:
         async with asyncio.timeout(FILE_SECONDS):
-            # Not closed here, because the function of the page reads the file.
-            form = await Request(request.scope, receive).form(max_files=1, max_fields=FIELDS_LIMIT)
+            # Not closed here, because the function of the page reads the files.
+            form = await Request(request.scope, receive).form(
+                max_files=FILES_LIMIT, max_fields=FIELDS_LIMIT
+            )
     except HTTPException:
         raise InvalidInput("the form cannot be read") from None
     except TimeoutError:
         raise InvalidInput(f"the file took longer than {FILE_SECONDS:.0f} s") from None
     fields: dict[str, list[str]] = {name: [] for name in form}
-    upload = None
+    uploads = []
     for name, value in form.multi_items():
         if isinstance(value, str):
             fields[name].append(value)
-        elif upload is None:
-            upload = Upload(value.filename or "", value.file, value.size or 0)
-    return fields, upload
+        else:
+            uploads.append(Upload(value.filename or "", value.file, value.size or 0))
+    return fields, uploads
 
 
 def _parse_fields(body: bytes) -> dict[str, list[str]]:

@@ -34,8 +34,8 @@ KINDS: Final[Mapping[str, str]] = {
     "secret": "key",
     "orders": "shield",
     "validate": "split",
-    "stale": "clock",
-    "duplicate": "copy",
+    "stale": "stale",
+    "duplicate": "twins",
 }
 _ORDER: Final = tuple(KINDS)
 

@@ -106,6 +106,7 @@ FORMS: Final[Mapping[str, PageHandler]] = {
     "/review": review.accept_suggestions,
     "/export": transfer.export_file,
     "/import": transfer.import_file,
+    "/import/part": transfer.stage_part,
     "/import/undo": transfer.undo_import,
     "/rules": govern.set_rules,
     "/keys": govern.add_key,

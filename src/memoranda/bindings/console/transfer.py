@@ -7,10 +7,9 @@ from which the page is rendered while the import runs.
 from __future__ import annotations
 
 import queue
-import re
-import shutil
+import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,11 +17,13 @@ from typing import Final
 
 import msgspec
 
+from memoranda.bindings.console.uploads import FILES_LIMIT, Uploads, WaitingFile
 from memoranda.bindings.console.visit import ROOT as CONSOLE
-from memoranda.bindings.console.visit import Answer, File, Redirect, TemplatePage, Upload, Visit
+from memoranda.bindings.console.visit import Answer, File, Redirect, TemplatePage, Visit
 from memoranda.bindings.files import exchange
 from memoranda.bindings.files.importers.importer import Survey
 from memoranda.bindings.files.reader_process import Limits
+from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput, MemorandaError
 from memoranda.service.exchange.importing import ImportOptions
 from memoranda.service.exchange.report import Report
@@ -39,7 +40,6 @@ FORMS_OUT: Final = {
 }
 # Refused items that the page shows.
 _REFUSALS: Final = 20
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", re.ASCII)
 # Reports of progress per import, if the total is form.
 _STEPS: Final = 100
 
@@ -90,24 +90,53 @@ def _write_export(visit: Visit, form: str, target: str, names: tuple[str, ...]) 
         exchange.export_system(service, access, target, form, report)
 
 
-def import_file(visit: Visit) -> Answer:
-    """Import a file, or preview its import. The page shows the progress."""
-    file = visit.upload
-    if file is None or not file.size:
+def stage_part(visit: Visit) -> Answer:
+    """Store a part of a file that the script uploads, and return the size of the file so far.
+
+    If the size is not the end of the part, the part did not fit there, and the script continues at the size.
+    """
+    if len(visit.uploads) != 1:
         raise InvalidInput(visit.text("wrong.no_file"))
+    part = visit.uploads[0]
+    offset = visit.parse_number(visit.form_value("offset"))
+    size = _uploads(visit).append(part.name, visit.form_value("upload"), offset, part.body)
+    return File(body=dump({"size": size}), name="", media_type="application/json")
+
+
+def import_file(visit: Visit) -> Answer:
+    """Import files, or preview their import. The page shows the progress.
+
+    The files come with the form, or were uploaded before: in parts, or for the preview. After the import they are
+    deleted.
+    """
+    uploads = _uploads(visit)
+    names = visit.form_values("upload")
+    for file in visit.uploads:
+        if file.size:
+            names.append(secrets.token_hex(16))
+            uploads.append(file.name, names[-1], 0, file.body)
+    if not names or len(names) > FILES_LIMIT:
+        raise InvalidInput(visit.text("wrong.no_file"))
+    files = uploads.find(names)
     is_dry = bool(visit.form_value("dry"))
     steps: queue.SimpleQueue[ImportProgress] = queue.SimpleQueue()
     # Started before the page is sent: a browser that leaves neither stops the import nor keeps its scan slot.
     threading.Thread(
-        target=_run_import, args=(visit, file, is_dry, steps), name="console-import", daemon=True
+        target=_run_import, args=(visit, files, is_dry, steps), name="console-import", daemon=True
     ).start()
     context = {
         "forms": FORMS_OUT,
-        "name": file.name,
+        "files": [file.path.name for file in files],
+        "uploads": names,
         "is_dry": is_dry,
         "steps": _progress_steps(steps),
     }
     return TemplatePage(template="moving.html", context=context, is_slow=True)
+
+
+def _uploads(visit: Visit) -> Uploads:
+    """Return the uploads of the session."""
+    return Uploads(f"{visit.access.default_tenant} {visit.session.grant_id}")
 
 
 def undo_import(visit: Visit) -> Answer:
@@ -128,9 +157,12 @@ def _progress_steps(steps: queue.SimpleQueue[ImportProgress]) -> Iterator[Import
 
 
 def _run_import(
-    visit: Visit, file: Upload, is_dry: bool, steps: queue.SimpleQueue[ImportProgress]
+    visit: Visit,
+    files: Sequence[WaitingFile],
+    is_dry: bool,
+    steps: queue.SimpleQueue[ImportProgress],
 ) -> None:
-    """Import a file, and put the progress into a queue. This is the body of a thread."""
+    """Import files, and put the progress into a queue. This is the body of a thread."""
     access = visit.access
     total: int | None = None
     systems: list[tuple[str, int]] = []
@@ -146,38 +178,33 @@ def _run_import(
         if count % max(1, (total or 50_000) // _STEPS) == 0:
             steps.put(ImportProgress(done=count, total=total))
 
+    def without_folder(text: str) -> str:
+        for file in files:
+            text = text.replace(f"{file.path.parent}/", "")
+        return text
+
     observers = exchange.ImportObservers(progress=progress, on_count=expect, on_survey=note_system)
-    with TemporaryDirectory(prefix="memoranda-import-") as folder:
-
-        def without_folder(text: str) -> str:
-            return text.replace(f"{folder}/", "")
-
-        try:
-            # The name of a file often shows its format, so an acceptable one is kept.
-            path = Path(folder) / (file.name if _NAME.fullmatch(file.name) else "file")
-            with path.open("wb") as target, file.body:
-                shutil.copyfileobj(file.body, target)
-            report = exchange.import_files(
-                partial(visit.service.import_items, access),
-                access.default_tenant,
-                [str(path)],
-                options=ImportOptions(is_dry=is_dry),
-                observers=observers,
-                # The file is untrusted, so a process with limits parses it.
-                limits=Limits.of(path.stat().st_size),
-            )
-        except MemorandaError as error:
-            steps.put(ImportProgress(wrong=without_folder(error.message)))
+    last = ImportProgress(wrong=visit.text("wrong.unexpected"))
+    try:
+        report = exchange.import_files(
+            partial(visit.service.import_items, access),
+            access.default_tenant,
+            [str(file.path) for file in files],
+            options=ImportOptions(is_dry=is_dry),
+            observers=observers,
+            # The files are untrusted, so a process with limits parses them.
+            limits=Limits.of(sum(file.path.stat().st_size for file in files)),
+        )
+        refused = tuple(
+            (without_folder(refusal.where), without_folder(refusal.message))
+            for refusal in report.refusals[:_REFUSALS]
+        )
+        last = ImportProgress(report=report, systems=tuple(systems), refused=refused)
+    except MemorandaError as error:
+        last = ImportProgress(wrong=without_folder(error.message))
+    finally:
+        if not is_dry:
+            _uploads(visit).delete(files)
         # The page must learn of every error.
-        except BaseException:
-            steps.put(ImportProgress(wrong=visit.text("wrong.unexpected")))
-            raise
-        else:
-            refusals = report.refusals[:_REFUSALS]
-            refused = tuple(
-                (without_folder(refusal.where), without_folder(refusal.message))
-                for refusal in refusals
-            )
-            steps.put(ImportProgress(report=report, systems=tuple(systems), refused=refused))
-        finally:
-            visit.on_finish()
+        steps.put(last)
+        visit.on_finish()

@@ -81,7 +81,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     names: Mapping[str, str]
     query: Mapping[str, Sequence[str]]
     form: Mapping[str, Sequence[str]]
-    upload: Upload | None = None
+    uploads: Sequence[Upload] = ()
     inboxes: Inboxes = msgspec.field(default_factory=Inboxes)
     # Called when the work that a slow page started has ended.
     on_finish: Callable[[], None] = _do_nothing

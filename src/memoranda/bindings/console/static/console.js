@@ -316,11 +316,33 @@ if (location.hash === "#edit") {
   form?.querySelector("textarea")?.focus();
 }
 
-// --- files that are dropped ------------------------------------------------------------------------------------
+// --- files for an import ---------------------------------------------------------------------------------------
 
-const drop = document.querySelector("[data-drop]");
-if (drop) {
-  const file = drop.querySelector("input[type=file]");
+const importing = document.getElementById("import");
+if (importing) {
+  const drop = importing.querySelector("[data-drop]");
+  const input = importing.querySelector("input[type=file]");
+  const list = importing.querySelector("[data-files]");
+  const sending = importing.querySelector(".sending");
+  // Bytes of a part: proxies limit a request, and a part that failed is sent again. Smaller files go with the form.
+  const PART_BYTES = 4 * 1024 * 1024;
+  // Attempts for each part, and milliseconds between them.
+  const ATTEMPTS = 5;
+  const PAUSE_MS = 1000;
+
+  const size = (bytes) => (bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
+  const showFiles = () => {
+    list.hidden = !input.files.length;
+    list.replaceChildren(...[...input.files].map((file) => {
+      const item = document.createElement("li");
+      item.append(
+        Object.assign(document.createElement("bdi"), { textContent: file.name }),
+        Object.assign(document.createElement("span"), { className: "n", textContent: size(file.size) }),
+      );
+      return item;
+    }));
+  };
+  input.addEventListener("change", showFiles);
   for (const name of ["dragenter", "dragover"]) {
     drop.addEventListener(name, (event) => { event.preventDefault(); drop.classList.add("over"); });
   }
@@ -328,7 +350,59 @@ if (drop) {
   drop.addEventListener("drop", (event) => {
     event.preventDefault();
     drop.classList.remove("over");
-    if (event.dataTransfer.files.length) file.files = event.dataTransfer.files;
+    if (event.dataTransfer.files.length) { input.files = event.dataTransfer.files; showFiles(); }
+  });
+
+  async function sendPart(file, upload, offset) {
+    const fields = new FormData();
+    fields.set("token", importing.elements.token.value);
+    fields.set("upload", upload);
+    fields.set("offset", String(offset));
+    fields.set("part", file.slice(offset, offset + PART_BYTES), file.name);
+    for (let attempt = 1; ; attempt++) {
+      const answer = await fetch(importing.dataset.parts, { method: "POST", body: fields }).catch(() => null);
+      if (answer?.ok && !answer.redirected) return (await answer.json()).size;
+      if (answer || attempt === ATTEMPTS) throw new Error(String(answer?.status ?? "no answer"));
+      await new Promise((done) => setTimeout(done, PAUSE_MS * attempt));
+    }
+  }
+  async function sendFile(file, report) {
+    const upload = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    for (let offset = 0; offset < file.size; report(offset)) {
+      const next = await sendPart(file, upload, offset);
+      if (next <= offset) throw new Error("the parts do not fit");
+      offset = next;
+    }
+    return upload;
+  }
+  importing.addEventListener("submit", async (event) => {
+    const files = [...input.files];
+    const total = files.reduce((sum, file) => sum + file.size, 0);
+    if (total <= PART_BYTES) return;
+    event.preventDefault();
+    const [bar, label] = sending.children;
+    const button = importing.querySelector("button");
+    sending.hidden = false;
+    button.disabled = true;
+    try {
+      const uploads = [];
+      let sent = 0;
+      for (const file of files) {
+        uploads.push(await sendFile(file, (bytes) => {
+          bar.value = (100 * (sent + bytes)) / total;
+          label.textContent = importing.dataset.sending.replace("{done}", size(sent + bytes)).replace("{total}", size(total));
+        }));
+        sent += file.size;
+      }
+      for (const upload of uploads) {
+        importing.append(Object.assign(document.createElement("input"), { type: "hidden", name: "upload", value: upload }));
+      }
+      input.disabled = true;
+      importing.submit();
+    } catch {
+      label.textContent = importing.dataset.failed;
+      button.disabled = false;
+    }
   });
 }
 
