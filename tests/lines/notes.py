@@ -34,6 +34,10 @@ class NoteFolder:
         """Return the note with a word, or a copy of it that a person made."""
         return next((path for path in self._notes() if word in words_in(path.read_text())), None)
 
+    def find_copy(self, word: str) -> Path | None:
+        """Return a copy that a person made of the note with a word."""
+        return next((path for path in self._notes() if _is_copy(path) and word in words_in(path.read_text())), None)
+
     def change(self, path: Path, change: Change, old: str, new: str) -> None:
         """Do something to a file; an edit replaces a word of the text."""
         self._count += 1
@@ -49,7 +53,7 @@ class NoteFolder:
 
     def words(self, *, copies: bool) -> set[str]:
         """Return the words of the notes, or of the copies that a person made of them."""
-        paths = (path for path in self._notes() if (path.suffix == ".markdown") == copies)
+        paths = (path for path in self._notes() if _is_copy(path) == copies)
         return set().union(*(words_in(path.read_text()) for path in paths))
 
     def discarded_words(self) -> set[str]:
@@ -62,5 +66,9 @@ class NoteFolder:
         # The copies come last: they follow the note.
         return sorted(
             (path for path in paths if ".conflict" not in path.name),
-            key=lambda path: (path.suffix == ".markdown", path),
+            key=lambda path: (_is_copy(path), path),
         )
+
+
+def _is_copy(path: Path) -> bool:
+    return path.suffix == ".markdown"

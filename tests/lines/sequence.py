@@ -739,7 +739,13 @@ class Run:
         )
         path = self.notes.find(line.head.word) if line is not None and is_free else None
         if path is not None and line is not None:
-            word = self._new_word()
+            word, duplicate = self._new_word(), self.notes.find_copy(line.head.word)
+            if duplicate is not None and change == "delete":
+                # Without the note, its copy would be the note.
+                path = duplicate
+            elif duplicate is not None and change == "rename":
+                # Nobody could tell which of the two is the note.
+                change = "nothing"
             self.notes.change(path, change, line.head.word, word)
             copies = self.notes.find(line.head.word)
             if change == "edit":
@@ -886,7 +892,7 @@ class Run:
                     yield lambda line=line, version=version, caller=caller: self._check_names(  # type: ignore[misc]
                         line, version, caller
                     )
-            interfaces = ("library", "cli", *(("http", "typescript") if self.stage.is_served else ()))
+            interfaces = ("library", "cli", *self.stage.served_interfaces)
             for interface in interfaces if is_complete else ("library",):
                 yield lambda line=line, interface=interface: self._check_interface(line, interface)  # type: ignore[misc]
             if self.stage.is_served:

@@ -207,6 +207,14 @@ class Stage(House):
         return self._remote is not None
 
     @property
+    def served_interfaces(self) -> tuple[str, ...]:
+        """The interfaces that were started, beside those that need no server."""
+        return (
+            *(() if self._remote is None else ("http",)),
+            *(() if self._typescript is None else ("typescript",)),
+        )
+
+    @property
     def has_workers(self) -> bool:
         """True while other processes serve this store."""
         return self._served is not None and self.clock.path is not None
