@@ -69,8 +69,12 @@ def test_seams_are_in_the_document_only_when_they_are_served(tmp_path: Path) -> 
     with running(tmp_path / "home", seams=SEAMS) as server, server.client(server.key()) as client:
         assert client.get("/openapi.json").json()["paths"] == with_seams["paths"]
         for operation in SEAMS.operations:
-            answer = client.post(operation.path, json=operation.example)
-            assert answer.status_code in operation.success, answer.text
+            path = operation.path.replace("{workflow_id}", "conformance-noop")
+            body = {} if operation.example is None else operation.example
+            answer = client.request(operation.method, path, json=body if operation.method == "POST" else None)
+            # The hook that reads a run of another owner is refused by design.
+            allowed = (404,) if operation.name == "openwop_read_foreign_run" else operation.success
+            assert answer.status_code in allowed, (path, answer.text)
 
 
 def test_errors_of_openwop_are_as_described(server: Running, client: httpx.Client) -> None:

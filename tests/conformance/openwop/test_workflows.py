@@ -313,3 +313,26 @@ def test_no_test_hook_answers_a_stranger(host: Host, checks: Checks, path: str) 
     for method in ("GET", "POST"):
         answer = host.stranger.request(method, f"/v1/host/sample/{path}", json={} if method == "POST" else None)
         checks(answer.status_code in (401, 403, 404, 405, 501), answer.text)
+
+
+@pytest.mark.requirement("WOP-5-run-etag")
+@pytest.mark.parametrize("version", ["1.1", "2.0", "2"])
+def test_a_run_that_did_not_change_is_not_sent_again(host: Host, checks: Checks, version: str) -> None:
+    run_id = start(host, checks, NOOP)
+    path = f"/v1/runs/{run_id}" if version == "1.1" else f"/runs/{run_id}"
+    headers = {"OpenWOP-Version": version}
+    first = host.main.get(path, headers=headers)
+    tag = first.headers.get("etag")
+    host.needs(checks, tag, "an ETag of runs")
+    again = host.main.get(path, headers={**headers, "If-None-Match": tag})
+    checks.equal((again.status_code, again.content, again.headers["etag"]), (304, b"", tag))
+    checks(again.headers["openwop-version"])
+    other = host.main.get(path, headers={**headers, "If-None-Match": '"another"'})
+    checks.equal((other.status_code, other.json()), (200, first.json()))
+    # A run that goes on has another one.
+    slow = start(host, checks, "conformance-cancellable", delayMs=20_000)
+    path = f"/v1/runs/{slow}"
+    before = host.main.get(path).headers["etag"]
+    checks.equal(host.main.post(f"{path}/cancel", json={"reason": "over"}).json()["status"], "cancelled")
+    changed = host.main.get(path, headers={"If-None-Match": before})
+    checks.equal((changed.status_code, changed.json()["status"]), (200, "cancelled"))

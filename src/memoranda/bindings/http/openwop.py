@@ -199,6 +199,15 @@ def run_in_path(call: HttpCall) -> str | None:
     return call.path_name("run_id") if "run_id" in call.scope["path_params"] else None
 
 
+def answer_unless_known(call: HttpCall, document: object) -> HttpAnswer:
+    """Return a document with an ETag of its content; 304 without a body to a client that names this ETag."""
+    etag = f'"{hashlib.sha256(dump(document)).hexdigest()[:32]}"'
+    headers = ((b"etag", etag.encode("ascii")), (b"cache-control", b"no-cache"))
+    if call.header(b"if-none-match") == etag:
+        return HttpAnswer(status=304, headers=headers, body=b"")
+    return HttpAnswer(result=document, headers=headers)
+
+
 def answer_with_file(file: dict[str, object]) -> HttpAnswer:
     """Return a workspace file with its version as ETag."""
     return HttpAnswer(result=file, headers=((b"etag", str(file["etag"]).encode("ascii")),))
@@ -334,6 +343,12 @@ def register_webhook(service: Service, call: HttpCall, request: RegisterWebhookR
     return service.openwop.register_webhook(call.access, request.url, request.events, request.tags)
 
 
+def get_run(service: Service, call: HttpCall, _request: None) -> HttpAnswer:
+    """Return a run, with the memories that its variables name."""
+    snapshot = service.openwop.snapshot(call.access, call.path_name("run_id"))
+    return answer_unless_known(call, snapshot)
+
+
 def require_allowed_url(service: Service, url: str) -> None:
     """Raise WorkflowError `webhook_url_rejected` for an address that webhooks may not have."""
     try:
@@ -362,6 +377,7 @@ SERVE: Final[Mapping[str, Serve]] = {
     **{f"{name}_file": get_file for name in ("openwop", "openwop_run")},
     **{f"{name}_write_file": put_file for name in ("openwop", "openwop_run")},
     **{f"{name}_remove_file": delete_file for name in ("openwop", "openwop_run")},
+    "openwop_run": get_run,
     "openwop_watch": watch_commitments,
     "openwop_fire": fire_commitment,
     "openwop_apply": apply_proposal,

@@ -6,7 +6,6 @@ POST /v1/host/runs         a host's own run: it reads the current store, and its
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -92,12 +91,7 @@ def make_discovery(fixtures: tuple[str, ...]) -> Serve:
             is_attended=service.upkeep.is_running, fixtures=fixtures
         )
         show = version_two.show_discovery if is_second(call.scope) else version_two.add_versions
-        document = show(offered)
-        etag = f'"{hashlib.sha256(dump(document)).hexdigest()[:32]}"'
-        headers = ((b"etag", etag.encode("ascii")), (b"cache-control", b"no-cache"))
-        if call.header(b"if-none-match") == etag:
-            return HttpAnswer(status=304, headers=headers, body=b"")
-        return HttpAnswer(result=document, headers=headers)
+        return openwop.answer_unless_known(call, show(offered))
 
     return discovery
 

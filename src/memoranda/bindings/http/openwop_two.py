@@ -16,6 +16,7 @@ from memoranda.bindings.http.openwop import (
     IDEMPOTENCY_HEADER,
     OPENWOP,
     answer_once,
+    answer_unless_known,
     refuse,
     refuse_route,
     require_allowed_url,
@@ -137,14 +138,14 @@ def list_runs(service: Service, call: HttpCall, request: ListRunsRequest) -> dic
     return {"runs": documents, **next_page}
 
 
-def get_run(service: Service, call: HttpCall, _request: None) -> dict[str, object]:
+def get_run(service: Service, call: HttpCall, _request: None) -> HttpAnswer:
     """Return a run, with the memories that its variables name."""
     run_id = _run_id(call)
     metadata = dict(service.openwop.run(call.access, run_id).metadata)
     snapshot = service.openwop.snapshot(call.access, run_id)
     if metadata:
         snapshot["metadata"] = metadata
-    return version_two.show_run(snapshot, call.access.default_tenant)
+    return answer_unless_known(call, version_two.show_run(snapshot, call.access.default_tenant))
 
 
 def cancel_run(service: Service, call: HttpCall, _request: CancelRunRequest) -> dict[str, object]:
