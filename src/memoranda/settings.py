@@ -158,6 +158,19 @@ class Settings:
         "text",
         choices=("rules", "off"),
     )
+    learner: str = _setting(
+        "",
+        "the model that `memoranda learn` asks: the base URL of an OpenAI-compatible API, such as "
+        "http://127.0.0.1:11434/v1, or `anthropic`; without one, only rules find statements",
+        "text",
+    )
+    learner_model: str = _setting("", "the name of the model to ask", "text")
+    learner_key: str = _setting("", "the API key of that endpoint", "text")
+    learner_prices: str = _setting(
+        "",
+        "the prices of a million tokens of the model, as INPUT/OUTPUT, to report the cost",
+        "text",
+    )
     learn_allow: tuple[str, ...] = _setting(
         (),
         "rules by which something learnt is accepted at once, such as `kind=identity project=shop agent=codex "
@@ -375,7 +388,7 @@ def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) ->
 
 
 # Settings whose values `memoranda config` does not show.
-SECRET_SETTINGS: Final = frozenset(("embedder_key", "oidc_client_secret"))
+SECRET_SETTINGS: Final = frozenset(("embedder_key", "learner_key", "oidc_client_secret"))
 
 
 def origins(home: Path) -> dict[str, str]:

@@ -119,6 +119,7 @@ _AGENTS = Section(
             summary="List, postpone or cancel commitments found in memories.",
             sections=(_below("Commands", "openwop", "cancel snooze"),),
         ),
+        _command("learn", "learn:learn", "Propose what people stated in sessions."),
         CommandEntry(
             name="candidates",
             target="memoranda.cli.candidates:list_candidates",

@@ -7,14 +7,16 @@ decides if it is used. After three failures in a row the endpoint is not called 
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from http.client import HTTPException
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Final
 
+from memoranda.consolidation.model_endpoint import (
+    FAILURES,
+    check_url,
+    describe_failure,
+    post_json,
+)
 from memoranda.consolidation.strategies.dream import Dream
 from memoranda.consolidation.text.note import MemoryNote, clean, shorten
 from memoranda.encoding import json_text
@@ -37,12 +39,6 @@ _INSTRUCTIONS: Final = (
 )
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    # A redirect would send the key to another host.
-    def redirect_request(self, *_: object, **__: object) -> None:
-        return None
-
-
 @dataclass(slots=True, kw_only=True)
 class ModelWriter:
     """A writer that calls a chat model; `url` is the base URL of the API, such as http://127.0.0.1:11434/v1."""
@@ -56,16 +52,7 @@ class ModelWriter:
     _failures: int = 0
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if (
-            parts.scheme not in ("http", "https")
-            or not parts.hostname
-            or parts.query
-            or parts.fragment
-        ):
-            raise InvalidInput(
-                "the model's address must be an http or https URL such as http://127.0.0.1:11434/v1"
-            )
+        check_url(self.url)
 
     def rewrite(self, strategy: str, dream: Dream, notes: Sequence[MemoryNote]) -> str | None:
         """Return the wording of the model, or None with the reason in `problem`."""
@@ -73,14 +60,14 @@ class ModelWriter:
             return None
         try:
             text = _parse_answer(self._ask(strategy, dream, notes))
-        except (OSError, HTTPException, InvalidInput, ValueError) as error:
-            self.problem = _describe_failure(error)
+        except FAILURES as error:
+            self.problem = describe_failure(error)
             self._failures += 1
             return None
         self.problem, self._failures = "", 0
         return text
 
-    def _ask(self, strategy: str, dream: Dream, notes: Sequence[MemoryNote]) -> bytes:
+    def _ask(self, strategy: str, dream: Dream, notes: Sequence[MemoryNote]) -> object:
         data = {
             "strategy": strategy,
             "text": dream.text,
@@ -97,24 +84,17 @@ class ModelWriter:
                 {"role": "user", "content": json_text.dump(data).decode("utf-8")},
             ],
         }
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self.api_key:
-            headers["Authorization"] = f"Bearer {self.api_key}"
-        address = self.url.rstrip("/") + "/chat/completions"
-        # The scheme was checked in `__post_init__`.
-        payload = json_text.dump(body)
-        request = urllib.request.Request(address, data=payload, headers=headers, method="POST")  # noqa: S310
-        opener = urllib.request.build_opener(_NoRedirect)
-        with opener.open(request, timeout=self.timeout_seconds) as answer:
-            answer_bytes: bytes = answer.read(_ANSWER_BYTES_LIMIT + 1)
-        if len(answer_bytes) > _ANSWER_BYTES_LIMIT:
-            raise InvalidInput("the model's answer is too large")
-        return answer_bytes
+        return post_json(
+            self.url.rstrip("/") + "/chat/completions",
+            body,
+            {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {},
+            timeout_seconds=self.timeout_seconds,
+            max_bytes=_ANSWER_BYTES_LIMIT,
+        )
 
 
-def _parse_answer(data: bytes) -> str:
+def _parse_answer(answer: object) -> str:
     """Return the text of an answer. Raises InvalidInput without one."""
-    answer: Any = json_text.parse(data)
     choices = answer.get("choices") if isinstance(answer, dict) else None
     first = choices[0] if isinstance(choices, list) and choices else None
     message = first.get("message") if isinstance(first, dict) else None
@@ -122,15 +102,3 @@ def _parse_answer(data: bytes) -> str:
     if not isinstance(content, str) or not content.strip():
         raise InvalidInput("the model's answer has no text")
     return content
-
-
-def _describe_failure(error: Exception) -> str:
-    """Return the reason of a failed request as a message."""
-    if isinstance(error, urllib.error.HTTPError):
-        error.close()
-        return f"the model's endpoint answered {error.code}"
-    if isinstance(error, InvalidInput):
-        return error.message
-    if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
-        return "the model's endpoint did not answer in time"
-    return "the model's endpoint cannot be reached"

@@ -106,6 +106,11 @@ class Learner:
         self._rules = [LearningRule.parse(text) for text in allow]
         self.report = LearningReport()
 
+    @property
+    def owner(self) -> str:
+        """The owner of the memory."""
+        return self._memoranda.owner
+
     def learn(self, turns: Iterable[SourceTurn]) -> LearningReport:
         """Propose the explicit statements in turns."""
         for turn in turns:
