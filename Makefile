@@ -70,9 +70,9 @@ tests: $(COMPILED)
 # Service tests that also run on PostgreSQL. Tests that damage a file or start processes with their own stores are marked.
 # Left out: cal_model, which side_by_side runs on both databases; grains_crash and writer, which test SQLite's file and writer.
 POSTGRES := $(patsubst %,tests/service/test_%.py,access authority beside cal_compliance cal_evolve cal_policy cal_vectors \
-  cascade change compliance consent dreams dreams_policy dreams_undo feed_audit_exchange grain_profiles grains \
+  cascade change compliance consent dreams dreams_policy dreams_undo facets feed_audit_exchange findings grain_profiles grains \
   grains_damage grains_policy grants kept_documents looking_through meaning nodes oams oams_access oams_concurrency oams_exchange \
-  oams_one_memory oams_policy one_memory openwop_commitments openwop_distill openwop_ids openwop_memory openwop_proposals openwop_runs openwop_secrets ranking recall remember retention_clock retrieve rules same_order sessions short_ids superseding verbs)
+  oams_one_memory oams_policy one_memory openwop_commitments openwop_distill openwop_ids openwop_memory openwop_proposals openwop_runs openwop_secrets ranking recall refile remember retention_clock retrieve rules same_order sessions short_ids superseding verbs)
 POSTGRES += $(patsubst %,tests/storage/postgres_%.py,catalogue doctor nodes selections vectors) tests/service/side_by_side.py tests/chaos/with_nodes.py
 # Tests that select their own store.
 POSTGRES_NAMED := tests/storage/postgres_moving.py tests/bindings/side_by_side.py tests/upgrades/test_fixtures.py tests/upgrades/rolling.py

@@ -86,6 +86,7 @@ def test_a_fact_about_a_day_that_has_passed_is_stale(house: House, text: str, is
     named = {name: format_instant(Instant(house.now + count * DAY))[:10] for name, count in days.items()}
     write(house, text.format(**named))
     write(house, f"Seen: {text.format(**named)}", kind="episodic")
+    write(house, f"Write dates so: {text.format(**named)}", kind="procedural")
     assert find(house).stale == []
     house.advance(60 * DAY)
     assert [fact.memory.text for fact in find(house).stale] == ([text.format(**named)] if is_stale else [])

@@ -170,8 +170,11 @@ def _outline(record: Any) -> CurrentMemory:
 
 
 def _read_stale(record: Record, today: date) -> StaleFact | None:
-    """Return a finding if a memory is about a day to come that has passed; events are about the past anyway."""
-    if record["kind"] == "episodic" or record["time"].get("valid_to"):
+    """Return a finding if a memory is about a day to come that has passed.
+
+    Events are about the past anyway, and a date in a rule is mostly an example.
+    """
+    if record["kind"] in ("episodic", "procedural") or record["time"].get("valid_to"):
         return None
     memory = _outline(record)
     written_at = parse_instant(memory.created)
