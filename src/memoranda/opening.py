@@ -24,6 +24,7 @@ from memoranda.embedding.catalogue import (
 from memoranda.embedding.embedder import Embedder
 from memoranda.encoding.didkey import SigningKey
 from memoranda.encoding.json_text import parse
+from memoranda.encoding.lazy import LazyModule
 from memoranda.errors import InvalidInput, MemorandaError, StoreUnavailable, Unauthorized
 from memoranda.keys import (
     BACKUP_PREFIX,
@@ -53,7 +54,6 @@ from memoranda.service.openwop.secrets import (
     Vault,
 )
 from memoranda.service.service import Service
-from memoranda.service.verify import reindex
 from memoranda.settings import Settings
 from memoranda.standards.cal.printing.counter import make_counter
 from memoranda.storage.engine.database import Database
@@ -63,7 +63,10 @@ from memoranda.storage.sqlite.migrating import backup_before
 from memoranda.stores import open_cipher, open_database
 
 if TYPE_CHECKING:
+    from memoranda.service import verify
     from memoranda.standards.openwop.redaction import Policy
+else:
+    verify = LazyModule("memoranda.service.verify")
 
 # Bytes of the largest database whose search index is rebuilt at once, which takes seconds.
 REBUILT_AT_ONCE = 32 * 1_048_576
@@ -153,7 +156,7 @@ class Upgrade:
     def rebuild_index(self, service: Service) -> None:
         """Rebuild outdated parts of the search index of a small store; a server rebuilds that of a large one."""
         if self._is_upgraded and service.context.engine.system.measure_size() <= REBUILT_AT_ONCE:
-            reindex(service.context, outdated=True)
+            verify.reindex(service.context, outdated=True)
 
 
 def _service(

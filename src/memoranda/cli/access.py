@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
-from memoranda.cli.options import complete_date, read_duration_ms, split_names, without_none
-from memoranda.cli.run import GivenRun, Parameter
+from memoranda.cli.options import complete_date, read_duration_ms, split_names
+from memoranda.cli.run import GivenRun, Parameter, without_none
 from memoranda.cli.show import line, note, table, when
 from memoranda.encoding.json_text import dump
 from memoranda.errors import Conflict, InvalidInput

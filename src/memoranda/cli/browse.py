@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
-from memoranda.cli.options import Kind, complete_date, read_duration_ms, without_none
-from memoranda.cli.run import GivenRun, Parameter
+from memoranda.cli.options import Kind, complete_date, read_duration_ms
+from memoranda.cli.run import GivenRun, Parameter, without_none
 from memoranda.cli.show import count_phrase, line, note, one_line, table, when
 from memoranda.model.instant import format_instant
 from memoranda.model.memory import Standard

@@ -65,7 +65,7 @@ _MEMORIES = Section(
         _command("show", "memories:get", "Show one memory."),
         _command("get", "memories:get", "Show one memory (same as show)."),
         _command("revise", "remember:revise", "Write a new version of a memory."),
-        _command("edit", "memories:edit", "Change the text of a memory in your editor."),
+        _command("edit", "edit:edit", "Change the text of a memory in your editor."),
         _command("forget", "memories:forget", "Forget a memory, or erase it permanently."),
         _command(
             "suspicious", "screening:suspicious", "List memories that look like prompt injection."

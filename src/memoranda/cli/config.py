@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from memoranda.cli.options import without_none
-from memoranda.cli.run import GivenRun, Parameter
+from memoranda.cli.run import GivenRun, Parameter, without_none
 from memoranda.cli.show import line, note, table
 from memoranda.errors import NotFound
 from memoranda.service.core.limits import server_quotas

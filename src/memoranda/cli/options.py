@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from memoranda.cli.run import Parameter
+from memoranda.cli.run import Parameter, without_none
 from memoranda.encoding.json_text import parse
 from memoranda.errors import InvalidInput, TooLarge
 from memoranda.model.instant import parse_duration_ms
@@ -50,11 +50,6 @@ class MemoryScope:
 
 # Neither a project nor any other part of a scope.
 ANY_SCOPE = MemoryScope()
-
-
-def without_none(**fields: object) -> dict[str, Any]:
-    """Return the fields that have a value."""
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def split_names(text: str) -> tuple[str, ...]:

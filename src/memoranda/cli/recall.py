@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from memoranda.cli.options import ANY_SCOPE, Kind, MemoryScope, end_of_date, without_none
-from memoranda.cli.run import GivenRun, GlobalOptions, Parameter
-from memoranda.cli.show import line, no_matches, note, record_block
+from memoranda.cli.options import ANY_SCOPE, Kind, MemoryScope, end_of_date
+from memoranda.cli.records import record_block
+from memoranda.cli.run import GivenRun, GlobalOptions, Parameter, without_none
+from memoranda.cli.show import line, no_matches, note
 from memoranda.errors import InvalidInput
 from memoranda.model.memory import Standard
 from memoranda.retrieval.weights import NEAREST_SHOWN

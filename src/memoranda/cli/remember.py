@@ -14,9 +14,8 @@ from memoranda.cli.options import (
     read_duration_ms,
     read_json_object,
     read_text,
-    without_none,
 )
-from memoranda.cli.run import GivenRun, Parameter
+from memoranda.cli.run import GivenRun, Parameter, without_none
 from memoranda.cli.show import displayed_id, line, note
 from memoranda.standards.ump.plain import PlainMemory
 

@@ -131,3 +131,8 @@ def check_owner_exists(service: Service, owner: str) -> None:
     if sys.stdin.isatty() and is_confirmed(f"{message}. Create {owner}?"):
         return
     raise NotFound(f"{message}; to create it, add --new-owner")
+
+
+def without_none(**fields: object) -> dict[str, Any]:
+    """Return the fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}

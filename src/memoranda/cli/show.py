@@ -8,19 +8,18 @@ module (`run.answer`).
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memoranda.cli.drawing import ProgressLine, apply_style, draw_table
 from memoranda.cli.logs import log_note
 from memoranda.encoding.terminal import UNSAFE
 from memoranda.model.instant import parse_instant
-from memoranda.standards.ump.excerpt import cut_excerpt, missing_title, read_passage
 
 if TYPE_CHECKING:
     from memoranda.app import Memoranda
@@ -32,9 +31,22 @@ _SPACES = re.compile(r"\s+")
 PATIENCE = 1.0
 # Characters of a DID in a table; the last ones of a key differ, its first ones name the kind of key.
 _ACTOR_CHARS = 8
+_USUAL_COLUMNS = 80
 # Characters that a cut column keeps at least: those of a short id.
 _LEAST_CHARS = 8
 _LINE_BREAKS = frozenset("\r\n\u2028\u2029")
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal: those in COLUMNS, those of standard output, or 80."""
+    # As `shutil.get_terminal_size`, whose module takes a millisecond to import.
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
+    try:
+        return os.get_terminal_size(1).columns or _USUAL_COLUMNS
+    except OSError:
+        return _USUAL_COLUMNS
 
 
 def safe(text: str) -> str:
@@ -84,7 +96,7 @@ def table(
     if not cells:
         note(when_empty)
     elif sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
+        width = terminal_width()
         print("\n".join(draw_table(columns, _fit_cells(columns, cells, clipped), width)))
     else:
         for row in cells:
@@ -99,7 +111,7 @@ def _fit_cells(
         max(len(cell) for cell in column) for column in zip(list(columns), *cells, strict=True)
     ]
     # Between two columns stand two blanks.
-    excess = sum(widths) + 2 * (len(columns) - 1) - shutil.get_terminal_size().columns
+    excess = sum(widths) + 2 * (len(columns) - 1) - terminal_width()
     while excess > 0:
         position = max(
             (position for position, name in enumerate(columns) if name in clipped),
@@ -117,37 +129,6 @@ def _fit_cells(
         ]
         for row in cells
     ]
-
-
-def record_block(
-    record: Mapping[str, Any],
-    *,
-    head: str = "",
-    short: Mapping[str, str] | None = None,
-    passage: object = None,
-    max_chars: int | None = None,
-) -> None:
-    """Print a record: a line about it, its title and text, its id. `short` maps ids to short ids for a terminal.
-
-    Of a text longer than `max_chars`, the part around the passage is printed that a result names.
-    """
-    scope, lifecycle = record["scope"], record.get("lifecycle", {})
-    about = [head, record["kind"], scope.get("project", ""), scope.get("visibility", "private")]
-    if sys.stdout.isatty():
-        about.append(when(record["time"]["created"]))
-    if lifecycle.get("status", "active") != "active":
-        about.append(lifecycle["status"])
-    line("  ".join(one_line(part) for part in about if part), "bold")
-    if title := missing_title(record):
-        line(f"  {one_line(title)}", "bold")
-    text, name = record["body"]["text"], record["id"]
-    displayed_name = short[name] if short and sys.stdout.isatty() else name
-    if max_chars is not None and len(text) > max_chars:
-        text, omitted = cut_excerpt(text, max_chars, read_passage(passage))
-        text = f"{text} ({omitted:,} more characters: memoranda get {displayed_name})"
-    for text_line in text.split("\n"):
-        line(f"  {text_line}")
-    line(f"  {displayed_name}", "dim")
 
 
 def displayed_id(memoranda: Memoranda, name: str) -> str:

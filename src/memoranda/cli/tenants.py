@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from memoranda.bindings.files.folder import atomic_writer
-from memoranda.cli.options import without_none
-from memoranda.cli.run import GivenRun, Parameter
+from memoranda.cli.run import GivenRun, Parameter, without_none
 from memoranda.cli.show import count_phrase, is_confirmed, line, note, progress, table
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput

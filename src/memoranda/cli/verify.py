@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
-from memoranda.cli.options import FormatName, complete_date, without_none
-from memoranda.cli.run import GivenRun, Parameter
+from memoranda.cli.options import FormatName, complete_date
+from memoranda.cli.run import GivenRun, Parameter, without_none
 from memoranda.cli.show import (
     audit_entries,
     count_phrase,

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from memoranda.encoding.lazy import LazyModule
 from memoranda.errors import MemorandaError
 from memoranda.service.core.access import Gate
 from memoranda.service.core.context import Context
@@ -21,14 +22,17 @@ from memoranda.service.core.feed import ChangeNotifier
 from memoranda.service.core.upkeep import Upkeep, purge
 from memoranda.service.core.verbs import load_table
 from memoranda.service.ump.ump import Ump
-from memoranda.service.verify import VerifyReport, reindex, verify_store
 
 if TYPE_CHECKING:
+    from memoranda.service import verify
     from memoranda.service.cal.cal import Cal
     from memoranda.service.core.sign_in import Grants, Sessions
     from memoranda.service.oams.oams import Oams
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
+    from memoranda.service.verify import VerifyReport
+else:
+    verify = LazyModule("memoranda.service.verify")
 
 
 class Service(Ump[None]):
@@ -136,11 +140,11 @@ class Service(Ump[None]):
 
     def verify_store(self, *, progress: Callable[[int], None] | None = None) -> VerifyReport:
         """Verify the memories of all owners, their audit chains and the database, for the owner of the files."""
-        return verify_store(self._context, progress=progress)
+        return verify.verify_store(self._context, progress=progress)
 
     def reindex(self, *, progress: Callable[[int], None] | None = None) -> int:
         """Rebuild the search index of every owner from the documents; return the number of versions."""
-        return reindex(self._context, progress=progress)
+        return verify.reindex(self._context, progress=progress)
 
     def close(self) -> None:
         """Stop the background threads and close the store."""

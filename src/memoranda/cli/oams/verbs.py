@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from memoranda.bindings.files.folder import read_file
-from memoranda.cli.options import complete_date, read_json_object, read_text, without_none
-from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter
+from memoranda.cli.options import complete_date, read_json_object, read_text
+from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter, without_none
 from memoranda.cli.show import line, note, one_line, table
 from memoranda.encoding import json_text
 from memoranda.errors import InvalidInput, MemorandaError

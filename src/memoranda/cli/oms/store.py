@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from memoranda.bindings.files.mg import naming_source, read_grain
-from memoranda.cli.options import without_none
-from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter
+from memoranda.cli.run import PLACE_NAMES, GivenRun, Parameter, without_none
 from memoranda.cli.show import count_phrase, is_confirmed, line, note, one_line, table
 from memoranda.encoding.json_text import dump
 from memoranda.errors import InvalidInput

@@ -21,8 +21,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from memoranda.encoding.lazy import LazyModule
 from memoranda.errors import MemorandaError
 from memoranda.model.instant import Instant
 from memoranda.model.memory import Version
@@ -36,8 +37,12 @@ from memoranda.service.core.lifecycle import (
     tombstone_version,
 )
 from memoranda.service.core.views import EXPIRY_REASON
-from memoranda.service.verify import reindex
 from memoranda.storage.engine.contract import Snapshot, Unit
+
+if TYPE_CHECKING:
+    from memoranda.service import verify
+else:
+    verify = LazyModule("memoranda.service.verify")
 
 # Seconds between two looks, because another process may have written something that falls due sooner.
 IDLE_SECONDS = 1.0
@@ -107,7 +112,7 @@ class Upkeep:
             audit.apply_retention(self._context)
             runs.keep_retention(self._context)
             # Indexes written by an older version of Memoranda.
-            reindex(self._context, outdated=True)
+            verify.reindex(self._context, outdated=True)
         cascade.erase_all_withdrawn(self._context)
         schedule.tick(self._context)
         # Pages that a reader kept from being scrubbed.

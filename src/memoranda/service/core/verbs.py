@@ -28,13 +28,13 @@ from typing import (
     Concatenate,
     Final,
     Generic,
-    NamedTuple,
     ParamSpec,
     Self,
     TypeVar,
     overload,
 )
 
+from memoranda.encoding.lazy import LazyFunction
 from memoranda.errors import MemorandaError
 from memoranda.measures import REQUEST_RECORD, VERB_FAILURES, VERB_SECONDS, span
 from memoranda.service.core.access import Access
@@ -72,36 +72,6 @@ def load_table(path: str) -> Any:
     """
     module, name = path.split(":")
     return getattr(import_module(module), name)
-
-
-class LazyFunction(NamedTuple):
-    """A function of a module that is imported when the function is first needed."""
-
-    module: str
-    name: str
-
-    def load(self) -> Callable[..., Any]:
-        """Import the module and return the function."""
-        function: Callable[..., Any] = getattr(import_module(self.module), self.name)
-        return function
-
-    def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Call the function."""
-        return self.load()(*args, **kwargs)
-
-
-class LazyModule:
-    """A module whose functions a table names before it is imported.
-
-    A command uses one or two verbs, and should not wait for the modules of the others. Type checkers see the module
-    itself, which is imported below `TYPE_CHECKING`.
-    """
-
-    def __init__(self, module: str) -> None:
-        self._module: Final = module
-
-    def __getattr__(self, name: str) -> LazyFunction:
-        return LazyFunction(self._module, name)
 
 
 class Verb(Generic[P, R]):

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memoranda import __version__
+from memoranda.encoding.lazy import LazyModule
 from memoranda.service.core import feed, lookup
 from memoranda.service.core import limits as owner_rules
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context
-from memoranda.service.core.verbs import Caller, LazyModule, PublicVerb, Verb, Verbs
+from memoranda.service.core.verbs import Caller, PublicVerb, Verb, Verbs
 
 if TYPE_CHECKING:
     from memoranda.service import verify as verify_verbs

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from memoranda.encoding.lazy import LazyModule
 from memoranda.errors import MemorandaError
 from memoranda.measures import span
 from memoranda.model.memory import AuditEntry, DocumentReading, Projection, Version
@@ -44,11 +45,14 @@ from memoranda.storage.engine.snapshot import SqlSnapshot, as_json
 from memoranda.storage.engine.system import SqlSystem
 from memoranda.storage.engine.unit import ERASURE_PENDING, SqlUnit
 from memoranda.storage.index.vector_queue import VectorQueue
-from memoranda.storage.index.verification import Reads, RowVerification, WordIndexVerification
 from memoranda.storage.index.word_index import SegmentKey, SegmentReplacements, WordIndex
 
 if TYPE_CHECKING:
     from memoranda.retrieval.segment import Segment
+    from memoranda.storage.index import verification
+    from memoranda.storage.index.verification import Reads, WordIndexVerification
+else:
+    verification = LazyModule("memoranda.storage.index.verification")
 
 T = TypeVar("T")
 
@@ -339,7 +343,7 @@ class SqlEngine:
         load_reading: Callable[[Version], DocumentReading | None],
     ) -> list[str]:
         word_index = self._reindexing(tenant, load_projection)
-        checking = RowVerification(
+        checking = verification.RowVerification(
             database=self._database,
             tenant=tenant,
             snapshot=word_index.snapshot,
@@ -354,7 +358,7 @@ class SqlEngine:
                 connection, tenant, self._fingerprints, self._cipher, self._memory, row
             )
 
-        return WordIndexVerification(
+        return verification.WordIndexVerification(
             database=self._database,
             fingerprints=self._fingerprints,
             cache=self._memory.segments,
