@@ -14,6 +14,7 @@ from tests.cli.conftest import Command
 from tests.test_requirements import requirements
 
 from memoranda.conformance.checks import CHECKS
+from memoranda.conformance.openwop import SEAMS
 
 
 @contextmanager
@@ -47,7 +48,7 @@ def serving(status: int, body: bytes) -> Iterator[str]:
 
 @pytest.mark.requirement("OURS-conformance-command")
 def test_our_own_server_passes_every_check_and_keeps_nothing(run: Command, tmp_path: Path) -> None:
-    with running(tmp_path / "home") as server:
+    with running(tmp_path / "home", seams=SEAMS) as server:
         done = run("conformance", server.url, "--key", server.token, "--json")
         assert [each for each in done.json["checks"] if each["state"] != "passed"] == []
         assert (done.code, done.json["counts"]["passed"]) == (0, len(CHECKS))

@@ -10,6 +10,7 @@ import msgspec
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import line, table
 from memoranda.conformance import checks
+from memoranda.conformance.session import Reply
 from memoranda.library.remote import ServerConnection
 
 StandardName = Literal["ump", "oams", "openwop", "oms"]
@@ -42,10 +43,8 @@ def conformance(
     # A key on the command line is visible to other users of the machine.
     connection = ServerConnection(url, key or os.environ.get("CONFORMANCE_KEY"))
 
-    def send(
-        method: str, path: str, body: object = None, *, is_anonymous: bool = False
-    ) -> checks.Reply:
-        return checks.Reply(*connection.try_request(method, path, body, is_anonymous=is_anonymous))
+    def send(method: str, path: str, body: object = None, *, is_anonymous: bool = False) -> Reply:
+        return Reply(*connection.try_request(method, path, body, is_anonymous=is_anonymous))
 
     try:
         results = list(

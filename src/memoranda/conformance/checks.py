@@ -10,18 +10,26 @@ Every check writes under a project, namespace or ref of its own, and forgets wha
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final
 
-import msgspec
-
+from memoranda.conformance import openwop_checks
+from memoranda.conformance.session import (
+    Check,
+    CheckResult,
+    Failed,
+    NotOffered,
+    NotRun,
+    Send,
+    Session,
+    State,
+    require,
+)
 from memoranda.errors import MemorandaError
 from memoranda.standards.ump import signature
 
-State = Literal["passed", "failed", "not offered", "not run"]
 # The DID in the probes that the authors of UMP published.
 PROBE_OWNER: Final = "did:key:zConformanceProbe"
 # OMS, section 21.1: the published grain and its address.
@@ -34,92 +42,6 @@ VECTOR_BLOB: Final = bytes.fromhex(
 )
 # Characters of a reason in a result.
 _REASON_CHARS: Final = 300
-
-
-class Failed(Exception):
-    """An answer that breaks the standard."""
-
-
-class NotOffered(Exception):
-    """A part of the standard that the server does not have."""
-
-
-class NotRun(Exception):
-    """A check that needs what an earlier one did not get."""
-
-
-class Reply(NamedTuple):
-    """An answer: its status, its media type, and its JSON document, or the bytes of any other answer."""
-
-    status: int
-    media_type: str
-    document: Any
-
-
-class Send(Protocol):
-    """A function that sends one request and returns any answer, also a refusal."""
-
-    def __call__(
-        self, method: str, path: str, body: object = None, *, is_anonymous: bool = False
-    ) -> Reply:
-        """Send a request, with the credential unless `is_anonymous`. Bytes are sent unchanged, other bodies as JSON."""
-
-
-class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one check."""
-
-    standard: str
-    section: str
-    requirement: str
-    title: str
-    state: State
-    reason: str = ""
-
-
-class Session(msgspec.Struct, kw_only=True):
-    """The server under test, and the values that checks hand to later ones."""
-
-    send: Send
-    owner: str
-    # A name that nothing else on the server uses.
-    name: str = msgspec.field(default_factory=lambda: f"conformance-{secrets.token_hex(6)}")
-    values: dict[str, Any] = msgspec.field(default_factory=dict)
-
-    def expect(
-        self, method: str, path: str, body: object = None, *, status: int | tuple[int, ...] = 200
-    ) -> Any:
-        """Send a request and return its document. Raises Failed for another status, NotOffered if there is no route."""
-        reply = self.send(method, path, body)
-        allowed = (status,) if isinstance(status, int) else status
-        if reply.status not in allowed:
-            if reply.status in (404, 405, 501) and "id" not in self.values:
-                raise NotOffered(f"{method} {path}: HTTP {reply.status}")
-            raise Failed(
-                f"{method} {path}: HTTP {reply.status}, not {' or '.join(map(str, allowed))}"
-            )
-        return reply.document
-
-    def use(self, name: str) -> Any:
-        """Return a value of an earlier check. Raises NotRun if that check did not pass."""
-        if name not in self.values:
-            raise NotRun(f"an earlier check gave no {name}")
-        return self.values[name]
-
-
-class Check(NamedTuple):
-    """One check, with the requirement that it covers."""
-
-    standard: str
-    section: str
-    requirement: str
-    title: str
-    run: Callable[[Session], None]
-
-
-def require(is_met: object, reason: str) -> None:
-    """Raise Failed with the reason unless the condition holds."""
-    if not is_met:
-        raise Failed(reason)
 
 
 def run_checks(
@@ -408,71 +330,6 @@ def oams_forget(session: Session) -> None:
     require(reply.document == [] or reply.status == 404, "RECALL still returns it")
 
 
-# --- openwop -------------------------------------------------------------------------------------------------
-
-
-def wop_discovery(session: Session) -> None:
-    """Check the discovery document."""
-    document = session.expect("GET", "/.well-known/openwop")
-    require(document["protocolVersion"] or document["preferredVersion"], "it names no version")
-    session.values["memory"] = document.get("memory") or {}
-
-
-def _wop_memory(session: Session) -> str:
-    """Return the path of the ref. Raises NotOffered for a host without memory."""
-    if not session.use("memory").get("supported"):
-        raise NotOffered("the host does not declare memory")
-    return f"/v1/memory/{session.name}"
-
-
-def wop_write(session: Session) -> None:
-    """Check that an entry has the five fields of MemoryEntry, and no others."""
-    draft = {"content": "the customer asks for invoices by mail", "tags": ["subject:acme"]}
-    entry = session.expect("POST", _wop_memory(session), draft, status=(200, 201))
-    extra = set(entry) - {"id", "content", "tags", "createdAt", "expiresAt"}
-    require(not extra, f"unknown fields {sorted(extra)}")
-    session.values["id"] = entry["id"]
-
-
-def wop_list(session: Session) -> None:
-    """Check that list returns the entry, and filters by tag."""
-    path = f"{_wop_memory(session)}?tag=subject%3Aacme"
-    session.use("id")
-    entries = _wop_entries(session.expect("GET", path))
-    require([entry["id"] for entry in entries] == [session.values["id"]], "the entry is not listed")
-    none = _wop_entries(session.expect("GET", f"{_wop_memory(session)}?tag=other"))
-    require(none == [], "the tag does not filter")
-
-
-def _wop_entries(document: Any) -> list[dict[str, Any]]:
-    return list(document["entries"] if isinstance(document, dict) else document)
-
-
-def wop_unknown(session: Session) -> None:
-    """Check that an unknown or malformed ref returns no entries (CTI-1)."""
-    session.use("id")
-    for ref in (f"{session.name}-unknown", "..%2F..%2Fetc", "a%00b", "x" * 5000):
-        reply = session.send("GET", f"/v1/memory/{ref}")
-        is_empty = reply.status == 200 and not _wop_entries(reply.document)
-        require(is_empty or reply.status in (404, 414), f"{ref[:20]!r}: HTTP {reply.status}")
-
-
-def wop_error(session: Session) -> None:
-    """Check the envelope of errors: a code, a message, and no data of entries."""
-    session.use("id")
-    reply = session.send("POST", _wop_memory(session), {"content": 7})
-    require(reply.status == 400, f"HTTP {reply.status}, not 400")
-    require(isinstance(reply.document["error"], str), "error is not a code")
-    require(isinstance(reply.document["message"], str), "there is no message")
-
-
-def wop_forget(session: Session) -> None:
-    """Check that a forgotten entry is not returned."""
-    entry = session.use("id")
-    session.expect("DELETE", f"{_wop_memory(session)}/{entry}", status=(200, 204))
-    require(_wop_entries(session.expect("GET", _wop_memory(session))) == [], "it is still listed")
-
-
 # --- OMS -----------------------------------------------------------------------------------------------------
 
 
@@ -548,12 +405,7 @@ CHECKS: Final = (
     Check("oams", "3", "OAMS-3-errors-occur", "the reserved codes occur", oams_codes),
     Check("oams", "4", "OAMS-4-cross-owner-refused", "owners are not mixed", oams_owners),
     Check("oams", "3", "OAMS-3-forget-gone", "FORGET removes the memory", oams_forget),
-    Check("openwop", "capabilities", "WOP-4-root", "discovery names a version", wop_discovery),
-    Check("openwop", "MemoryAdapter", "WOP-1.1-entry", "an entry has the five fields", wop_write),
-    Check("openwop", "MemoryAdapter", "WOP-1.2-tag", "list filters by tag", wop_list),
-    Check("openwop", "CTI-1", "WOP-3-cti-shape", "malformed refs return nothing", wop_unknown),
-    Check("openwop", "rest-endpoints", "WOP-1.9-envelope", "errors have the envelope", wop_error),
-    Check("openwop", "retention", "WOP-2-delete", "a forgotten entry is gone", wop_forget),
+    *openwop_checks.CHECKS,
     Check(
         "oms", "21.1", "OMS-28.4-put-idempotent", "the published grain has its address", oms_vector
     ),
