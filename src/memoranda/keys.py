@@ -1,4 +1,13 @@
-"""Key files: written atomically, and readable by their owner alone."""
+"""Key files: written atomically, and readable by their owner alone.
+
+A key file must be complete or absent, also after a power cut: it is written under another name, synchronised, and then
+linked or renamed. Of several processes that create the same key at the same time, one wins and the others read its
+file. A key file that others can read is refused with an error and is never repaired silently: the key may be known
+already.
+
+Losing the master key makes every document that is encrypted with it unreadable, so keys are replaced in this order: add
+the new one, encrypt the data keys again, then delete the earlier ones.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,14 @@
 """Settings: their names, meanings and defaults, and the sources that they are read from.
 
 The command line overrides the environment, and the environment overrides memoranda.toml in the data directory.
+
+To add a setting: one field of Settings with its default, its meaning for the person who reads the help, its type and
+its choices. The environment variable, the key in memoranda.toml, the option of `memoranda config` and the row of the
+reference page follow from the field. A rule between several settings is checked in `_check`, so that a server does not
+start with a combination that would fail later. A secret setting is added to SECRET_SETTINGS, too.
+
+Settings do not change while a process runs. Values are checked when they are read, and a message names the source: a
+variable or a file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""key and token: API keys and capability tokens. A new one is printed alone, so that a shell variable can take it."""
+"""key and token: API keys and capability tokens. A new one is printed alone, so that a shell variable can take it.
+
+A command that makes a secret prints it on standard output and nothing else, so `KEY=$(memoranda key add ci)` works;
+explanations go to standard error (`note`). Keys are stored as hashes, so a lost one is replaced with `rotate`, which
+keeps the earlier one valid for a while.
+
+A key is checked against the store at each request and can be revoked at once. A token carries its claims and signature
+in itself and expires; revoking it stores its id until then.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""list, stats, undo and redo: browse the store, and undo its last action."""
+"""list, stats, undo and redo: browse the store, and undo its last action.
+
+A later page of `list` is reached by reading the pages before it, because only the cursor of a page tells where the next
+one begins. `undo` and `redo` walk through the actions of one owner; a write in between ends what `redo` can do.
+"""
 
 from __future__ import annotations
 

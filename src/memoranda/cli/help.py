@@ -1,6 +1,10 @@
 """Help of commands, read from their signatures and docstrings, and the commands `help` and `version`.
 
 A `Page` holds the help of one command. The reference page and completion scripts are made from the same pages.
+
+There is no second text to keep up to date: the summary is the first paragraph of a command's docstring, the rest of the
+docstring follows, and the options are its annotated parameters. So the docstring of a command is written for its user,
+without names of this code. The reference page in `docs` is made from the same pages, and the tests compare both.
 """
 
 from __future__ import annotations

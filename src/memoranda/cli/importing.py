@@ -1,4 +1,12 @@
-"""import: read memories from files or folders into the store, and undo the last import."""
+"""import: read memories from files or folders into the store, and undo the last import.
+
+The steps are in `bindings/files`: detecting the format, reading the items, and writing them through `service.exchange`.
+This module chooses the options, prints what the sources contain before the import and what happened after it, and turns
+refusals into messages. Importing the same source again changes nothing but what is new in it, so an interrupted import
+is simply repeated. `--watch` relies on that: it imports a changed source as a whole.
+
+With `--dry-run` the same code runs, and each batch is rolled back at its end.
+"""
 
 from __future__ import annotations
 

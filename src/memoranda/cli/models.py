@@ -1,4 +1,10 @@
-"""models: embedding models for semantic search, and the vectors made with them."""
+"""models: embedding models for semantic search, and the vectors made with them.
+
+Models are looked up in the catalogue of the `embeddings` package, which has the hash of every file; a download or a
+copy that does not match is refused. `embed` does in the foreground what a server does in the background, in the same
+steps, so both may run at once. Modules that load the HTTP client are imported inside the functions, so that other
+commands start fast.
+"""
 
 from __future__ import annotations
 

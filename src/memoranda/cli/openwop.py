@@ -1,4 +1,9 @@
-"""openwop: entries of a memoryRef, maintenance of its entries, schedules, and commitments."""
+"""openwop: entries of a memoryRef, maintenance of its entries, schedules, and commitments.
+
+Every command names a memoryRef, either typed first or derived from `--project`; with `--project` the first typed value
+is what follows the ref, which `_split_arguments` decides. Commands call `Memoranda.openwop`, so they do the same on a
+local store and over a server. `put` prints the new id and nothing else, so a script can use it.
+"""
 
 from __future__ import annotations
 

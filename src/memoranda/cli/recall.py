@@ -1,4 +1,9 @@
-"""recall: find the best memories for a question."""
+"""recall: find the best memories for a question.
+
+On a terminal the results are shown with the passage that fits the question, and a line warns if nothing was close. In a
+pipe or with `--json` the whole records are printed. Which memories are found is decided by `retrieval/`; here are only
+the options and the printing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""tenant: list the owners of a store, limit, export or delete one. For the operator."""
+"""tenant: list the owners of a store, limit, export or delete one. For the operator.
+
+The work is in `service/core/tenants.py`, which `bindings/http/admin.py` calls as well; here are the questions and the
+printing. An export is one zip file with a file of JSON lines for each part. Deleting asks for confirmation, because it
+makes no backup; without a terminal it needs `--yes`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""verify and audit: check the signatures of the store or of files; show, check and prune the audit log."""
+"""verify and audit: check the signatures of the store or of files; show, check and prune the audit log.
+
+`verify` ends with exit code 1 if anything is wrong, so scripts can use it. It reads everything and repairs nothing.
+Files are checked without a store: the keys are in the records. An audit entry contains the hash of the one before it,
+so a removed or changed entry shows in all later ones; `prune` replaces the removed entries by one that is signed.
+"""
 
 from __future__ import annotations
 

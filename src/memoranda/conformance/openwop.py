@@ -1,4 +1,14 @@
-"""Test hooks of the openwop suite: routes and workflows over the real verbs, with the usual authentication."""
+"""Test hooks of the openwop suite: routes and workflows over the real verbs, with the usual authentication.
+
+The openwop suite checks behaviour that a host has no public operation for, such as "a secret does not reach a summary".
+The paths of this module exist only if the server was started for a suite; they are no part of the public API, and no
+client may depend on them.
+
+A hook calls the same verbs as a normal request, with the caller's own access: it must not do by itself what the suite
+wants to see, or the check would prove nothing. Hooks that need a second owner or tenant use `_suite_access`, which
+makes a name that no person can have, so a suite cannot read or change anyone's memories. The fixtures' workflows are in
+`probes` and `nodes`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,12 @@
 """openwop over a server.
 
 The body of the class has the verbs that take several requests, and those that need state of a host.
+
+Most verbs of this class are not written here: the rows of the operations generate them (`library/remote_verbs.py`). A
+verb is written by hand only if it takes several requests, or returns something other than the body of one answer. Names
+and arguments must equal those of the local class, because `tests/test_library_parity.py` compares both.
+
+A verb that no server offers is listed in NOT_OVER_A_WIRE with its reason, and raises an error that says so.
 """
 
 from __future__ import annotations

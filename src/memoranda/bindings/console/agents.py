@@ -1,4 +1,10 @@
-"""The page of agents: one card for each key and each agent that wrote, with what it read and wrote lately."""
+"""The page of agents: one card for each key and each agent that wrote, with what it read and wrote lately.
+
+An agent is put together from three sources, in this order: the open keys, the agents that memories name in their scope,
+and the audit log. The same program often has a slightly different name in each, so names are compared by a simplified
+form (`_slug`). Counts come from the latest entries of the log only, so a busy store fills fewer days than the chart
+has; a key without all rights sees no uses.
+"""
 
 from __future__ import annotations
 

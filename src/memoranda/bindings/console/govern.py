@@ -1,4 +1,10 @@
-"""The pages of keys, sessions, the audit log, the overview, and the rules of an owner."""
+"""The pages of keys, sessions, the audit log, the overview, and the rules of an owner.
+
+Forms on these pages can lock people out or let others in, so they have stricter rules than the rest of the console:
+creating a key or token needs every right that it would have (`_require_owner`), a new secret is shown once on the page
+that follows and is stored nowhere, and revoking a key that its owner needs asks for a typed word. Checks that read the
+whole store run only on request.
+"""
 
 from __future__ import annotations
 

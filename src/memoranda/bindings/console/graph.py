@@ -1,4 +1,11 @@
-"""The graph of statements about a person or thing, and the timeline of memories."""
+"""The graph of statements about a person or thing, and the timeline of memories.
+
+Both drawings work without their script: the timeline as a list by days, the graph of one subject as an SVG made here.
+With the script, `send_timeline`, `send_graph` and `send_named` return JSON for it. All of them cut at fixed numbers of
+memories and points, because a drawing with more cannot be read, and building it would slow down other requests.
+
+Every text is escaped by the template or written as JSON; a text must never be put into SVG or script by hand.
+"""
 
 from __future__ import annotations
 

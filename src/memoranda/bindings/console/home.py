@@ -1,4 +1,10 @@
-"""The first page: what the agents know about a person, by theme, and what happened lately."""
+"""The first page: what the agents know about a person, by theme, and what happened lately.
+
+A memory belongs to one theme (`theme_of`), decided by its kind and by words in it. The latest memories are read for
+each visit. Older identity facts and preferences are found by searching, which is slow in a large store, so the ids that
+it found are kept for some time: longer the longer the search took. Only ids are kept, never texts, and each visit reads
+them again with the rights of its own session, so a forgotten or newly protected memory does not appear.
+"""
 
 from __future__ import annotations
 

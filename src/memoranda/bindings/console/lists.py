@@ -1,6 +1,14 @@
 """A list of memories: the filters of the address, the latest memories or the results of a search, and their facets.
 
 The pages, JSON and CSV show the same list. All filters are in the URL, so that every list can be bookmarked.
+
+A page asks in this order: `parse_filters` reads the URL, `load_listing` finds the memories, `load_facets` counts the
+values that further filters could choose. A list of the latest memories is paged with positions of the store; a search
+returns its best results at once and has no next page.
+
+Because every filter is in the URL, a list can be saved as a bookmark, sent, and opened again with the Back button. Keep
+it so: a new filter needs a field in MemoryFilters, a line in `parse_filters`, one in `selection`, and one in `chips` if
+the page can show it as set. Cells of CSV that a spreadsheet would take for a formula get a leading apostrophe.
 """
 
 from __future__ import annotations

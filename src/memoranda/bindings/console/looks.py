@@ -1,6 +1,10 @@
 """The looks of memories on the pages: their source, kind and area, and why a search found them.
 
 `explain_result` says the reason in one sentence, and `mark_words` marks the words of the query in the text.
+
+Nothing here decides what is shown, only how: colours and icons are names that the style sheet knows. Names of agents
+come from programs and can be anything, so unknown ones get a general icon and a shortened text. `explain_result` only
+puts into words the signals that the ranking returned; it must not name a reason that had no part in it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """The list of memories, and the forms that write, forget and restore memories.
 
 Forms that write redirect to a page with a notice, so that reloading does not repeat them.
+
+The script of the console calls some of these paths in the background (`show_feed_position`, `find_for_palette`); the
+others must work without a script. Forgetting several memories is one action for Undo. Erasing cannot be undone, so it
+needs the typed word.
 """
 
 from __future__ import annotations

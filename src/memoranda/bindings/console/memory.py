@@ -1,4 +1,13 @@
-"""The page of one memory: its text, where it came from, how it changed, what it is related to, and its fields."""
+"""The page of one memory: its text, where it came from, how it changed, what it is related to, and its fields.
+
+The page never overwrites what someone else wrote meanwhile. A form carries the id of the version that it showed; if
+that is no longer the newest, nothing is written, and the page comes back (status 409) with the newest version next to
+what was typed, for the person to decide. Functions that handle a form return a redirect, so a reload does not repeat
+the action.
+
+What a person may see or do is decided by the service, with the access of the session; nothing here checks rights.
+Reading this page counts as a read of the owner in the audit log.
+"""
 
 from __future__ import annotations
 

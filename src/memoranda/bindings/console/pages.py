@@ -1,4 +1,9 @@
-"""The pages and forms of the console, by path, and the page that shows every component of the design."""
+"""The pages and forms of the console, by path, and the page that shows every component of the design.
+
+To add a page: write a function that takes the Visit and returns an Answer, name it in PAGES or FORMS, and add its path
+to an area in `looks.py`, so that the navigation marks it. A function that reads all memories must be in SCANS. Paths in
+PAGES only read; whatever changes something is a form, which is refused without the token of the session.
+"""
 
 from __future__ import annotations
 

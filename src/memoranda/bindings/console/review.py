@@ -1,4 +1,12 @@
-"""The review page: an inbox of what a scan found, proposals of agents, and checks on request."""
+"""The review page: an inbox of what a scan found, proposals of agents, and checks on request.
+
+Nothing on this page changes a memory by itself. A suggestion was computed by a consolidation that wrote nothing;
+accepting it runs the same strategy again for its key alone, so the notes are used as they are then. Every accepted run
+can be undone in one step.
+
+A finding can be settled, or dismissed until one of its memories changes. Findings that need all memories to be read are
+searched only when the person asks, a page at a time.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,15 @@
 """openwop over HTTP: its form of errors, idempotency, and verbs that do more than their row says.
 
 A ref is an opaque string that may hold slashes; it stands percent-encoded in the path. Runs are in `openwop_runs`.
+
+The rows of the operations are in `bindings/operations/openwop.py`. A function here takes the service, the call with its
+credential, and the decoded request; it must be named in SERVE, and everything not named there is answered by the verb
+of its row.
+
+Idempotency works in three steps: claim the key for this request, perform the operation, record the answer. A repeated
+request with the same key and the same digest gets the record; with another digest it is refused. The record must never
+hold what forgetting cannot reach, so contents of entries and files and secrets of webhooks are left out, and read again
+for a repeated request. Add a reader to `_READ_AGAIN` for each new answer that has such a field.
 """
 
 from __future__ import annotations

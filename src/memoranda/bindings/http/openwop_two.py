@@ -1,6 +1,14 @@
 """openwop 2 over HTTP: the operations that concern memory, on paths without a version.
 
 Each calls the same verb as its twin under `/v1`, and translates its answer (`standards/openwop/version_two.py`).
+
+Version 2 has other paths, another envelope of errors (`_refuse`) and other names of fields; what happens is the same.
+So a function here reads its request, calls the verb, and hands the answer to the translator: a rule about runs,
+webhooks or proposals belongs in the verb, where both versions obey it. An operation that exists only in one of the
+versions has no twin.
+
+The workflows that a host can start are known only when the server is made, so `operations` builds the row that starts a
+run from them.
 """
 
 from __future__ import annotations

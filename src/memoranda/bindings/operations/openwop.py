@@ -1,4 +1,17 @@
-"""The operations of openwop: entries, workspace files, commitments, schedules, runs, proposals and webhooks."""
+"""The operations of openwop: entries, workspace files, commitments, schedules, runs, proposals and webhooks.
+
+A row says everything about an operation that needs no code: method, path, the summary and the example of the OpenAPI
+document, the schema of the answer (`schemas/openwop`), the struct of the request, and the verb of `Service.openwop`
+that it calls. From the same row the server makes a route, the library a request over HTTP, and the documentation a
+section, so a change here changes all three.
+
+Two kinds of operations need code besides their row: those that answer more than one verb returns are in
+`bindings/http/openwop.py`, and those of a run are in `bindings/http/openwop_runs.py`. Paths come from the specification
+and must not change.
+
+To add an operation: write the verb, add a row with an example that a server accepts as it is (the tests send every
+example), add the schema of its answer, and give the standard's tests a case.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,14 @@
 """The artifacts of proposals: agent packs, workflow-chain packs, prompt templates and automations.
 
 Each kind has a check by the RFC that defines it. A malformed artifact may be stored and revised, but not applied (422).
+
+A check walks the artifact from the outside to the inside, and carries the place of each value (`location`, such as
+`chains[2].edges`) only for the message of the error. It checks what a person cannot see while reviewing: types,
+lengths, unique names, references to things that exist, and paths that would leave the pack. Whether the content is wise
+stays the decision of the person.
+
+To add a kind: write a check that takes the artifact, raise InvalidInput with the place for everything it refuses, and
+add it to `_CHECKS`. Limits are those of the schema that the comment names.
 """
 
 from __future__ import annotations
