@@ -1,9 +1,9 @@
 """backup, restore and migrate-store: the whole store, with its keys, in one file or in another database.
 
-A backup is one file with a consistent copy of the database and all keys, so whoever has the file can read everything:
-it is readable by its owner alone, and can be encrypted with a passphrase. A restore checks the whole file before it
-changes anything, moves an existing store aside instead of deleting it, and never applies settings of the backup without
-asking. The work is done in `service/` by the functions imported here.
+A backup is one file with a consistent copy of the database and all keys, so anyone who has the file can read
+everything: it is readable by its owner alone, and can be encrypted with a passphrase. A restore checks the whole file
+before it changes anything, moves an existing store aside instead of deleting it, and never applies settings of the
+backup without asking. The work is done in `service/` by the functions imported here.
 """
 
 from __future__ import annotations

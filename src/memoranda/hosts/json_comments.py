@@ -1,6 +1,10 @@
 """Edits of JSON with comments and trailing commas, as text.
 
 The text is parsed into a tree of nodes with character indices. An edit changes only the characters around one node.
+
+Settings of editors and agents belong to the person, who wrote comments into them and arranged their lines. So the file
+is never written again from its values: an edit finds the place of one member and changes the characters there, with the
+indentation and line ends that the file uses. A file that this parser does not understand is refused and stays as it is.
 """
 
 from __future__ import annotations

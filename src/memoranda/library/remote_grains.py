@@ -1,4 +1,11 @@
-"""OMS over a server: the verbs on grains that a store of this process has."""
+"""OMS over a server: the verbs on grains that a store of this process has.
+
+Grains travel as the bytes that were signed: JSON cannot hold every grain, so a list whose entry lost something fetches
+the bytes of that grain. The positions of a server's pages are texts, those of a local store numbers; this class numbers
+the texts that it received, which is why `after` must come from the same object.
+
+Verbs without anything special are made from the rows of the operations; see `library/remote_verbs.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The OpenAPI 3.1 document, made from the same tables that are served. Tests run its examples."""
+"""The OpenAPI 3.1 document, made from the same tables that are served. Tests run its examples.
+
+Nothing is written by hand: a path, its parameters, bodies and examples come from the rows of the operations, and the
+schemas from the structs of requests and the tables of answers. So a wrong document means a wrong row. Fields that are
+in the path or the query are left out of the body, in the same way in which the server reads them.
+"""
 
 from __future__ import annotations
 

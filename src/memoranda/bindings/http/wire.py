@@ -1,4 +1,9 @@
-"""Requests and answers as ASGI messages: bodies, queries, headers, and plain HTML pages."""
+"""Requests and answers as ASGI messages: bodies, queries, headers, and plain HTML pages.
+
+Everything here runs before anyone is known, so each reading has a limit: the length of a body is checked before and
+while it arrives, a slow body is cut off, and the number of fields in a query is bounded. A header or field that occurs
+twice is refused, because a proxy might have checked the other one. Limits belong here and not in handlers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The report of memories that were moved: one form for imports, exports and checks, in every standard."""
+"""The report of memories that were moved: one form for imports, exports and checks, in every standard.
+
+One report is filled while memories move and printed at the end; reports of parts are added together (`add`), and one
+that came over HTTP is read back with `of`. Counts are complete, but only the first refusals and warnings are kept,
+because a damaged file could have millions. A refusal says where the item is, so the person can find it in the file.
+"""
 
 from __future__ import annotations
 

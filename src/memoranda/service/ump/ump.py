@@ -1,4 +1,12 @@
-"""The table of all verbs of UMP 0.1, and those that only pass on to the exchange."""
+"""The table of all verbs of UMP 0.1, and those that only pass on to the exchange.
+
+A row of this class gives the name of a verb, the function that does it, and the rights that a caller needs. `Verb`
+checks them before the function runs, so a function in the modules beside checks only what depends on the memory itself.
+Verbs with `owner_wide` work on all memories of an owner and are refused to keys that may see only a part.
+
+To add a verb: write the function with `context` and `access` first, add a row with the smallest rights that suffice,
+and offer it in the bindings, whose parity tests then ask for it in every one.
+"""
 
 from __future__ import annotations
 

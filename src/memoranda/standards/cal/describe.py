@@ -1,4 +1,9 @@
-"""DESCRIBE, and the declaration of what this implementation supports (sections 8.6, 24)."""
+"""DESCRIBE, and the declaration of what this implementation supports (sections 8.6, 24).
+
+Every list comes from the tables that the parser uses, so a client that follows DESCRIBE never writes a query that is
+refused for its names. `capabilities` is the declaration by which others decide what they may send: claim only what the
+tests of the specification pass, and take limits from the constants that enforce them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Grain types and their fields: operators, kinds, and stages that may use them (sections 6, 7, appendix E)."""
+"""Grain types and their fields: operators, kinds, and stages that may use them (sections 6, 7, appendix E).
+
+The tables are those of the specification, one row for each field, and everything else is derived from them: what the
+parser accepts, what DESCRIBE shows, and which suggestions errors make. With `strict` the additions of this
+implementation are left out. To support a field in a condition it needs a row here and a comparison in the code that
+runs queries (`service/cal`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Warnings about valid grains that do not follow a recommendation (SHOULD) of sections 6.11, 17.2, 23, 24 to 27."""
+"""Warnings about valid grains that do not follow a recommendation (SHOULD) of sections 6.11, 17.2, 23, 24 to 27.
+
+A warning never stops a write; it is returned together with the result, for the program that wrote the grain. A MUST of
+the specification does not belong here: it is checked where grains are made. Each sentence names the field and what to
+do, and its section is in the comment or the docstring beside it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,13 @@
 """Size limits by class of device (section 18) and rules by domain (appendix A).
 
 A grain declares a domain with the tag `profile:<name>`. Only then are that domain's fields checked.
+
+Size profiles protect receivers with little memory, and domains protect people: a grain about health without the fields
+that law requires must not be stored as one. The functions return sentences instead of raising, because some callers
+refuse a grain and others only warn. `context` is searched as well as the top level, because writers put fields of a
+domain in either.
+
+To add a domain: map its fields to tests of their values, and add a function for what involves several fields.
 """
 
 from __future__ import annotations

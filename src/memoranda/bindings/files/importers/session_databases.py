@@ -1,4 +1,10 @@
-"""Sessions that agent hosts keep in SQLite databases: opencode and Cursor."""
+"""Sessions that agent hosts keep in SQLite databases: opencode and Cursor.
+
+The database belongs to a program that may be running, so it is opened for reading only. Only what a person typed and
+what the agent answered becomes a turn: calls of tools, thoughts and texts that a program added are left out. These
+forms are not documented by their makers and change without notice; a row that does not fit is skipped and never stops
+the import.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """Tables: CSV with a header line, and JSON objects with a field `text`, as an array or one on each line.
 
 Columns are recognised by usual names, or a person maps them: `text=note,user=person`.
+
+A table is the form that people make themselves, so much is guessed: the delimiter from the first line, columns by their
+usual names in any spelling, tags by their separator. What cannot be guessed is refused with the column names that would
+be understood, and `--map` names them. A row without a text is refused by itself; the other rows are imported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Parser of ASSEMBLE: sources, budget, priority, format, stream (sections 8.2, 10.1, 11.2)."""
+"""Parser of ASSEMBLE: sources, budget, priority, format, stream (sections 8.2, 10.1, 11.2).
+
+One method for each rule of the grammar, which its docstring quotes; the methods leave the cursor after what they
+parsed. ASSEMBLE contains complete RECALLs, so this class builds on the parsers of conditions and stages. A source must
+return grains: that is checked where the source is parsed, because the position for the error is known only there.
+"""
 
 from __future__ import annotations
 

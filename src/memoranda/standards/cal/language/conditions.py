@@ -1,4 +1,9 @@
-"""Parser of conditions and of the fields they name (sections 6, 7, 8.1)."""
+"""Parser of conditions and of the fields they name (sections 6, 7, 8.1).
+
+The parser decides between fields while it reads: a declared grain type limits which fields may follow, so a
+PartialRecall collects what is known so far. Checks that need only one value are in `rules`, which also checks
+parameters when they are bound later; a check that is written here alone would be missing for parameters.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """Rules about values: which value fits which field and operator (sections 6, 7, appendix E).
 
 The parser and the binding of parameters both apply them. Each `check_…` function returns the RuleViolation, or None.
+
+A check returns a RuleViolation instead of raising, because only the caller knows the position of the value: the parser
+has a token, the binding of parameters has a name. Codes and wordings are those of the specification. Values that are
+still parameters pass every check here and are checked again when they are bound.
 """
 
 from __future__ import annotations

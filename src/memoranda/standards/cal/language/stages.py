@@ -1,4 +1,9 @@
-"""Parser of pipeline stages (sections 8.1, 10.3.5), and the kind of result that each stage returns."""
+"""Parser of pipeline stages (sections 8.1, 10.3.5), and the kind of result that each stage returns.
+
+Each stage changes the kind of the result: grains become values, rows, groups or a number. The parser follows that kind,
+and refuses a stage that cannot follow the previous one at the position where the person wrote it. To add a stage: parse
+it here, say which kinds it takes and returns, and add its JSON form (`wire`) and the code that runs it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Reader of the JSON form of a RECALL, from untrusted JSON. `wire.reader` has the parser check the words in it."""
+"""Reader of the JSON form of a RECALL, from untrusted JSON. `wire.reader` has the parser check the words in it.
+
+Nothing that arrives here can be trusted: each function checks the type of its value with `wire.shapes` before it uses
+it, and nesting was limited before the first call. Stages are read by the table of readers for their names. What a value
+means, such as whether an operator fits a field, is not decided here but by the parser and `language.rules`, so that
+text and JSON are refused for the same reasons.
+"""
 
 from __future__ import annotations
 

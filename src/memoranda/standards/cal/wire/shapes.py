@@ -1,6 +1,10 @@
 """Checks of untrusted JSON: each function takes any value and returns it with a known type, or refuses it.
 
 `label` names the value in the message of the error.
+
+A reader calls these functions from the outside to the inside and never indexes JSON by itself, so a wrong type ends in
+an error of the language and not in an exception of Python. All strings are normalised (NFC), as in query text, because
+two spellings of a name must not be different names.
 """
 
 from __future__ import annotations

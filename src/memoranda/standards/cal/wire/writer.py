@@ -1,6 +1,10 @@
 """Writer of the JSON form of a query, `application/json+cal` (section 15.2). Its reader is `wire.reader`.
 
 Every query has exactly one JSON form. Shortcuts stay shortcuts; clauses that the query does not have are absent.
+
+Writer and reader are kept symmetric: a query that is read from its text, written as JSON and read again must give the
+same tree (`tests/standards/cal` has both ways). So a new clause needs a function here and one in the reader, in the
+order in which the specification lists the members. Absent clauses are left out and are never written as null.
 """
 
 from __future__ import annotations
