@@ -25,11 +25,11 @@ from memoranda.measures import (
 @pytest.fixture(autouse=True)
 def own_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Not those of the process that runs the tests."""
-    before = measures._pages.own, measures._pages.all
+    before = measures._pages.own_page, measures._pages.all
     measures.share_pages(2)
     measures.take_page(0)
     yield
-    measures._pages.own, measures._pages.all = before
+    measures._pages.own_page, measures._pages.all = before
     for family in FAMILIES.values():
         family.forget_cells()
 

@@ -19,7 +19,7 @@ from memoranda.bindings.mcp.http import McpEndpoint
 from memoranda.measures import span
 from memoranda.service.service import Service
 from memoranda.spans import trace_to
-from memoranda.telemetry import start, wanted
+from memoranda.telemetry import find_exporter, start
 from tests.bindings.http.running import Running, draft, remember, running
 from tests.waiting import HANG_SECONDS, until
 
@@ -152,7 +152,7 @@ def test_a_tool_is_traced_under_the_request_that_called_it(tmp_path: Path, kept:
     ],
 )
 def test_the_environment_says_whether_and_whereto(environ: dict[str, str], expected: str | None) -> None:
-    assert wanted(environ) == expected
+    assert find_exporter(environ) == expected
 
 
 def test_an_exporter_that_there_is_not_is_said(caplog: pytest.LogCaptureFixture) -> None:
