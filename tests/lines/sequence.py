@@ -466,7 +466,7 @@ class Run:
         head = line.head
         version = self.stage.head(head.word)
         is_plain = line.standard == version.document.standard == "ump" and version.bounds is None
-        if not is_plain or "structured" in self.stage.local.get(head.names["ump"]).record["body"]:
+        if not is_plain or self.stage.local.get(head.names["ump"]).record["body"] != {"text": head.word}:
             # What another standard stated about it is no part of the new text.
             return "left out"
         result = self.stage.local.remember(head.word, project=SPACE, visibility=head.visibility)  # type: ignore[arg-type]
