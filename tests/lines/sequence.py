@@ -65,6 +65,7 @@ STEPS: Final[Mapping[str, tuple[int, tuple[str, ...]]]] = {
     "write secret": (1, ("visibility",)),
     "redact": (2, _LINE),
     "compact": (1, ()),
+    "distill": (1, ("line", "choice")),
     "consolidate": (1, ("choice",)),
     "propose": (1, ()),
     "serve": (1, ("workers",)),
@@ -525,6 +526,28 @@ class Run:
             self._check_list(read)
         self.stage.advance(1)
         openwop.undo_consolidation(self.stage.owner, run_id)
+        self._forget_actions()
+        return "done"
+
+    def _distill(self, step: Step) -> str:
+        """Write an archive of all memories, and forget or erase one of them: the archive goes with it."""
+        line, openwop = self._line(step), self.stage.service.openwop
+        if line is None or not line.is_live(self.stage.now) or line.is_held or not line.head.names:
+            return "left out"
+        name = openwop.distill(self.stage.owner, SPACE).entry["id"]
+        for read in LISTS:
+            self._check_list(read)
+        self.stage.advance(1)
+        if step["choice"] < 0.5:
+            self.stage.local.forget(line.head.names["ump"])
+            self.model.forget([line.label], self.stage.now)
+        else:
+            self.stage.local.forget(line.head.names["ump"], hard=True, reason="asked")
+            self.model.erase(line.label)
+        for read in LISTS:
+            self._check_list(read)
+        # It stays if the memory was none of its sources.
+        openwop.delete_entry(self.stage.owner, SPACE, name)
         self._forget_actions()
         return "done"
 
