@@ -166,6 +166,12 @@ class Settings:
         "text",
         choices=("rules", "off"),
     )
+    learn_ask: str = _setting(
+        "on",
+        "ask the agent of a session, once, to store what matters (Claude Code, Codex, Gemini CLI, with hooks)",
+        "text",
+        choices=("on", "off"),
+    )
     learner: str = _setting(
         "",
         "the model that `memoranda learn` asks: the base URL of an OpenAI-compatible API, such as "

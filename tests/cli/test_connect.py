@@ -151,11 +151,20 @@ HOOKED = {
 
 # By the host's own names: our event, and how long the host is to wait in its own unit.
 OURS = {
-    "claude-code": {"SessionStart": [("session-start", 10)], "SessionEnd": [("session-end", 10)]},
+    "claude-code": {
+        "SessionStart": [("session-start", 10)],
+        "Stop": [("ask", 10)],
+        "PreCompact": [("pre-compact", 10)],
+        "SessionEnd": [("session-end", 10)],
+    },
     # Codex waits three seconds at the end of a session, and warns of more.
-    "codex": {"SessionStart": [("session-start", 10)], "SessionEnd": [("session-end", 3)]},
+    "codex": {"SessionStart": [("session-start", 10)], "Stop": [("ask", 10)], "SessionEnd": [("session-end", 3)]},
     # With a text of SessionStart, Gemini CLI loses the first prompt of a session that is resumed.
-    "gemini": {"BeforeAgent": [("prompt", 10_000)], "SessionEnd": [("session-end", 10_000)]},
+    "gemini": {
+        "BeforeAgent": [("prompt", 10_000)],
+        "AfterAgent": [("ask", 10_000)],
+        "SessionEnd": [("session-end", 10_000)],
+    },
 }
 
 
@@ -278,10 +287,10 @@ def test_hooks_that_were_changed_around_ours_stay(run: Command, person: Machine)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(SETTINGS)
     assert run("connect", "claude-code", "--no-check", "--hooks").code == 0
-    path.write_bytes(path.read_bytes().replace(b'"Stop": []', b'"Stop": [{"hooks": []}]'))
+    path.write_bytes(path.read_bytes().replace(b'"Stop": [', b'"Notification": [{"hooks": []}], "Stop": ['))
     assert run("disconnect", "claude-code").code == 0
     left = HOOKS_FORM.parse(path.read_text("utf-8"))
-    assert left["hooks"]["Stop"] == [{"hooks": []}]
+    assert left["hooks"]["Notification"] == [{"hooks": []}]
     assert [each["hooks"][0]["command"] for each in left["hooks"]["SessionStart"]] == ["echo hello"]
     assert left["hooks"]["SessionEnd"] == []
 

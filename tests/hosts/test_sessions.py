@@ -273,7 +273,7 @@ def test_the_console_names_the_hosts_that_give_an_agent_the_context() -> None:
     by_event: dict[str, tuple[str, ...]] = {}
     for host in HOSTS:
         for hook in host.hooks.hooks if host.hooks else ():
-            if hook.seconds is not None and hook.event != "session-end":
+            if hook.seconds is not None and hook.event in ("session-start", "prompt"):
                 by_event[hook.event] = (*by_event.get(hook.event, ()), host.title)
     assert by_event == dict(HOOKED_HOSTS)
 

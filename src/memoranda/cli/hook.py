@@ -31,7 +31,7 @@ _INPUT_BYTES_LIMIT: Final = 1_048_576
 
 def hook(
     event: Annotated[
-        Literal["session-start", "prompt", "pre-compact", "session-end"],
+        Literal["session-start", "prompt", "ask", "pre-compact", "session-end"],
         Parameter(help="The event."),
     ],
     *,
@@ -40,9 +40,10 @@ def hook(
 ) -> None:
     """Handle a session event of an agent program, described on standard input. `connect --hooks` sets it up.
 
-    When a session begins, or at its first prompt, the agent is shown memories of the project. When it ends, the prompts
-    and the last answer are remembered. Then, and before the host compacts its context, explicit statements of the
-    person become candidates (`memoranda candidates`). Errors go to standard error and never stop the agent program.
+    When a session begins, or at its first prompt, the agent is shown memories of the project. Once in a session it gets
+    a request to store what matters. When the session ends, the prompts and the last answer are remembered. Then, and
+    before the host compacts its context, explicit statements of the person become candidates (`memoranda candidates`).
+    Errors go to standard error and never stop the agent program.
     """
     configured = find_hook(host, event)
     seconds = (
@@ -70,6 +71,13 @@ def hook(
 def _answer(event: str, host: str, run: GivenRun) -> dict[str, object]:
     """Return the answer in the host's format; empty if there is nothing to tell."""
     session = sessions.HostSession.from_hook_input(host, _read_input(), folder=Path.cwd())
+    if event == "ask":
+        settings = run.settings()
+        if settings.learn_ask == "off" or session.is_continued:
+            return {}
+        from memoranda.hosts.asking import build_request
+
+        return build_request(session, settings.home)
     if event in ("session-end", "pre-compact"):
         if session.transcript is not None and sessions.summarize_session(session) is not None:
             with run.open() as memoranda:

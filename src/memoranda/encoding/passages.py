@@ -6,6 +6,8 @@ from typing import Final
 
 BEGIN: Final = "<!-- memoranda: begin -->"
 END: Final = "<!-- memoranda: end -->"
+# The first line of a request to an agent, by which it is recognised in a transcript: some hosts store it as typed text.
+REQUEST_MARK: Final = "[memoranda: request]"
 
 
 def remove_passages(text: str) -> str:

@@ -45,6 +45,8 @@ class HostSession:
     id: str
     folder: Path
     transcript: Path | None
+    # True if the agent works because of a hook that ran before.
+    is_continued: bool = False
 
     @classmethod
     def from_hook_input(cls, host: str, document: object, *, folder: Path) -> HostSession:
@@ -58,6 +60,7 @@ class HostSession:
             id=str(fields.get("session_id") or fields.get("sessionId") or "")[:_NAME_CHARS],
             folder=Path(folder_name) if isinstance(folder_name, str) and folder_name else folder,
             transcript=Path(path).expanduser() if isinstance(path, str) and path else None,
+            is_continued=bool(fields.get("stop_hook_active")),
         )
 
     @property

@@ -46,7 +46,7 @@ _JSON, _TOML, _YAML = JsonComments(), TomlTables(), YamlBlocks()
 HOOKS_FORM: Final = _JSON
 # Seconds that a host waits for a hook: enough for a cold start of Python, short enough not to annoy.
 HOOK_SECONDS: Final = 10
-HookEvent = Literal["session-start", "session-end", "prompt"]
+HookEvent = Literal["session-start", "session-end", "prompt", "ask", "pre-compact"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,15 @@ HOSTS: Final[Sequence[AgentHost]] = (
         program="claude",
         entry=_stdio_entry,
         rules="{claude}/CLAUDE.md",
-        hooks=Hooks("{claude}/settings.json"),
+        hooks=Hooks(
+            "{claude}/settings.json",
+            hooks=(
+                Hook("session-start", "SessionStart"),
+                Hook("ask", "Stop"),
+                Hook("pre-compact", "PreCompact"),
+                Hook("session-end", "SessionEnd"),
+            ),
+        ),
         sessions="{claude}/projects",
     ),
     AgentHost(
@@ -296,7 +304,12 @@ HOSTS: Final[Sequence[AgentHost]] = (
             "{codex}/hooks.json",
             note="Codex runs a new or changed hook only after you trusted it: open /hooks in Codex once",
             # Codex waits at most three seconds at the end of a session, and warns at each start about a larger value.
-            hooks=(Hook("session-start", "SessionStart"), Hook("session-end", "SessionEnd", 3)),
+            # Its transcript keeps what a compaction removes, so there is no hook before one.
+            hooks=(
+                Hook("session-start", "SessionStart"),
+                Hook("ask", "Stop"),
+                Hook("session-end", "SessionEnd", 3),
+            ),
         ),
     ),
     AgentHost(
@@ -313,6 +326,7 @@ HOSTS: Final[Sequence[AgentHost]] = (
             hooks=(
                 Hook("session-start", "SessionStart", None),
                 Hook("prompt", "BeforeAgent"),
+                Hook("ask", "AfterAgent"),
                 Hook("session-end", "SessionEnd"),
             ),
             units_per_second=1000,

@@ -24,7 +24,7 @@ from typing import Final, Literal
 
 from memoranda.bindings.files.folder import read_file
 from memoranda.encoding.json_text import parse
-from memoranda.encoding.passages import remove_passages
+from memoranda.encoding.passages import REQUEST_MARK, remove_passages
 from memoranda.errors import MemorandaError
 
 # Bytes of a transcript; long sessions with tool results reach tens of megabytes.
@@ -85,6 +85,8 @@ def read_turns(path: Path) -> list[TranscriptTurn]:
 
 def typed_text(text: str) -> str:
     """Return the typed part of a text, without the blocks that the host or we added before it."""
+    if text.lstrip().startswith(REQUEST_MARK):
+        return ""
     text, typed, at = remove_passages(text), [], 0
     while True:
         at = _skip_spaces(text, at)
