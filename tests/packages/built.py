@@ -5,7 +5,9 @@ Run by `make test-packages`, which first brings what is installed here (tests/pa
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -142,10 +144,13 @@ def test_the_wheel_holds_all_of_the_source_and_nothing_else(packages: tuple[Path
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
         about = {name.partition(".dist-info/")[2] for name in archive.namelist()} - {""}
     # The commit, if the source is a checkout.
-    assert names - {"memoranda/build.txt"} == files_below_source()
+    source, archive_name = files_below_source(), "memoranda/bindings/console/resources.zip"
+    packed = {name for name in source if re.match(r"memoranda/bindings/console/(static|templates|texts)/", name)}
+    assert names - {"memoranda/build.txt", archive_name} == source - packed
+    with zipfile.ZipFile(packages[0]) as wheel, zipfile.ZipFile(io.BytesIO(wheel.read(archive_name))) as archive:
+        assert {f"memoranda/bindings/console/{name}" for name in archive.namelist()} == packed
     assert {"memoranda/py.typed", "memoranda/storage/sql/postgres/queries.sql"} <= names
-    assert any(name.startswith("memoranda/bindings/console/templates/") for name in names)
-    assert any(name.startswith("memoranda/bindings/console/static/") for name in names)
+    assert {part.split("/")[3] for part in packed} == {"static", "templates", "texts"}
     assert about == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "licenses/NOTICE"}
 
 

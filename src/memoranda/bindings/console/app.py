@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
-from importlib.resources import files
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote
@@ -46,6 +45,7 @@ from memoranda.bindings.console.inbox import KINDS, Inboxes
 from memoranda.bindings.console.live import LiveFeeds, LiveStream
 from memoranda.bindings.console.markdown import render_line, render_markdown
 from memoranda.bindings.console.pages import FORMS, PAGES, SCANS
+from memoranda.bindings.console.resources import resource_folder
 from memoranda.bindings.console.texts import (
     Texts,
     format_age,
@@ -696,9 +696,11 @@ def _join_parts(pieces: Iterable[str]) -> Iterator[str]:
 @cache
 def _templates() -> jinja2.Environment:
     """Return the environment of the templates, which escapes every value."""
-    loader = jinja2.PackageLoader("memoranda.bindings.console")
     environment = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FunctionLoader(_read_template),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     # Most fields of a record are optional, so a missing one is empty instead of an error.
     environment.undefined = jinja2.ChainableUndefined
@@ -725,10 +727,14 @@ def _templates() -> jinja2.Environment:
     return environment
 
 
+def _read_template(name: str) -> str:
+    return (resource_folder() / "templates" / name).read_text("utf-8")
+
+
 @cache
 def _static_file(name: str) -> bytes:
     """Return the bytes of a style, script or icon."""
-    return (files("memoranda.bindings.console") / "static" / name).read_bytes()
+    return (resource_folder() / "static" / name).read_bytes()
 
 
 @cache

@@ -11,9 +11,9 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Set
 from functools import cache
-from importlib.resources import files
 from typing import Final, NamedTuple
 
+from memoranda.bindings.console.resources import resource_folder
 from memoranda.errors import Unsupported
 from memoranda.model.instant import Instant, format_instant, parse_instant
 
@@ -25,7 +25,6 @@ except ModuleNotFoundError as error:
     ) from error
 
 DEFAULT_LANGUAGE: Final = "en"
-_FOLDER: Final = files("memoranda.bindings.console") / "texts"
 
 
 class Texts:
@@ -75,7 +74,7 @@ class Texts:
 def load_languages() -> Mapping[str, Texts]:
     """Return the texts of each language, by its code."""
     languages = {}
-    for file in _FOLDER.iterdir():
+    for file in (resource_folder() / "texts").iterdir():
         if file.name.endswith(".toml"):
             language = file.name.removesuffix(".toml")
             languages[language] = Texts(language, tomllib.loads(file.read_text("utf-8")))
