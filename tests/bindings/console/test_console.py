@@ -362,9 +362,9 @@ def test_the_latest_are_listed_in_pages_and_narrowed(server: Running) -> None:
         assert browser.get(f"{ROOT}/memories?after=x").status_code == 400
         found = browser.get(f"{ROOT}/memories?q=note+07").text
         assert found.index("note 07") < (found.index("note 06") if "note 06" in found else len(found))
-        assert "Numbers" in found
+        assert "Scores" in found
         assert "<mark>note</mark> <mark>07</mark>" in found
-        assert "No memory answers that" in browser.get(f"{ROOT}/memories?q=xylophone").text
+        assert "No memory answers this question" in browser.get(f"{ROOT}/memories?q=xylophone").text
         assert "There are no memories yet" not in first.text
 
 

@@ -17,6 +17,6 @@ def test_a_question_that_nothing_answers_finds_nothing_in_the_console(tmp_path: 
         fill_garden(server.service, server.service.gate.authenticate(key))
         with signed_in(server, key) as browser:
             foreign = browser.get(f"{ROOT}/memories", params={"q": FOREIGN}).text
-            assert "No memory answers that" in foreign
+            assert "No memory answers this question" in foreign
             assert "gardening note" not in foreign
             assert "gardening note 77" in browser.get(f"{ROOT}/memories", params={"q": AT_HOME}).text
