@@ -1,4 +1,9 @@
-"""completion: print the script that lets a shell complete commands, options and listed values."""
+"""completion: print the script that lets a shell complete commands, options and listed values.
+
+The scripts are generated from the same help pages as `help`, so a new command or option appears in them without a
+change here. A script contains all words and calls no program while the person types, which keeps it fast; values that
+depend on the store are not completed.
+"""
 
 from __future__ import annotations
 

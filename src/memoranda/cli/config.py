@@ -1,4 +1,9 @@
-"""config and rules: the settings of the program in memoranda.toml, and the rules that an owner sets in the store."""
+"""config and rules: the settings of the program in memoranda.toml, and the rules that an owner sets in the store.
+
+Settings belong to the program and are in a file; rules belong to an owner and are in the store, where a server and
+every program obey them. `show` names the source of each value, because a variable of the environment may hide the file.
+A secret is never printed. A running server reads its settings only when it starts.
+"""
 
 from __future__ import annotations
 

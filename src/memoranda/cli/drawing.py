@@ -1,6 +1,10 @@
 """Drawing on a terminal: the width of characters, styles, tables and a progress bar.
 
 A library for this would be larger than all of Memoranda.
+
+Widths are columns and not characters: Chinese characters take two and combining ones none, so use `cell_width` and
+never `len` for what is printed. A progress line is drawn on standard error, at most a few times each second, and is
+removed before anything else is printed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """hook: the command that an agent program (host) runs when a session begins or ends.
 
 It must never keep the host waiting: it gives up in time, and reports errors on standard error only.
+
+An error ends as a note on standard error, an empty answer and exit code 0, because a host would show a failed hook to a
+person who can do nothing about it. Each host has its own form of input and answer, which are in `hosts`. Learning runs
+at the end of a session or before its text is shortened, and is limited in time.
 """
 
 from __future__ import annotations

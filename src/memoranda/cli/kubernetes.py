@@ -1,4 +1,9 @@
-"""Writing files into a Secret of Kubernetes, from a pod of the cluster: its master key after a rotation."""
+"""Writing files into a Secret of Kubernetes, from a pod of the cluster: its master key after a rotation.
+
+Files that a Secret mounts cannot be written in the pod, so a new master key has to be stored through the API. The order
+matters: first a dry run checks that the pod may write the Secret, then the key is rotated, then it is stored. If the
+last step fails, the message says how to store the new key before the server is restarted.
+"""
 
 from __future__ import annotations
 

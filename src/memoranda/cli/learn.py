@@ -1,4 +1,9 @@
-"""learn: find what people stated in sessions, and propose it as candidates."""
+"""learn: find what people stated in sessions, and propose it as candidates.
+
+The steps: find the sessions (named, or those of every agent program on this machine), read their turns with the
+importers, let `learning` find statements of the person, and propose them as candidates. Nothing becomes a memory here;
+that happens with `candidates accept`. Turns of the agent are read only to understand those of the person.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +107,10 @@ def _find_all_sessions() -> tuple[Path, ...]:
 def _select_sessions(
     paths: tuple[Path, ...], session: str | None, earliest: int
 ) -> Iterator[list[ImportDraft]]:
-    """Yield the turns of each session that was selected_drafts. Raises InvalidInput for a source of another form."""
+    """Yield the turns since `earliest` of each session, or of the one named.
+
+    Raises InvalidInput for a source of another form, and NotFound.
+    """
     for path in paths:
         if not path.exists():
             raise NotFound(f"{path}: there is no such file or folder")

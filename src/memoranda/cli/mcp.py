@@ -1,4 +1,8 @@
-"""mcp: the MCP server that an agent program starts on standard input and output."""
+"""mcp: the MCP server that an agent program starts on standard input and output.
+
+Standard output belongs to the protocol, so nothing may be printed there; messages go to standard error. A person who
+types this command at a terminal gets an explanation instead of silence.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """Options that several commands share: scopes, ids and formats; and readers of what people type or pipe in.
 
 The readers raise InvalidInput, with the name of the option.
+
+An option that two commands have is declared here once, with its help, so that it means the same in both. `MemoryScope`
+and its like are groups of options: a command takes the whole group as one parameter, and `fields` returns only what was
+typed, so that the defaults stay those of the library.
 """
 
 from __future__ import annotations

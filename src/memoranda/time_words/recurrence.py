@@ -193,20 +193,20 @@ def read_recurrence(text: str, at: int) -> NamedRecurrence | None:
     match = _EVERY.search(text)
     if match is None:
         return None
-    start, end, adjacent = match.start(), match.end(), None
+    start, end, clock_match = match.start(), match.end(), None
     for clock in find_clocks(text):
         gap = text[end : clock.start] if clock.start >= end else text[clock.end : start]
         if len(gap.split()) == 0 or gap.strip().lower() in (",", "at", "on", "by"):
             start, end = min(start, clock.start), max(end, clock.end)
-            adjacent = clock
+            clock_match = clock
             break
     try:
         rule = _read_rule(match, at)
-        if adjacent is not None:
-            rule = at_clock(rule, adjacent)
+        if clock_match is not None:
+            rule = at_clock(rule, clock_match)
     except (ValueError, InvalidInput):
         return None
-    is_zone_unknown = adjacent is not None and adjacent.is_zone_unknown
+    is_zone_unknown = clock_match is not None and clock_match.is_zone_unknown
     if rule.offset_minutes is None and rule.zone_name is None:
         # "Every Monday (Europe/Paris)", "at 9 every Monday, Europe/Paris".
         zone = read_zone_name(text, end)
@@ -217,7 +217,7 @@ def read_recurrence(text: str, at: int) -> NamedRecurrence | None:
         rule=rule,
         start=start,
         end=end,
-        certainty=adjacent.certainty if adjacent else 1.0,
+        certainty=clock_match.certainty if clock_match else 1.0,
         is_zone_unknown=is_zone_unknown,
     )
 

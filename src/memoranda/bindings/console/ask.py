@@ -1,4 +1,8 @@
-"""The page for CAL queries: it checks and runs a query, and shows its results or the text that a model would get."""
+"""The page for CAL queries: it checks and runs a query, and shows its results or the text that a model would get.
+
+A query in the URL is run when the page opens, so only queries that read may run here: a link must not be able to change
+anything. While a person types, a script calls `check_query`, which runs nothing.
+"""
 
 from __future__ import annotations
 

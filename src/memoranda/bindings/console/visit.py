@@ -1,4 +1,10 @@
-"""The request of a signed-in person, and the answers that a page may give."""
+"""The request of a signed-in person, and the answers that a page may give.
+
+A page is a function of a Visit, which has all that it may use: the service with the caller's access, the texts in the
+person's language, and the values of the URL and the form, already decoded and limited. A page returns a template, a
+redirect or a file and never touches HTTP. `next_path` accepts only pages of this console, because a form could name any
+address.
+"""
 
 from __future__ import annotations
 

@@ -397,8 +397,8 @@ def read_sources(
     on_count: Progress | None = None,
 ) -> Iterator[Item]:
     """Return the memories of files and folders, after telling what they hold; those to be moved must be of OAMS."""
-    several = list(find_sources(names, report, form, own_hash))
-    for source in several:
+    file_sources = list(find_sources(names, report, form, own_hash))
+    for source in file_sources:
         has_namespaces = source.codec is oams or (
             isinstance(source.codec, ImportCodec) and not source.codec.importer.has_grains
         )
@@ -406,8 +406,8 @@ def read_sources(
             raise InvalidInput(
                 f"--namespace is for memories of OAMS, and {display_name(source.name)} holds none"
             )
-    survey(several, on_survey, on_count)
-    return chain.from_iterable(source.items() for source in several)
+    survey(file_sources, on_survey, on_count)
+    return chain.from_iterable(source.items() for source in file_sources)
 
 
 def _base_name(source: str) -> str:

@@ -1,4 +1,9 @@
-"""The routes for the operator: the owners of the store, their quotas, their export, and their deletion."""
+"""The routes for the operator: the owners of the store, their quotas, their export, and their deletion.
+
+These routes answer only to the operator's credential. The work is in `service/core/tenants.py`, shared with `memoranda
+tenant`. An export is fetched in parts and pages, so no answer becomes large. Deleting needs a reason, which goes to the
+operator's own audit log, because that of the owner is deleted too.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """A request as the functions of all standards get it, and an answer with its status and headers.
 
 Names in a path arrive undecoded: routes match the raw path, so that an encoded slash belongs to its name.
+
+A function of a standard gets an HttpCall with everything that HTTP adds to its request and returns either a plain
+result or an HttpAnswer, if it needs another status or headers. The body is parsed at most once, by the code that knows
+its form; a function that has a request struct in its row does not parse it at all.
 """
 
 from __future__ import annotations

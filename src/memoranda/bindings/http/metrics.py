@@ -1,4 +1,9 @@
-"""GET /metrics: the numbers of this server for Prometheus (see measures.py), for its operator."""
+"""GET /metrics: the numbers of this server for Prometheus (see measures.py), for its operator.
+
+Numbers are collected when they are asked for, and none is kept here. Numbers about a process are sums over all server
+processes. While the store is unavailable the other numbers are still answered: a monitor needs them most then. A label
+must have few values, and never a name from a request.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The uvicorn server of one process, behind or without a proxy. `workers.py` runs several processes."""
+"""The uvicorn server of one process, behind or without a proxy. `workers.py` runs several processes.
+
+uvicorn does the protocol; this module adds what it does not do: limits on heads and connections, streams that are ended
+at shutdown (they would otherwise keep it waiting), and a stop when the parent process is gone. At a signal the server
+ends its streams, and then waits a few seconds for the requests that are running.
+"""
 
 from __future__ import annotations
 

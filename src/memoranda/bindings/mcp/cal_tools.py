@@ -1,6 +1,10 @@
 """The tools of CAL (section 26). A query that writes is prepared, shown to the user, and then executed.
 
 The language is loaded by the first query, so that an agent without queries does not wait for it.
+
+A model reads every word of an answer and somebody pays for it, so answers are cut down (`_shorten_for_model`): without
+the bytes of originals, and with the formatted text alone if the query made one. A query that writes runs in two calls,
+so that the host can ask its user in between; the token that connects them is valid for one use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The line editor of the prompt (prompt_toolkit), and its history file."""
+"""The line editor of the prompt (prompt_toolkit), and its history file.
+
+Enter runs an input only if the parser says that it is complete; otherwise it begins a new line. The history is one JSON
+string for each query, so that a query of several lines is one entry, and several prompts may append to the file at the
+same time. A prompt must work without its history: errors of the file are ignored.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Output of the query language for people: formatted text unchanged, otherwise one line for each result."""
+"""Output of the query language for people: formatted text unchanged, otherwise one line for each result.
+
+An answer has one of several members (`results`, `values`, `groups`, …), and `_PARTS` names the function that prints
+each; a new kind of answer needs a row there. What the query formatted itself is printed unchanged. Texts of memories
+are foreign: on a terminal their control characters are escaped, because they could move the cursor or change what was
+shown before.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""OAMS in files, without a store: `oams validate`, and a JSONL file or a bundle that is read as a store."""
+"""OAMS in files, without a store: `oams validate`, and a JSONL file or a bundle that is read as a store.
+
+A `FileStore` holds the memories of one file, and each change is written to the file at once. Names of namespaces are
+looked up in the file, because a file may come from another owner. Whether memories are valid is decided by
+`standards/oams`; this module only adds the position in the file.
+"""
 
 from __future__ import annotations
 

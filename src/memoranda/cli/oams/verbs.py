@@ -1,4 +1,9 @@
-"""oams recall, list, get, namespaces, store, batch and forget; with --file, in a JSONL file instead of the store."""
+"""oams recall, list, get, namespaces, store, batch and forget; with --file, in a JSONL file instead of the store.
+
+Each command has two ways: without `--file` it calls the verb of the store, with it the same named method of
+`FileStore`. Both print through the same functions, so a person sees no difference. A file has no versions and no etags,
+so options about them are refused with `--file` instead of being ignored.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""oms inspect, verify, pack and unpack: grains in files, without a store."""
+"""oms inspect, verify, pack and unpack: grains in files, without a store.
+
+The functions that read and check are in `bindings/files` (`mg_report.py` and its neighbours), which also the library
+uses; here are the options and the printing. `verify` ends with exit code 1 if anything is wrong.
+"""
 
 from __future__ import annotations
 

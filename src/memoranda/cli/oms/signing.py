@@ -1,4 +1,10 @@
-"""oms sign and disclose: write a signed grain, or a view of one, to a file. Only `disclose ADDRESS` opens the store."""
+"""oms sign and disclose: write a signed grain, or a view of one, to a file. Only `disclose ADDRESS` opens the store.
+
+A signature covers the bytes of a grain with its signed bit set, so signing changes the address. A view made by
+`disclose` leaves out fields, and contains their salted hashes instead: someone who gets the salts and the values later
+can check them against the signature. Therefore the salts go into a private file of their own, which is never
+overwritten.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""oms commands on grains in the store: put, supersede, get, find, verification, hold, erase, erase-user, consent …"""
+"""oms commands on grains in the store: put, supersede, get, find, verification, hold, erase, erase-user, consent …
+
+Commands here work on the store; those on files are in `files.py` and `signing.py`. A grain that is given as bytes is
+stored as these bytes, never encoded a second time, so its address stays the same. Commands that cannot be undone ask at
+a terminal, and run without a question with `--yes` or in a script. `get --raw` prints only the bytes, so that another
+program can read them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Documents of the answers to RECALL (CAL section 15)."""
+"""Documents of the answers to RECALL (CAL section 15).
+
+A document is built member by member in the order of the specification; options of WITH add members and never change the
+others. Formatting (`AS`) is the work of `standards/cal/printing`; this module chooses its level of detail and calls it.
+"""
 
 from __future__ import annotations
 

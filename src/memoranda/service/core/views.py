@@ -119,10 +119,10 @@ def view_record(
         return tombstone_record(context, version)
     own_record = port_of(document.standard).record(document) if version.bounds is None else None
     record = _translate_signed(context, version) if own_record is None else own_record
-    spoken = context.ump_version
+    ump_version = context.ump_version
     if is_for_file:
-        spoken = max(spoken, record["ump"])
-    overlaid = _overlay_state(record, version.state, spoken, now)
+        ump_version = max(ump_version, record["ump"])
+    overlaid = _overlay_state(record, version.state, ump_version, now)
     if overlaid is record:
         return record
     if own_record is not None and not is_over(version.state, now):

@@ -1,4 +1,9 @@
-"""Checks that need no store: walking a query, warnings, and complexity."""
+"""Checks that need no store: walking a query, warnings, and complexity.
+
+Everything here follows from the parsed query alone, so it can be shown while a person types. Errors are raised by the
+parser, one at a time; warnings are collected over the whole query and never stop it. The complexity is an estimate of
+the work before a query runs, by the weights of section 20.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """Desugaring: a query with its shortcuts rewritten as conditions, options and stages (section 9).
 
 Two shortcuts have no other form and stay: `THREAD FROM hash`, and the fall-back of ABOUT to a search.
+
+The code that runs queries sees only desugared ones, so a new shortcut needs no change there: write here what it stands
+for. The result must be a query that could have been typed, and desugaring it again must change nothing.
 """
 
 from __future__ import annotations

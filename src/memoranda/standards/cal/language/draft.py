@@ -1,4 +1,9 @@
-"""A mutable RECALL while it is being parsed, and the table of clauses that exclude each other."""
+"""A mutable RECALL while it is being parsed, and the table of clauses that exclude each other.
+
+Clauses may come in different orders, and some of them forbid others, so the parser collects them in this object and
+makes the immutable tree at the end. It has also what is needed only while parsing: the positions for errors and the
+number of stages.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Parser of ADD, SUPERSEDE and REVERT, the only statements that append (sections 8.8 to 8.10)."""
+"""Parser of ADD, SUPERSEDE and REVERT, the only statements that append (sections 8.8 to 8.10).
+
+These statements write, so they are stricter than those that read: each needs a REASON, only listed fields can be set,
+and a grain is never changed in place: SUPERSEDE and REVERT append a new one. Whether a caller may write is decided when
+the query runs, not here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Parser of the options of WITH (sections 8.1, 8.2, 25.2)."""
+"""Parser of the options of WITH (sections 8.1, 8.2, 25.2).
+
+An option is parsed by its name; those with arguments have a method each. Unknown names are refused with a suggestion,
+except names that begin with `x_`, which the grammar reserves for extensions. An option that this implementation accepts
+and ignores gets a warning in `check`.
+"""
 
 from __future__ import annotations
 

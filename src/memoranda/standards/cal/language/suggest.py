@@ -1,4 +1,9 @@
-"""Suggestions for mistakes: similar words, current names for old ones, and an example of each statement."""
+"""Suggestions for mistakes: similar words, current names for old ones, and an example of each statement.
+
+A suggestion is only text for the author of the query; no query is changed by it. Candidates are tried in the order
+given, and a word is suggested only if at most two edits separate it, because a far guess misleads more than it helps.
+Words of other query languages and former names have tables of their own.
+"""
 
 from __future__ import annotations
 

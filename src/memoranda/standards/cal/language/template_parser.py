@@ -1,4 +1,9 @@
-"""Parser of DEFINE TEMPLATE, and of templates inside ASSEMBLE (section 10.6)."""
+"""Parser of DEFINE TEMPLATE, and of templates inside ASSEMBLE (section 10.6).
+
+The text of a section is not CAL, so it is cut out of the query by its braces before its tags are parsed, and positions
+in errors count from the beginning of the query. A template extends only a preset, so there are no chains and no cycles
+to follow.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Counters of tokens. A count is approximate by design (section 8.2), so the host may choose its counter."""
+"""Counters of tokens. A count is approximate by design (section 8.2), so the host may choose its counter.
+
+A budget is about the tokens of somebody else's model, so no count here is exact for all. A counter must never depend on
+what was counted before. Its name is in every answer, so changing how one counts means giving it another name.
+"""
 
 from __future__ import annotations
 

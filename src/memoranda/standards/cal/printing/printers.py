@@ -1,4 +1,9 @@
-"""The two printers of an ASSEMBLE: one for formats, one for templates. Both implement `packing.Printer`."""
+"""The two printers of an ASSEMBLE: one for formats, one for templates. Both implement `packing.Printer`.
+
+`packing` chooses which grains fit into the budget and asks a printer two things: the line of one grain, to estimate its
+size, and the text of the whole choice, to measure it. A text that states its own size changes its size by that, so it
+is rendered again until the number is right.
+"""
 
 from __future__ import annotations
 

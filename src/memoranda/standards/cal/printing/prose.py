@@ -1,6 +1,10 @@
 """Grains as lines for people: the formats markdown, text and triples (sections 10.1, 14.2).
 
 Each grain takes exactly one line, whatever its text contains.
+
+A line must be complete on its own, because packing chooses grains one by one. All formats take the words of a grain
+from one projection, so they differ only in punctuation. Line breaks and control characters of a text are replaced: a
+memory must not be able to look like two lines, or like a heading.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """TOON: one table per grain type, with as few tokens as possible (section 10.9).
 
 The form of RECALL, an array with a name and rows that are not indented, is CAL's own.
+
+The head of a table states the number of rows and the columns, so each row needs only its values. A cell is quoted only
+if it could be read as something else; the rules for that are in `format_cell` and must match what readers of TOON
+expect.
 """
 
 from __future__ import annotations
