@@ -195,7 +195,7 @@ def test_a_webhook_gets_the_events_of_the_version_in_which_it_was_registered(tmp
         server.client(server.key(OWNER)) as each,
     ):
         url = receiver.url
-        second = {"OpenWOP-Version": "2", "Idempotency-Key": "k"}
+        second = {"OpenWOP-Version": "2", "Idempotency-Key": "k" * 22}
         body = {"url": url, "events": ["agent.memory-consolidated"]}
         made = each.post("/webhooks", json=body, headers=second)
         assert made.status_code == 201

@@ -336,3 +336,38 @@ def test_a_run_that_did_not_change_is_not_sent_again(host: Host, checks: Checks,
     checks.equal(host.main.post(f"{path}/cancel", json={"reason": "over"}).json()["status"], "cancelled")
     changed = host.main.get(path, headers={"If-None-Match": before})
     checks.equal((changed.status_code, changed.json()["status"]), (200, "cancelled"))
+
+
+@pytest.mark.requirement("WOP2-idempotency-key")
+def test_version_two_refuses_a_key_that_can_be_guessed(host: Host, checks: Checks) -> None:
+    second = {"OpenWOP-Version": "2.0"}
+    body = {"workflowId": NOOP}
+    for key, status in (
+        ("short", 400),
+        ("x" * 129, 400),
+        ("a key with blanks in it, long enough", 400),
+        ("k" * 22, 201),
+    ):
+        answer = host.main.post("/runs", json=body, headers={**second, "Idempotency-Key": key})
+        checks.equal(answer.status_code, status)
+        if status == 400:
+            checks.equal(answer.json()["error"], "idempotency_key_invalid")
+    # Version 1 has no such rule.
+    checks.equal(host.main.post("/v1/runs", json=body, headers={"Idempotency-Key": "short"}).status_code, 201)
+
+
+@pytest.mark.requirement("WOP2-unadvertised")
+@pytest.mark.parametrize("path", ["/prompts", "/content/settings", "/runs/x/annotations", "/tools"])
+def test_version_two_answers_any_other_path_in_its_own_form(host: Host, checks: Checks, path: str) -> None:
+    answer = host.main.get(path, headers={"OpenWOP-Version": "2.0"})
+    checks.equal((answer.status_code, answer.json()["error"]), (404, "not_found"))
+    checks.equal(answer.headers["openwop-version"], "2.0")
+    for malformed in ("/runs", "/webhooks"):
+        headers = {"OpenWOP-Version": "2.0", "Content-Type": "application/json"}
+        refused = host.main.post(malformed, content=b"{", headers=headers)
+        checks.equal((refused.status_code, refused.json()["error"]), (400, "validation_error"))
+        checks.equal(refused.headers["openwop-version"], "2.0")
+    # Without the header, and on paths of other standards, nothing changes.
+    checks.equal(host.main.get("/prompts").json(), {"error": {"code": "not_found", "message": "no route"}})
+    ump = host.main.get("/ump/nothing", headers={"OpenWOP-Version": "2.0"})
+    checks.equal(ump.json()["error"]["code"], "not_found")

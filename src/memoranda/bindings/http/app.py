@@ -315,7 +315,7 @@ def _no_route(
         if not tables.is_public(path):
             # Callers without a valid credential do not learn which routes exist.
             await threads.run(authenticate, request.scope)
-        status, body = tables.standard_of(path).refuse_route(error.status_code, path)
+        status, body = tables.standard_for(request.scope).refuse_route(error.status_code, path)
         headers = error.headers if status == error.status_code else None
         return Response(dump(body), status, headers, media_type=wire.JSON)
 

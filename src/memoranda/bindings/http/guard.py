@@ -342,7 +342,7 @@ class Guard:
             if origin is not None and scope["method"] == "OPTIONS":
                 await _send_preflight(sender.send)
                 return
-            negotiate = self._tables.standard_of(scope["path"]).negotiate
+            negotiate = self._tables.standard_for(scope).negotiate
             if negotiate is not None:
                 negotiate(scope)
             receive = self._limit_body(scope, receive)
@@ -375,7 +375,7 @@ class Guard:
         )
 
     async def _refuse(self, send: Send, scope: Scope, error: MemorandaError) -> None:
-        status, body = self._tables.standard_of(scope["path"]).refuse(error, scope["path"])
+        status, body = self._tables.standard_for(scope).refuse(error, scope["path"])
         challenge = ""
         if error.code == "unauthorized" and scope["path"] == self._rules.protected:
             metadata = f"{wire.base_url(scope)}{wire.PROTECTED_RESOURCE}{scope['path']}"

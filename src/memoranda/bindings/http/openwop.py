@@ -106,19 +106,20 @@ def answer_once(
     act: Act,
     *,
     read_again: Mapping[str, ReadAgain] | None = None,
+    check_key: Callable[[str], None] | None = None,
 ) -> tuple[HttpAnswer, bytes]:
     """Perform an operation once per `Idempotency-Key`; a repeated request gets the recorded answer.
 
     Refusals that a correction of the request could avoid (400, 401, 403), and passing ones (429, 5xx), are not
     recorded. Nor is the content of an entry or a file, because forgetting would not reach it: it is read again, and
     answered with 404 if it was removed meanwhile. `read_again`: the readers of such answers, by their schemas.
+    `check_key`: raises an error for keys of another form.
     """
     readers = _READ_AGAIN if read_again is None else read_again
     key = call.header(b"idempotency-key")
     if key is None:
         return act()
-    if _KEY.fullmatch(key) is None:
-        raise InvalidInput("Idempotency-Key must be 1 to 255 visible ASCII characters")
+    (check_key or _check_key)(key)
     name = f"{operation.method} {operation.path}"
     record = service.openwop.claim(call.access, name, key, _request_digest(call))
     if record.status:
@@ -137,6 +138,11 @@ def answer_once(
         raise
     finally:
         service.openwop.settle(call.access, record, status=status, body=body)
+
+
+def _check_key(key: str) -> None:
+    if _KEY.fullmatch(key) is None:
+        raise InvalidInput("Idempotency-Key must be 1 to 255 visible ASCII characters")
 
 
 def _request_digest(call: HttpCall) -> str:

@@ -106,7 +106,11 @@ OPENWOP_TWO: Final = Standard(
         "proposal_id": _name("prop_example"),
         "agent_id": _name("vendor.acme.helper"),
     },
-    idempotency=partial(answer_once, read_again={"Openwop2Webhook": _read_webhook}),
+    idempotency=partial(
+        answer_once,
+        read_again={"Openwop2Webhook": _read_webhook},
+        check_key=version_two.check_idempotency_key,
+    ),
     selected_by={version_two.VERSION_HEADER: "2"},
     effect_headers=(IDEMPOTENCY_HEADER,),
 )

@@ -21,6 +21,7 @@ from starlette.types import Scope
 
 from memoranda.bindings.http.call import HttpAnswer, HttpCall, Serve
 from memoranda.bindings.http.limits import with_scan_slot
+from memoranda.bindings.http.wire import read_header
 from memoranda.bindings.operations.row import CallPlan, Row, plan_of
 from memoranda.encoding.shapes import Schema, Shape, fields_of, schema
 from memoranda.errors import InvalidInput, MemorandaError
@@ -225,6 +226,9 @@ class OperationTables:
         self.public = frozenset(
             (*public, *(operation.path for operation in operations if operation.is_public))
         )
+        paths = (*public, *(operation.path for operation in operations))
+        # The first parts of all paths that exist.
+        self._folders = frozenset(map(_first_part, paths))
         groups = {id(operation.standard): operation.standard for operation in operations}.values()
         by_prefix = ((prefix, group) for group in groups for prefix in group.prefixes)
         # Longest prefix first, because it is the most specific one.
@@ -245,3 +249,20 @@ class OperationTables:
         """Return the standard with the longest prefix of a path; the last one has all other paths."""
         fitting = (group for prefix, group in self._standards if path.startswith(prefix))
         return next(fitting, self._standards[-1][1])
+
+    def standard_for(self, scope: Scope) -> Standard:
+        """Return the standard of a request: that of its path, or of an unknown path the one that a header selects."""
+        standard = self.standard_of(scope["path"])
+        if _first_part(scope["path"]) in self._folders:
+            return standard
+        for _, group in self._standards:
+            for name, value in group.selected_by.items():
+                text = read_header(scope, name.lower().encode("ascii")) or ""
+                if text.startswith(value):
+                    return group
+        return standard
+
+
+def _first_part(path: str) -> str:
+    """Return the first part of a path, also of one without a slash, such as the `*` of OPTIONS."""
+    return path.removeprefix("/").partition("/")[0]

@@ -41,6 +41,7 @@ WORKSPACE_TOO_LARGE: Final = "workspace_too_large"
 MALFORMED_ARTIFACT: Final = "malformed_artifact"
 IDEMPOTENCY_KEY_MISMATCH: Final = "idempotency_key_mismatch"
 IDEMPOTENCY_IN_FLIGHT: Final = "idempotency_in_flight"
+IDEMPOTENCY_KEY_INVALID: Final = "idempotency_key_invalid"
 UNSUPPORTED_STREAM_MODE: Final = "unsupported_stream_mode"
 WEBHOOK_URL_REJECTED: Final = "webhook_url_rejected"
 SUBSCRIPTION_NOT_FOUND: Final = "subscription_not_found"
@@ -74,6 +75,7 @@ STATUSES: Final[Mapping[str, int]] = {
     CAPABILITY_REQUIRED: 422,
     MALFORMED_ARTIFACT: 422,
     VERSION_MISMATCH: 400,
+    IDEMPOTENCY_KEY_INVALID: 400,
     ID_TENANT_MISMATCH: 403,
     VERSION_UNSUPPORTED: 406,
     PROPOSAL_STALE: 409,

@@ -68,6 +68,7 @@ _ESCAPE: Final = re.compile(r"[~%]([0-9A-Fa-f]{2})", re.ASCII)
 _OUTSIDE_SEGMENT: Final = re.compile(r"[^A-Za-z0-9._-]", re.ASCII)
 # Characters of an opaque part, at least. Shorter ids of hosts are filled with hyphens, with which none begins.
 _OPAQUE_CHARS: Final = 16
+_IDEMPOTENCY_KEY: Final = re.compile(r"[A-Za-z0-9._~-]{22,128}", re.ASCII)
 _VERSION: Final = re.compile(r"(0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*))?", re.ASCII)
 
 
@@ -351,6 +352,15 @@ _CODES: Final[Mapping[str, tuple[str, int]]] = {
     problem.UNAVAILABLE: ("service_unavailable", 503),
 }
 _CONFLICTS: Final = {"/proposals": "proposal_state_conflict", "/webhooks": "storage_limit_exceeded"}
+
+
+def check_idempotency_key(key: str) -> None:
+    """Raise WorkflowError `idempotency_key_invalid` for a key of another form (idempotency.md, Layer 1)."""
+    if _IDEMPOTENCY_KEY.fullmatch(key) is None:
+        raise WorkflowError(
+            "Idempotency-Key must have 22 to 128 of the characters A-Z a-z 0-9 . _ ~ -",
+            openwop_code=problem.IDEMPOTENCY_KEY_INVALID,
+        )
 
 
 def show_problem(status: int, envelope: Problem, path: str) -> tuple[int, Problem]:
