@@ -26,6 +26,7 @@ from bench.corpus import Corpus
 from bench.fairness import measure_fairness
 from bench.figures import Figures, percentile, say
 from bench.frames import measure_frames
+from bench.learning import measure_learning
 from bench.moving import measure_moving
 from bench.oams import measure_oams
 from bench.oms import measure_oms
@@ -210,6 +211,7 @@ PARTS = {
     "adapters": measure_adapters,
     "quality": measure_quality,
     "secrets": measure_secrets,
+    "learning": measure_learning,
     "fairness": measure_fairness,
 }
 

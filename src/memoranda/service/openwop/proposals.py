@@ -24,6 +24,7 @@ from memoranda.errors import Conflict, ForbiddenScope, InvalidInput, NotFound, W
 from memoranda.model.instant import Instant, format_instant, parse_instant
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry, describe_count, retry_on_conflict
+from memoranda.service.openwop import learned
 from memoranda.service.openwop import runs as run_log
 from memoranda.standards.openwop import proposals
 from memoranda.standards.openwop.problem import PROPOSAL_STALE
@@ -176,6 +177,8 @@ def list_proposals(
     context: Context, access: Access, *, state: str | None = None, kind: str | None = None
 ) -> list[Proposal]:
     """Return the proposals with a state and a kind, if they are given, oldest first."""
+    if kind == learned.KIND:
+        return learned.list_learned(context, access, state=state)
     with context.engine.open_snapshot(access.default_tenant) as snapshot:
         items = snapshot.load_items(KIND)
     matches = [
@@ -188,12 +191,16 @@ def list_proposals(
 
 def get(context: Context, access: Access, proposal_id: str) -> Proposal:
     """Return one proposal. Raises NotFound."""
+    if learned.is_learned(proposal_id):
+        return learned.get_learned(context, access, proposal_id)
     with context.engine.open_snapshot(access.default_tenant) as snapshot:
         return _load(snapshot, proposal_id)
 
 
 def revise(context: Context, access: Access, proposal_id: str, revision: Revision) -> Proposal:
     """Change the texts or the artifact of a proposal; approvals of the earlier artifact do not hold any more."""
+    if learned.is_learned(proposal_id):
+        return learned.revise_learned(context, access, proposal_id, revision)
     now = context.clock()
 
     def work(unit: Unit) -> Proposal:
@@ -208,6 +215,9 @@ def revise(context: Context, access: Access, proposal_id: str, revision: Revisio
 
 def reject(context: Context, access: Access, proposal_id: str, *, reason: str = "") -> Proposal:
     """Reject a proposal; the reason goes into the audit log."""
+    if learned.is_learned(proposal_id):
+        reason = proposals.redact_text(reason)
+        return learned.reject_learned(context, access, proposal_id, reason=reason, state="rejected")
     now, reason = context.clock(), proposals.redact_text(reason)
 
     def work(unit: Unit) -> Proposal:
@@ -220,6 +230,8 @@ def reject(context: Context, access: Access, proposal_id: str, *, reason: str = 
 
 def archive(context: Context, access: Access, proposal_id: str) -> Proposal:
     """Archive a proposal."""
+    if learned.is_learned(proposal_id):
+        return learned.reject_learned(context, access, proposal_id, reason="", state="archived")
     now = context.clock()
 
     def work(unit: Unit) -> Proposal:
@@ -271,6 +283,9 @@ def apply(
     has another digest than `artifact_digest`.
     """
     now = context.clock()
+    if learned.is_learned(proposal_id):
+        access.require(ACTIVATION)
+        return learned.apply_learned(context, access, proposal_id, artifact_digest)
     access.require(ACTIVATION if approval_id is None else "derive")
 
     def work(unit: Unit) -> Proposal:

@@ -24,7 +24,7 @@ from memoranda.encoding.shapes import (
 )
 from memoranda.standards.openwop.capabilities import DIMENSIONS
 from memoranda.standards.openwop.entry import MAX_TAG_CHARS
-from memoranda.standards.openwop.events import CONDITIONS, PROPOSAL_KINDS
+from memoranda.standards.openwop.events import CONDITIONS, HOST_PROPOSAL_KINDS, PROPOSAL_KINDS
 from memoranda.standards.openwop.proposals import STATES
 from memoranda.standards.openwop.refs import MAX_REF_CHARS
 from memoranda.standards.openwop.runs import MODES, STATUSES
@@ -78,7 +78,7 @@ _FILE: Final[dict[str, Schema]] = {
 _PROPOSAL: Final = closed_object(
     "id kind state artifact provenance owner createdAt",
     id=TEXT,
-    kind=one_of(PROPOSAL_KINDS),
+    kind=one_of((*PROPOSAL_KINDS, *HOST_PROPOSAL_KINDS)),
     state=one_of(STATES),
     artifact=OBJECT,
     provenance=closed_object("sourceRunIds", sourceRunIds=array_of(TEXT), synthesizerModel=TEXT),

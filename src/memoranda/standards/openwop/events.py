@@ -64,6 +64,8 @@ WORKSPACE_UPDATED: Final = "workspace.updated"
 TRIGGERS: Final = ("host-managed", "client-requested", "both")
 SCHEDULES: Final = ("host-managed", "scheduled", "on-demand")
 CONDITIONS: Final = ("time", "predicate")
+# A kind of this host, of which no event tells: candidates of the memory.
+HOST_PROPOSAL_KINDS: Final = ("memory",)
 PROPOSAL_KINDS: Final = ("agent-pack", "workflow-chain-pack", "prompt-template", "automation")
 # First segments that vendors must not use for their own types.
 RESERVED_SEGMENTS: Final = frozenset({"openwop", "core", "community", "vendor", "private", "local"})

@@ -13,7 +13,11 @@ from msgspec import UNSET, Meta, UnsetType, field
 from memoranda.errors import InvalidInput
 from memoranda.model.instant import Instant, Moment
 from memoranda.standards.openwop.entry import MAX_ID_CHARS, Draft
-from memoranda.standards.openwop.events import MAX_EVENT_ID_CHARS, PROPOSAL_KINDS
+from memoranda.standards.openwop.events import (
+    HOST_PROPOSAL_KINDS,
+    MAX_EVENT_ID_CHARS,
+    PROPOSAL_KINDS,
+)
 from memoranda.standards.openwop.fields import OpenwopShape, text_limit, word_choice
 from memoranda.standards.openwop.proposals import (
     MAX_RATIONALE_CHARS,
@@ -351,7 +355,16 @@ class ListProposalsRequest(OpenwopShape):
     """A request for a list of proposals."""
 
     state: Annotated[str, word_choice(STATES, "Only proposals in this state.")] | None = None
-    kind: Annotated[str, word_choice(PROPOSAL_KINDS, "Only proposals of this kind.")] | None = None
+    kind: (
+        Annotated[
+            str,
+            word_choice(
+                (*PROPOSAL_KINDS, *HOST_PROPOSAL_KINDS),
+                "Only proposals of this kind; without one, those of the standard.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class ProposeRequest(OpenwopShape):

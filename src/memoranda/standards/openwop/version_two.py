@@ -30,6 +30,7 @@ from memoranda.standards.openwop import problem
 from memoranda.standards.openwop.entry import MAX_ID_CHARS
 from memoranda.standards.openwop.events import (
     COMMITMENT_FIRED,
+    HOST_PROPOSAL_KINDS,
     PROPOSAL_CREATED,
     PROPOSAL_KINDS,
     Event,
@@ -459,7 +460,16 @@ class ListProposalsRequest(ListRequest):
     """A request for a page of proposals."""
 
     state: Annotated[str, word_choice(STATES, "Only proposals in this state.")] | None = None
-    kind: Annotated[str, word_choice(PROPOSAL_KINDS, "Only proposals of this kind.")] | None = None
+    kind: (
+        Annotated[
+            str,
+            word_choice(
+                (*PROPOSAL_KINDS, *HOST_PROPOSAL_KINDS),
+                "Only proposals of this kind; without one, those of the standard.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class FollowEventsRequest(FollowRequest):

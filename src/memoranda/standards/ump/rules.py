@@ -365,7 +365,7 @@ def refile(successor: Record, filing: Filing) -> Record:
         "scope": {name: value for name, value in scope.items() if value},
         "provenance": {**successor["provenance"], "method": _REFILED},
     }
-    return sort_record_fields(refiled)
+    return sort_record_fields(cast("Record", refiled))
 
 
 def is_refiled(record: Record) -> bool:
