@@ -213,7 +213,7 @@ def totals() -> dict[tuple[str, ...], list[float]]:
 def exposition(samples: Iterable[tuple[Family, Labels, float]] = ()) -> bytes:
     """Return all metrics in the Prometheus text format (version 0.0.4).
 
-    `sampled` are values measured now for all processes, such as the size of the database, which replace the sums.
+    `samples` are values measured now for all processes, such as the size of the database, which replace the sums.
     """
     numbers: dict[str, dict[Labels, list[float]]] = {name: {} for name in FAMILIES}
     for (name, *labels), cells in totals().items():

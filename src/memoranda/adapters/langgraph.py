@@ -166,7 +166,7 @@ class MemorandaStore(BaseStore):  # type: ignore[misc]  # the type checker does 
         yield from sorted(hits, key=lambda hit: -hit[1]["metadata"][SCORE_KEY])
 
     def _list_latest(self, paths: Sequence[Path], limit: int | None) -> list[tuple[Path, Memory]]:
-        """Return the memories, last updated first; at most `most` of each namespace."""
+        """Return the memories, last updated first; at most `limit` of each namespace."""
         memories = [(path, memory) for path in paths for memory in self._pages(path, limit)]
         return sorted(memories, key=lambda entry: entry[1].get("updated_at", ""), reverse=True)
 

@@ -1,4 +1,8 @@
-"""sync: keep a folder of Markdown files and the store in step."""
+"""sync: keep a folder of Markdown files and the store in step.
+
+The comparison and its rules are in `bindings/files`; this module runs it, once or for as long as the folder is watched,
+and prints the steps. A dry run prints the same steps and does nothing.
+"""
 
 from __future__ import annotations
 

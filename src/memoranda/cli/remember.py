@@ -1,4 +1,9 @@
-"""remember and revise: write a memory, or a new version of one."""
+"""remember and revise: write a memory, or a new version of one.
+
+The options are in groups (scope, weight, consent, origin), which `remember` and `revise` share; each group returns only
+what was typed. Merging with an equal memory, the limits and the search for secrets are the service's; here a warning of
+the service is only printed. `revise` keeps everything that no option changes.
+"""
 
 from __future__ import annotations
 

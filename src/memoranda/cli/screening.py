@@ -1,4 +1,8 @@
-"""redact and suspicious: find memories that hold secrets or prompt injections, and mend or dismiss them."""
+"""redact and suspicious: find memories that hold secrets or prompt injections, and mend or dismiss them.
+
+Both commands have two forms: without an id they list what was found, with ids they act. Redacting reaches earlier
+versions and cannot be undone, so it asks first. A false alarm is dismissed with `--allow` and is not listed again.
+"""
 
 from __future__ import annotations
 

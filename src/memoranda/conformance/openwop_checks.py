@@ -1,6 +1,10 @@
 """Checks of an openwop host: its memory, its runs and their logs, and the addresses of its webhooks.
 
 Runs are checked with the fixtures that the host names in its discovery document; a host without them is not asked.
+
+A check is a function that takes a Session and raises if the host does something else than the specification says.
+Checks send only requests that any host must answer. One that needs an optional part raises NotOffered first, and is
+then reported as skipped and not as failed.
 """
 
 from __future__ import annotations

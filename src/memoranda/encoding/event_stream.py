@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def format_event(name: str, data: bytes, *, event_id: int | None = None) -> bytes:
-    """Format one event. A client that reconnects sends its `place` as Last-Event-ID."""
+    """Format one event. A client that reconnects sends the last `event_id` as Last-Event-ID."""
     head = b"" if event_id is None else b"id: %d\n" % event_id
     return b"%sevent: %s\ndata: %s\n\n" % (head, name.encode("ascii"), data)
 

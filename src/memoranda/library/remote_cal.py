@@ -1,4 +1,9 @@
-"""CAL over a server. A query travels as text or in its JSON form; a capability token narrows it in a header."""
+"""CAL over a server. A query travels as text or in its JSON form; a capability token narrows it in a header.
+
+The language is not parsed here: a mistake is found by the server, and its error comes back with code and position. So a
+program that uses CAL over a server starts without loading the parser. A query that writes needs two requests, `prepare`
+and its execution; `approve` makes both. A token is sent in a header, never in the query.
+"""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def count_losses(
 
 
 def write_system(memories: Iterable[Memory], target: str, system: str, own_hash: str) -> None:
-    """Write memories to a file of another system; `own` is the owner hash of the exporting owner."""
+    """Write memories to a file of another system; `own_hash` is the owner hash of the exporting owner."""
     lines = EXPORTERS[system](memories, own_hash)
     if target == STANDARD_STREAM:
         with standard_output() as file:

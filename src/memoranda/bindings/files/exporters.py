@@ -76,7 +76,7 @@ class OutgoingMemory(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, memory: Memory, own_hash: str) -> OutgoingMemory:
-        """Read a memory; `own` is the owner hash of the exporting owner."""
+        """Read a memory; `own_hash` is the owner hash of the exporting owner."""
         metadata, namespace = metadata_of(memory), parse_namespace(memory["namespace"])
         user = _metadata_text(metadata, USER_KEY)
         if user in ("", namespace.owner):

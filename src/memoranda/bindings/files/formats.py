@@ -288,8 +288,8 @@ def list_plain_files(folder: Path) -> list[Path]:
 def file_name(record: Record, used_names: Container[str], ending: str = MARKDOWN_ENDING) -> str:
     """Return a free file name for a memory, readable and safe on every system.
 
-    It has the first words of the text, and a part of the id if the words are not enough. `used` are the names that are
-    not free, in lower case.
+    It has the first words of the text, and a part of the id if the words are not enough. `used_names` are the names
+    that are not free, in lower case.
     """
     slug = _slug(record["body"]["text"])
     key = record["id"].removeprefix("urn:ump:")

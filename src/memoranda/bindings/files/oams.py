@@ -137,7 +137,7 @@ def detect_shape(file: IO[bytes]) -> tuple[Shape | None, bytes]:
 
 
 def _read_ahead(file: IO[bytes], lines_read: list[bytes]) -> Iterator[bytes]:
-    """Yield the first lines of a stream, and collect them in `seen`."""
+    """Yield the first lines of a stream, and collect them in `lines_read`."""
     size_bytes = 0
     while size_bytes < _LOOK_BYTES and (line := file.readline(lines.MAX_LINE_BYTES)):
         lines_read.append(line)

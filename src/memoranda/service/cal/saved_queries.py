@@ -1,4 +1,9 @@
-"""Saved queries and lists of formats: parts of areev's dialect, available if the setting `cal_dialect` names it."""
+"""Saved queries and lists of formats: parts of areev's dialect, available if the setting `cal_dialect` names it.
+
+A saved query is stored as text with names of parameters. A RUN is replaced by that text before anything is parsed, so a
+saved query has exactly the rights of the person who runs it and is checked like a typed one. Values are bound as
+parameters and never pasted into the text. Without the dialect in the setting, all functions leave a query as it is.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """The session of a query: its caller, its limits, and the settings of the host (CAL sections 18 and 20).
 
 `cal.py` opens a session from a credential and the options of a request. A capability token can only narrow it.
+
+Everything that decides what a query may see or do is in CalSession, and none of it can be changed by the text of the
+query. A new restriction belongs here and in `narrow_session`. The limits in CalSettings are for the whole store; a
+token can only lower them.
 """
 
 from __future__ import annotations

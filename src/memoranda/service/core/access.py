@@ -516,7 +516,8 @@ class Gate:
         return keys[0]
 
     def lock_out_reason(self, key: ApiKey, *, caller_key_id: str | None) -> LockOut | None:
-        """Return why revoking a key may lock its owner out, if it may. `in_use` is the id of the caller's own key.
+        """Return why revoking a key may lock its owner out, if it may. `caller_key_id` is the id of the caller's own
+        key.
 
         None means that revoking it is harmless. Only keys with all scopes can open the administration again, so the
         last of them is protected.

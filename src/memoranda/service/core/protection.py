@@ -55,7 +55,8 @@ def check_supersession(
     valid_signers: Collection[str] = (),
     now: Instant,
 ) -> Decision:
-    """Return the decision that lets `new` supersede `prior`. Raises GrainError if a policy or a hold forbids it.
+    """Return the decision that lets a new version supersede `prior`. Raises GrainError if a policy or a hold forbids
+    it.
 
     `new_fields` are the policy fields of the document that shall supersede. `signer` is the DID that signed it,
     `valid_signers` the DIDs that the policy may accept. The decision that is returned may ask for a review, which the

@@ -1,6 +1,10 @@
 """Carried parts: the document inside an item of a file, and the state that another store attached to it.
 
 Anybody may have written the file, so if a carried document is malformed, the item itself is still read.
+
+A file may contain one memory in several standards: the item itself, the original that it was translated from, and what
+a store knew about it. `read_or_none` turns a malformed original into None, while a malformed state is refused with its
+place. The caller decides which part is the memory; what is returned here is not verified yet.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def _create_record_item(
     accepted: remember.Accepted,
     merge: remember.PreparedMerge | None = None,
 ) -> PreparedItem:
-    """Return an accepted record as an item. `merged` is the result of merging it, if that was computed already."""
+    """Return an accepted record as an item. `merge` is how to merge it, if that was computed already."""
 
     def write(unit: Unit, prior: Version | None, now: Instant, new: NewParts) -> Outcome:
         outcome = remember.put(

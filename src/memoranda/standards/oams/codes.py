@@ -1,6 +1,10 @@
 """Error codes: five that OAMS reserves (section 3), those of JSON-RPC 2.0, and five of our own.
 
 JSON-RPC and REST both use them; in REST they accompany an HTTP status.
+
+The kind of error of this project is mapped to a code in one table, and a code back to an error in another, so that a
+client raises the same error that the server raised. Codes are part of the interface and are never given another
+meaning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""The common part of the strict MessagePack and CBOR readers: positions, limits, texts and sorted maps."""
+"""The common part of the strict MessagePack and CBOR readers: positions, limits, texts and sorted maps.
+
+A grain is named by the hash of its bytes, so each value may have only one spelling, and a reader that accepted a second
+one would let two addresses stand for the same grain. Every check here is therefore a refusal and never a repair.
+Lengths are compared with the limits and with what is left of the data before anything is allocated for them. A subclass
+adds only how its encoding marks types and lengths.
+"""
 
 from __future__ import annotations
 

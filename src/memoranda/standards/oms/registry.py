@@ -1,4 +1,10 @@
-"""The closed and open vocabularies of OMS as data (sections 8, 13, 14.3, 19, 24 to 27)."""
+"""The closed and open vocabularies of OMS as data (sections 8, 13, 14.3, 19, 24 to 27).
+
+Code asks these tables and never lists such words itself. A closed vocabulary refuses other words, an open one only
+names the usual ones; the comment beside each says which it is, and where the specification says so. Two revisions of
+OMS give some types different names, so readers accept all of them and writers use the first. A change here changes what
+is accepted, so the published vectors must still pass (`tests/standards/oms`).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """The compressed grain region of an `.mg` file: one zstd frame (OMS section 11.3), whose stated size is not trusted.
 
 The codec is that of Python 3.14, or its backport before. It is loaded with the first compressed file.
+
+A small frame can stand for an enormous text, so the output is counted as it comes and each step returns only a part; it
+stops at `max_bytes`, whatever the frame states. Input goes in small steps as well, so that of a damaged file everything
+before the damage is still read.
 """
 
 from __future__ import annotations

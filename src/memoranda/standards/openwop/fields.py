@@ -1,6 +1,10 @@
 """Checks of single fields of untrusted JSON, shared by all shapes of openwop.
 
 Each check takes a value and its location, and returns the value or raises InvalidInput with the location.
+
+The location is text such as `chains[2].edges` for the person who wrote the JSON, so each check adds its own part. Names
+from untrusted JSON appear in messages only through `quote_name`, which shortens them and keeps them on one line.
+Numbers follow JSON Schema, where 3.0 is an integer.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ class OpenwopShape(Shape, rename="camel"):
 
 
 def text_limit(limit: int, description: str | None = None) -> Meta:
-    """Return the constraint of a non-empty string with at most `most` characters."""
+    """Return the constraint of a non-empty string with at most `limit` characters."""
     return Meta(min_length=1, max_length=limit, description=description)
 
 

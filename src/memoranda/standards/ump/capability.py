@@ -1,4 +1,9 @@
-"""The server's description of itself: the handshake (section 3.1) and /.well-known/ump.json (section 4.3)."""
+"""The server's description of itself: the handshake (section 3.1) and /.well-known/ump.json (section 4.3).
+
+Clients decide by these documents what they may call, so they state only what this server does: the caller passes the
+bindings and extensions that are switched on. A member that does not apply is absent and not null. Both documents are
+public and must not reveal anything about owners or memories.
+"""
 
 from __future__ import annotations
 

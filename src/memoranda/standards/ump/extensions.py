@@ -1,4 +1,9 @@
-"""The parameters of our extensions to UMP: browsing, rules of an owner, audit pruning, and imports in parts."""
+"""The parameters of our extensions to UMP: browsing, rules of an owner, audit pruning, and imports in parts.
+
+None of these is in UMP 0.1. They are structs like those of `requests.py`, checked in the same way, and have names that
+the standard does not use, so that a later version of it does not collide with them. Positions are those of the store
+and mean nothing to a client, who only sends them back.
+"""
 
 from __future__ import annotations
 

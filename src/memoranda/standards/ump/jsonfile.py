@@ -1,4 +1,9 @@
-"""*.ump.json: a JSON array of records, one record, or one record per line (section 4.3)."""
+"""*.ump.json: a JSON array of records, one record, or one record per line (section 4.3).
+
+The three forms are told apart by their content and not by the name of the file. Here only JSON and the outer form are
+checked; whether an object is a record is decided by the importer, so that one bad record does not spoil a file. Errors
+name the line or the number of the item.
+"""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Paging:
         )
 
     def load_few(self, limit: int) -> list[Selected] | None:
-        """Return all results in any order if an index shows that there are fewer than `most`; None otherwise.
+        """Return all results in any order if an index shows that there are fewer than `limit`; None otherwise.
 
         Used by search: if few versions pass the filters, ranking exactly these is faster than ranking everything and
         filtering.

@@ -503,7 +503,7 @@ def vector_associated_data(tenant: str, version_id: int) -> bytes:
 
 
 def open_vectors(rows: Sequence[Row], cipher: Cipher) -> list[StoredVector]:
-    """Decrypt vectors. The rows are those of the query `vectors_after`, each preceded by its tenant.
+    """Decrypt vectors. Each row begins with its tenant, then has the columns of a query for vectors.
 
     A vector that does not decrypt has no data: the version is still found by its words.
     """

@@ -153,7 +153,7 @@ class Survey(NamedTuple):
 
 
 def build_memory(draft: ImportDraft, system: str, own_hash: str) -> Memory:
-    """Return a draft as a memory of OAMS; `own` is the owner hash of the importing owner, used without a user.
+    """Return a draft as a memory of OAMS; `own_hash` is the owner hash of the importing owner, used without a user.
 
     OAMS 7: what the other system calls a user is the owner of its namespace.
 

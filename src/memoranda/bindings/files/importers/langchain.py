@@ -1,6 +1,10 @@
 """Message histories of LangChain: the JSON of its file history, and the `message_store` table of its SQL history.
 
 Every message of a person or a model is an episodic memory, in its session. Neither keeps times.
+
+Messages are recognised by the two members `type` and `data`, in which LangChain nests them in every version. Messages
+of the system and of tools are no statements of a person, and are left out. A history has no times, so the order in the
+file is the order of the turns.
 """
 
 from __future__ import annotations

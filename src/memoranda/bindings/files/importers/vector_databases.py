@@ -1,6 +1,10 @@
 """The documents stored with vectors in the SQLite files of Chroma and of Qdrant's local mode.
 
 Qdrant writes points as pickles, which can run any code when they are loaded; `pickles.py` reads them without that.
+
+Only the texts and their payloads are read; vectors are made again with the model of this store. Both makers change
+their tables between versions, so columns are looked up and never assumed. A point can contain a pickle, which is read
+by our own limited reader (`pickles.py`) and is never executed.
 """
 
 from __future__ import annotations
