@@ -62,8 +62,9 @@ from memoranda.service.cal.recall_query import (
     check_count,
     drop_score_conditions,
     expand_recall,
-    has_field_words,
+    matched_fields,
     passes_conditions,
+    passes_unscored,
     rescale_scores,
     search_about,
     select_time,
@@ -75,7 +76,7 @@ from memoranda.service.cal.session import CalSession
 from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import as_grain
 from memoranda.service.core.ranking import place_below_sources
-from memoranda.service.oms.views import is_visible, matching_fields
+from memoranda.service.oms.views import is_visible
 from memoranda.service.retrieve import PAGE_BYTES, restrict_selection, with_phrase_reader
 from memoranda.standards.cal import limits
 from memoranda.standards.cal.assembly import pipeline
@@ -117,10 +118,6 @@ READ_BYTES: Final = 32 * 1_048_576
 _LARGE_BYTES: Final = 2_048
 # The score of the first match that has common words only; the second has half of it, the third a third.
 _LEAST_SCORE: Final = 0.001
-# Fields that a keyword search never reports as matched: names of spaces and people, kinds, times.
-_UNREPORTED_FIELDS: Final = frozenset(
-    ("type", "namespace", "user_id", "session_id", "author_did", "source_type", "role")
-)
 # Grains among which the prefix of a hash is looked up.
 _PREFIX_CANDIDATES: Final = 50
 _TYPE_NAMES: Final = {byte: kind.name for byte, kind in BY_BYTE.items()}
@@ -627,11 +624,11 @@ class GrainReader(msgspec.Struct):
             )
             check_count(len(hits))
             items = self.load_items([hit.version_id for hit in hits])
-            return [item for item in items if _passes_unscored(query, item)]
+            return [item for item in items if passes_unscored(query, item)]
         matches = self._search_all(query.text, query.selection)
         self._set_scores(matches.hits)
         items = self.load_items([hit.version_id for hit in matches.hits], is_ranked=True)
-        items = rescale_scores([item for item in items if _passes_unscored(query, item)])
+        items = rescale_scores([item for item in items if passes_unscored(query, item)])
         items = [item for item in items if passes_conditions(query, item, on_score=True)]
         return items if page.order is None else pipeline.sort_items(items, page.order)
 
@@ -674,7 +671,7 @@ class GrainReader(msgspec.Struct):
             system_valid_to=result.closed if result.is_superseded else None,
             score=1.0 if score is None else score,
             matched=partial(
-                _matched_fields,
+                matched_fields,
                 fields,
                 self.condition_fields,
                 self.search_terms,
@@ -710,11 +707,6 @@ def _is_ranked(query: RecallQuery, page: StorePage) -> bool:
     return query.text is not None and page.order is None
 
 
-def _passes_unscored(query: RecallQuery, item: ResultItem) -> bool:
-    """Check a grain against the words in fields, and the unindexed conditions that need no score."""
-    return has_field_words(query, item) and passes_conditions(query, item, on_score=False)
-
-
 def _members(result: RecallResult) -> tuple[Value, ...]:
     """Return the values of a result for IN. Raises CAL-E021 if it has no values."""
     if not isinstance(result.outcome, Values):
@@ -724,19 +716,6 @@ def _members(result: RecallResult) -> tuple[Value, ...]:
             suggestion="End the inner query with SUBJECTS, OBJECTS or HASHES.",
         )
     return tuple(result.outcome.items)
-
-
-def _matched_fields(
-    fields: Mapping[str, object],
-    condition_fields: tuple[str, ...],
-    terms: frozenset[str],
-    known_words: dict[str, frozenset[str]],
-) -> tuple[str, ...]:
-    """Return the fields of the conditions, and the fields that have a searched word."""
-    if not terms:
-        return condition_fields
-    excluded = (*condition_fields, *_UNREPORTED_FIELDS)
-    return (*condition_fields, *matching_fields(fields, terms, excluded, known_words))
 
 
 def _decode_document(document: OpenedDocument) -> tuple[str, Mapping[str, object]]:

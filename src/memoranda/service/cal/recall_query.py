@@ -6,7 +6,7 @@ they rewrite the statement, and check grains against the conditions that the ind
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -16,7 +16,7 @@ from memoranda.errors import QueryError
 from memoranda.model.instant import Instant
 from memoranda.model.selection import IsAmong, Order, Selection, StatusFilter, Test
 from memoranda.retrieval.analysis import keywords
-from memoranda.service.oms.views import collect_text
+from memoranda.service.oms.views import collect_text, matching_fields
 from memoranda.standards.cal.conditions import matches
 from memoranda.standards.cal.item import ResultItem, value_of
 from memoranda.standards.cal.language import times
@@ -32,6 +32,10 @@ from memoranda.standards.cal.language.syntax import (
 
 # Grains that one RECALL may read (CAL-E030); the specification sets no number.
 SCAN_LIMIT: Final = 100_000
+# Fields that a keyword search never reports as matched: names of spaces and people, kinds, times.
+_UNREPORTED_FIELDS: Final = frozenset(
+    ("type", "namespace", "user_id", "session_id", "author_did", "source_type", "role")
+)
 # Section 17.4: grains of equal score are ordered by their hash.
 BY_ADDRESS: Final = Order(by="address")
 # Type → the order of grains of equal score in a source of ASSEMBLE. Its first grains matter most to a model: the newest
@@ -191,3 +195,21 @@ def check_count(count: int | None) -> None:
             cal_code="CAL-E030",
             suggestion="Narrow the query: by type, subject or time.",
         )
+
+
+def passes_unscored(query: RecallQuery, item: ResultItem) -> bool:
+    """Check a grain against the words in fields, and the unindexed conditions that need no score."""
+    return has_field_words(query, item) and passes_conditions(query, item, on_score=False)
+
+
+def matched_fields(
+    fields: Mapping[str, object],
+    condition_fields: tuple[str, ...],
+    terms: frozenset[str],
+    known_words: dict[str, frozenset[str]],
+) -> tuple[str, ...]:
+    """Return the fields of the conditions, and the fields that have a searched word."""
+    if not terms:
+        return condition_fields
+    excluded = (*condition_fields, *_UNREPORTED_FIELDS)
+    return (*condition_fields, *matching_fields(fields, terms, excluded, known_words))

@@ -316,12 +316,11 @@ def list_records(
         redact_for_caller(context, access, view_record(context, version, now))
         for version in readable
     ]
-    targets = tuple(record["id"] for record in records)
     entry = audit_entry(
         access,
         "list",
         now=now,
-        targets=targets,
+        targets=tuple(record["id"] for record in records),
         scope=scope,
         result=describe_count(len(records), "record"),
     )

@@ -295,3 +295,17 @@ def leads_to(unit: Unit, form: Form, start: Version, goal: Version) -> bool:
 def missing_successor_warning(name: str) -> str:
     """Return the warning about a memory whose successor was not imported."""
     return f"superseded by {name}, which is not here; hidden until that is imported"
+
+
+def close_priors(
+    unit: Unit,
+    form: Form,
+    version: Version,
+    priors: Sequence[Version],
+    waiting: WaitingVersion | None,
+    now: Instant,
+) -> None:
+    """Close the versions that a written one supersedes; the first may be one that waited for it."""
+    for number, prior in enumerate(priors):
+        if not leads_to(unit, form, version, prior):
+            close_version(unit, prior, version, now, None if number else waiting)

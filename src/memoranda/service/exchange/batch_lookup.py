@@ -31,6 +31,7 @@ from memoranda.service.exchange.ancestry import (
     list_keys,
 )
 from memoranda.service.oams import memories
+from memoranda.service.oms import authority
 from memoranda.service.ump import remember
 from memoranda.service.ump.remember import NewParts
 from memoranda.standards.oms import mapping as oms
@@ -346,3 +347,30 @@ class LineFinder(msgspec.Struct, frozen=True, kw_only=True):
                 # Its policy protects it, so both stay.
                 continue
             ancestry.close_version(self.unit, end, newest, self.now)
+
+
+def add_view_names(unit: Unit, version: Version, prepared_item: PreparedItem) -> None:
+    """Store the names that a view has for the document inside."""
+    if prepared_item.name_in_file is None:
+        unit.add_view_name(version, oms.STANDARD, prepared_item.name_in_form)
+    elif prepared_item.name_in_file not in prepared_item.names.names:
+        ancestry.add_file_name(unit, version, prepared_item.name_in_file)
+
+
+def check_authority(
+    unit: Unit,
+    prepared_item: PreparedItem,
+    prior: Version | None,
+    now: Instant,
+    ends: authority.DelegationEnds,
+) -> None:
+    """Raise GrainError if the author of a grain lacks the authority for it."""
+    imported = authority.ImportedGrain(
+        written_at=Instant(int(prepared_item.fields["created_at"])),
+        is_superseded=prepared_item.successor is not None
+        or prepared_item.index.system_valid_to is not None,
+        known_ends=ends,
+    )
+    authority.check(
+        unit, prepared_item.fields, prepared_item.signer, now=now, prior=prior, imported=imported
+    )

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -48,6 +48,8 @@ from memoranda.service.exchange.batch_lookup import (
     LineFinder,
     Outcome,
     PreparedItem,
+    add_view_names,
+    check_authority,
     get_fact,
 )
 from memoranda.service.exchange.import_records import ImportRecord, resume_import
@@ -215,6 +217,18 @@ class _BatchResult(msgspec.Struct):
     ends: authority.DelegationEnds = msgspec.field(default_factory=dict)
     # Items that were written but may not supersede what they name.
     unlinked: list[tuple[Item, MemorandaError]] = msgspec.field(default_factory=list)
+
+
+class _WrittenItem(NamedTuple):
+    """An item with its stored version, before what its file knows about the version is adopted."""
+
+    item: Item
+    prepared_item: PreparedItem
+    version: Version
+    # True if this import created it.
+    is_fresh: bool
+    # The stored version that supersedes it.
+    later_version: Version | None
 
 
 def _changes_nothing(
@@ -577,15 +591,11 @@ class _Import:
             port_of(prepared_item.standard).has_own_fields
             and (prepared_item.standard, prepared_item.name) not in lookup.known_names
         ):
-            _check_authority(unit, prepared_item, prior, now, result.ends)
+            check_authority(unit, prepared_item, prior, now, result.ends)
         outcome = prepared_item.write(unit, prior, now, lookup.mark_known(prepared_item))
         if prepared_item.fields.get("relation") == authority.DELEGATES_TO:
             result.ends.clear()
-        is_view = (
-            item.form == oms.STANDARD != prepared_item.standard
-            or prepared_item.name_in_file is not None
-            or bool(item.alias)
-        )
+        is_view = _is_view(item, prepared_item)
         later_version = lines.find_later(prepared_item, keyed) if outcome in _CHANGED else None
         if later_version is not None:
             lines.join(prepared_item)
@@ -602,20 +612,14 @@ class _Import:
         if version is None or version.state.erased:
             return outcome
         if is_view:
-            _add_view_names(unit, version, prepared_item)
-        _close_priors(unit, item, version, priors, waiting, now)
+            add_view_names(unit, version, prepared_item)
+        ancestry.close_priors(unit, item.form, version, priors, waiting, now)
         lookup.known_names.update(ancestry.add_claims(unit, version, missing, lookup.known_names))
         try:
-            waiting = self._adopt_index(
-                unit,
-                item,
-                prepared_item,
-                version,
-                now,
-                is_fresh=outcome == "created",
-                later_version=later_version,
-                result=result,
+            written = _WrittenItem(
+                item, prepared_item, version, outcome == "created", later_version
             )
+            waiting = self._adopt_index(unit, written, result, now)
         except GrainError as error:
             result.unlinked.append((item, error))
         else:
@@ -624,16 +628,7 @@ class _Import:
         return outcome
 
     def _adopt_index(
-        self,
-        unit: Unit,
-        item: Item,
-        prepared_item: PreparedItem,
-        version: Version,
-        now: Instant,
-        *,
-        is_fresh: bool,
-        later_version: Version | None,
-        result: _BatchResult,
+        self, unit: Unit, written: _WrittenItem, result: _BatchResult, now: Instant
     ) -> WaitingVersion | None:
         """Store what another store knew about a version: beside it, never in it (OMS §11.7). Raises GrainError.
 
@@ -642,6 +637,7 @@ class _Import:
         A store may know more about a version than its document says: a verdict, the time at which it was closed, its
         successor.
         """
+        item, prepared_item, version, is_fresh, later_version = written
         own_index = IndexState(verification_status=version.state.verification)
         verdict = manifest.merge(own_index, prepared_item.index).verification_status
         if verdict != version.state.verification:
@@ -743,6 +739,15 @@ class _Import:
         return refused, missing
 
 
+def _is_view(item: Item, prepared_item: PreparedItem) -> bool:
+    """Return True if an item gives its document other names than the document has itself."""
+    return (
+        item.form == oms.STANDARD != prepared_item.standard
+        or prepared_item.name_in_file is not None
+        or bool(item.alias)
+    )
+
+
 def _is_named(snapshot: Snapshot, item: Item, prepared_item: PreparedItem) -> bool:
     """Return True if the names that an item gives to its document are stored."""
     if prepared_item.name_in_file is not None:
@@ -770,44 +775,3 @@ def _note_later_version(
     keyed = unit.find_by_name(prepared_item.standard, prepared_item.name)
     if keyed is not None and prepared_item.successor is not None:
         result.closed_links[item.form, prepared_item.successor] = keyed.version_id
-
-
-def _close_priors(
-    unit: Unit,
-    item: Item,
-    version: Version,
-    priors: Sequence[Version],
-    waiting: WaitingVersion | None,
-    now: Instant,
-) -> None:
-    """Close the versions that a written one supersedes; the first may be one that waited for it."""
-    for number, prior in enumerate(priors):
-        if not ancestry.leads_to(unit, item.form, version, prior):
-            ancestry.close_version(unit, prior, version, now, None if number else waiting)
-
-
-def _add_view_names(unit: Unit, version: Version, prepared_item: PreparedItem) -> None:
-    """Store the names that a view has for the document inside."""
-    if prepared_item.name_in_file is None:
-        unit.add_view_name(version, oms.STANDARD, prepared_item.name_in_form)
-    elif prepared_item.name_in_file not in prepared_item.names.names:
-        ancestry.add_file_name(unit, version, prepared_item.name_in_file)
-
-
-def _check_authority(
-    unit: Unit,
-    prepared_item: PreparedItem,
-    prior: Version | None,
-    now: Instant,
-    ends: authority.DelegationEnds,
-) -> None:
-    """Raise GrainError if the author of a grain lacks the authority for it."""
-    imported = authority.ImportedGrain(
-        written_at=Instant(int(prepared_item.fields["created_at"])),
-        is_superseded=prepared_item.successor is not None
-        or prepared_item.index.system_valid_to is not None,
-        known_ends=ends,
-    )
-    authority.check(
-        unit, prepared_item.fields, prepared_item.signer, now=now, prior=prior, imported=imported
-    )

@@ -20,7 +20,7 @@ head that was found before the unit is used only if nothing has changed since; e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, Final, cast
 
@@ -34,15 +34,14 @@ from memoranda.errors import (
     InvalidInput,
     MemorandaError,
     MemoryNotFound,
-    NamespaceNotFound,
     StoreCorrupt,
     VersionMismatch,
 )
 from memoranda.model.instant import Instant
-from memoranda.model.memory import NATIVE_KEY, AuditEntry, Document, Projection, Version
+from memoranda.model.memory import NATIVE_KEY, Document, Projection, Version
 from memoranda.service.core import authorship, cascade, compliance
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.context import Context
 from memoranda.service.core.indexing import NewVersion, prepare, with_bounds
 from memoranda.service.core.lifecycle import follow, inherit_bounds
 from memoranda.service.core.lineage import remove_derived_of
@@ -53,11 +52,13 @@ from memoranda.service.core.views import is_intact, project
 from memoranda.service.oams.views import (
     Location,
     TaggedMemory,
+    build_audit_entry,
     compute_etag,
     find_foreign_head,
     may_see,
     render,
     render_for_reader,
+    require_namespace,
     standard_of_key,
 )
 from memoranda.service.retrieve import sees_everything
@@ -814,28 +815,6 @@ def _is_retracted(version: Version) -> bool:
     return version.state.verification == "retracted"
 
 
-def require_namespace(snapshot: Snapshot, location: Location) -> None:
-    """Raise NamespaceNotFound if nothing was ever stored in a namespace."""
-    if not snapshot.has_space(location.space):
-        raise NamespaceNotFound(f"nothing was ever stored in {location.namespace}")
-
-
 def stored_name(context: Context, location: Location, key: str) -> str:
     """Return the stored name of a key: a keyed fingerprint, because a key may be as private as a value."""
     return context.engine.fingerprint(location.tenant, f"oams\x00{location.space}\x00{key}")
-
-
-def build_audit_entry(
-    access: Access,
-    op: str,
-    now: Instant,
-    location: Location,
-    targets: tuple[str, ...],
-    result: str,
-    meta: Mapping[str, object] | None = None,
-) -> AuditEntry:
-    """Return the audit entry of an operation on memories."""
-    scope = {"owner": location.tenant, **({"project": location.space} if location.space else {})}
-    return audit_entry(
-        access, f"oams.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta
-    )

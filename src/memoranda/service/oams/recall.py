@@ -27,12 +27,16 @@ from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, describe_count
 from memoranda.service.core.ranking import place_below_sources
 from memoranda.service.oams.memories import (
-    build_audit_entry,
     locate_namespace,
-    require_namespace,
     resolve_namespace,
 )
-from memoranda.service.oams.views import Location, TaggedMemory, render_visible
+from memoranda.service.oams.views import (
+    Location,
+    TaggedMemory,
+    build_audit_entry,
+    render_visible,
+    require_namespace,
+)
 from memoranda.service.retrieve import (
     PAGE_BYTES,
     iterate_selected,

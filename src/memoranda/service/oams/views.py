@@ -10,16 +10,18 @@ that nobody made. Entity tags are hashes of the stored version, so they change w
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 import msgspec
 from msgspec.structs import replace
 
-from memoranda.model.instant import format_instant
-from memoranda.model.memory import Document, Version
+from memoranda.errors import NamespaceNotFound
+from memoranda.model.instant import Instant, format_instant
+from memoranda.model.memory import AuditEntry, Document, Version
 from memoranda.model.oms_names import ADDRESS_CHARS
 from memoranda.service.core import authorship
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context
+from memoranda.service.core.context import Context, audit_entry
 from memoranda.service.core.views import find_first_version, is_intact, project, run_unless_damaged
 from memoranda.service.oms.views import is_visible
 from memoranda.service.retrieve import sees_everything
@@ -197,3 +199,25 @@ def standard_of_key(key: str) -> str:
     if key.startswith("urn:ump:"):
         return ump.STANDARD
     return oms.STANDARD if len(key) == ADDRESS_CHARS else openwop.STANDARD
+
+
+def require_namespace(snapshot: Snapshot, location: Location) -> None:
+    """Raise NamespaceNotFound if nothing was ever stored in a namespace."""
+    if not snapshot.has_space(location.space):
+        raise NamespaceNotFound(f"nothing was ever stored in {location.namespace}")
+
+
+def build_audit_entry(
+    access: Access,
+    op: str,
+    now: Instant,
+    location: Location,
+    targets: tuple[str, ...],
+    result: str,
+    meta: Mapping[str, object] | None = None,
+) -> AuditEntry:
+    """Return the audit entry of an operation on memories."""
+    scope = {"owner": location.tenant, **({"project": location.space} if location.space else {})}
+    return audit_entry(
+        access, f"oams.{op}", now=now, targets=targets, scope=scope, result=result, meta=meta
+    )

@@ -587,13 +587,8 @@ def _consolidate(
                 unit.add_feedback(versions[name], "followed", "consolidation", now=now)
         for name in sorted(in_doubt):
             unit.flag_for_review(versions[name], needs_review=True)
-        run, logged = runs.host_run(
-            unit,
-            "consolidation",
-            now,
-            (events.MEMORY_CONSOLIDATED, payload),
-            access=access,
-        )
+        event = (events.MEMORY_CONSOLIDATED, payload)
+        run, logged = runs.host_run(unit, "consolidation", now, event, access=access)
         if replacements:
             unit.put_item(UNDO_RECORDS, run.run_id, record)
         result = f"{len(replacements)} of {len(entries)} replaced"
