@@ -24,7 +24,6 @@ from memoranda.retrieval.languages import (
     ENGLISH,
     LANGUAGE_CODES,
     NOW_WORDS,
-    STOP_WORDS,
     detect_language,
     fold,
     language_code,
@@ -73,7 +72,6 @@ _MARKS_OF_OTHER_SCRIPTS: Final = (
     (0x0EC8, 0x0ECD), (0x102B, 0x103E), (0x17B4, 0x17D3),
 )  # fmt: skip
 WORD: Final = re.compile(rf"[^\W_](?:[^\W_]|[{_mark_ranges()}])*")
-_MARKED_LETTER: Final = re.compile(rf".[{_mark_ranges()}]*")
 # The words of a text in lower-case ASCII; faster than WORD.
 _PLAIN_WORD: Final = re.compile(r"[a-z0-9]+")
 _UNSPACED: Final = (
@@ -92,11 +90,10 @@ _HUMPED: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
 _CONTRACTED: Final = re.compile(r"(?<=\w)['’](?:s|t|d|m|re|ve|ll)\b", re.IGNORECASE)
 # Punctuation around words. Other signs distinguish words: "C#" is not "C", "-5" is not "5".
 _MARKS: Final = ".,;:!?\"'()…“”‘’"
-_MARKED: Final = re.compile(f"[{_MARKS}]")
+_MARKED: Final = frozenset(_MARKS)
 # `pnp*` in a query.
 PREFIX_QUERY: Final = re.compile(rf"(?<!\S)([^\W_]{{{PREFIX_CHARS},{WORD_CHARS_LIMIT}}})\*(?!\S)")
-_QUOTES: Final = '"“”„«»「」『』'
-_PHRASE: Final = re.compile(f"[{_QUOTES}]([^{_QUOTES}]{{1,200}})[{_QUOTES}]")
+_QUOTES: Final = frozenset('"“”„«»「」『』')
 # Phrases, and prefixes, of a query: for each, candidate texts are read.
 _EXACT_LIMIT: Final = 8
 # "Ada: …", "Ada Lovelace: …": up to three capitalised words and a colon, as in chat logs.
@@ -217,14 +214,14 @@ def normalised_text(text: str) -> str:
     Two memories with equal normalised texts count as duplicates in a list of results; both stay stored.
     """
     words = text.casefold().split()
-    if _MARKED.search(text) is not None:
+    if not _MARKED.isdisjoint(text):
         words = [stripped for word in words if (stripped := word.strip(_MARKS))]
     return " ".join(words)
 
 
 def english_keywords(text: str) -> list[str]:
     """Return the search words of a text by the rules of English, by which consolidation compares statements."""
-    tokens = (token for token in WORD.findall(fold(text)) if token not in STOP_WORDS[ENGLISH])
+    tokens = (token for token in WORD.findall(fold(text)) if token not in stop_words(ENGLISH))
     return [term for token in tokens for term in _terms(token, token, ENGLISH)][:WORDS_LIMIT]
 
 
@@ -232,6 +229,19 @@ def english_keywords(text: str) -> list[str]:
 def unspaced_pattern() -> re.Pattern[str]:
     """Return the pattern of scripts without spaces. It is compiled late, because that is slow and seldom needed."""
     return re.compile(_UNSPACED)
+
+
+@cache
+def _marked_letter_pattern() -> re.Pattern[str]:
+    """Return the pattern of a letter with its marks, compiled late for the same reason."""
+    return re.compile(rf".[{_mark_ranges()}]*")
+
+
+@cache
+def _phrase_pattern() -> re.Pattern[str]:
+    """Return the pattern of a phrase in quotes, compiled late for the same reason."""
+    quotes = "".join(sorted(_QUOTES))
+    return re.compile(f"[{quotes}]([^{quotes}]{{1,200}})[{quotes}]")
 
 
 def prefix_term(word: str) -> str:
@@ -276,7 +286,7 @@ def _cut_pairs(token: str, language: str) -> list[str]:
         if run.start() > end:
             terms.append(stem(token[end : run.start()], language))
         # A vowel sign or tone mark is part of the preceding letter.
-        characters = _MARKED_LETTER.findall(run[0])
+        characters = _marked_letter_pattern().findall(run[0])
         terms.extend(
             "".join(characters[index : index + 2]) for index in range(max(1, len(characters) - 1))
         )
@@ -360,9 +370,12 @@ def exact_terms(query: str) -> ExactTerms:
 
     `"…"` makes a phrase, `abc*` a prefix of at least three characters.
     """
-    quoted = (searchable_text(match[1]) for match in _PHRASE.finditer(query))
-    phrases = [phrase for phrase in quoted if phrase]
-    unquoted = _PHRASE.sub(" ", query)
+    phrases: list[str] = []
+    unquoted = query
+    if not _QUOTES.isdisjoint(query):
+        quoted = (searchable_text(match[1]) for match in _phrase_pattern().finditer(query))
+        phrases = [phrase for phrase in quoted if phrase]
+        unquoted = _phrase_pattern().sub(" ", query)
     prefixes = [fold(match[1]) for match in PREFIX_QUERY.finditer(unquoted)]
     other_words = [fold(word) for word in WORD.findall(PREFIX_QUERY.sub(" ", unquoted))]
     excluded = stop_words(detect_language(other_words, unquoted))

@@ -7,9 +7,9 @@ the "stop words", which are not indexed. Nothing here knows of stemmers or terms
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
-from functools import lru_cache
-from typing import Final
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
+from typing import Final, NamedTuple
 
 ENGLISH: Final = "en"
 
@@ -303,12 +303,6 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", decomposed)
 
 
-# Folded, like the words that are looked up in them.
-STOP_WORDS: Final = {
-    code: frozenset(map(fold, text.split())) for code, text in _FUNCTION_WORDS.items()
-}
-# The words that are not indexed: texts in other languages often contain English.
-_EXCLUDED: Final = {code: words | STOP_WORDS[ENGLISH] for code, words in STOP_WORDS.items()}
 # Folded words of a query that ask for the present state. They are searched only if a text has them.
 NOW_WORDS: Final = frozenset(
     """
@@ -320,15 +314,35 @@ NOW_WORDS: Final = frozenset(
     сейчас теперь текущий последний
     """.split()
 )
-_LANGUAGES_BY_STOP_WORD: Final[dict[str, tuple[str, ...]]] = {}
-for _code, _words in STOP_WORDS.items():
-    for _word in _words:
-        _LANGUAGES_BY_STOP_WORD[_word] = (*_LANGUAGES_BY_STOP_WORD.get(_word, ()), _code)
+
+
+class _StopWords(NamedTuple):
+    """The function words of all languages, folded like the words that are looked up in them."""
+
+    # The words that are not indexed, by language: its own and the English ones, which other texts often contain.
+    excluded: Mapping[str, frozenset[str]]
+    languages_by_word: Mapping[str, tuple[str, ...]]
+
+
+@cache
+def _load_stop_words() -> _StopWords:
+    """Return the tables of stop words. They are built late: many commands analyse no text."""
+    by_language = {
+        code: frozenset(map(fold, text.split())) for code, text in _FUNCTION_WORDS.items()
+    }
+    languages_by_word: dict[str, tuple[str, ...]] = {}
+    for code, words in by_language.items():
+        for word in words:
+            languages_by_word[word] = (*languages_by_word.get(word, ()), code)
+    english = by_language[ENGLISH]
+    excluded = {code: words | english for code, words in by_language.items()}
+    return _StopWords(excluded, languages_by_word)
 
 
 def stop_words(language: str) -> frozenset[str]:
     """Return the words that are not indexed in a language, folded."""
-    return _EXCLUDED.get(language, STOP_WORDS[ENGLISH])
+    excluded = _load_stop_words().excluded
+    return excluded.get(language, excluded[ENGLISH])
 
 
 def language_code(tag: str) -> str:
@@ -366,8 +380,9 @@ def _most_likely(folded: Iterable[str], letters: Iterable[str], minimum: int) ->
 def _count_evidence(folded: Iterable[str], letters: Iterable[str]) -> dict[str, int]:
     """Count the stop words, and the letters that few languages have, of each language."""
     counts: dict[str, int] = {}
+    languages_by_word = _load_stop_words().languages_by_word
     for word in folded:
-        for code in _LANGUAGES_BY_STOP_WORD.get(word, ()):
+        for code in languages_by_word.get(word, ()):
             counts[code] = counts.get(code, 0) + 1
     for letter in letters:
         for code in _LANGUAGES_BY_LETTER[letter]:

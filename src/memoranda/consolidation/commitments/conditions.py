@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from memoranda.consolidation.text.sentences import split_sentences
 from memoranda.encoding.short_cache import short_cache
 from memoranda.retrieval.analysis import english_keywords
-from memoranda.retrieval.languages import ENGLISH, STOP_WORDS
+from memoranda.retrieval.languages import ENGLISH, stop_words
 
 # Groups of words for the same event; a word may be in several groups.
 _EVENTS: Final = (
@@ -67,7 +67,7 @@ _PARTICLES: Final = frozenset("up down back out over here live".split())
 _DETERMINERS: Final = frozenset(
     "the my our your his her their its this that these those a an any some".split()
 )
-_FUNCTION_WORDS: Final = STOP_WORDS[ENGLISH] | frozenset(
+_FUNCTION_WORDS: Final = stop_words(ENGLISH) | frozenset(
     "get gets go goes come comes finally actually already".split()
 )
 # Objects of a reply, which a later sentence need not repeat.
@@ -276,7 +276,7 @@ def _stem_words(words: list[str]) -> tuple[str, ...]:
     stems = (
         _stem(word.lower())
         for word in words
-        if word.lower() not in STOP_WORDS[ENGLISH] and not _NOT.search(word)
+        if word.lower() not in stop_words(ENGLISH) and not _NOT.search(word)
     )
     return tuple(dict.fromkeys(stem for stem in stems if stem not in _AUXILIARIES))
 

@@ -616,10 +616,10 @@ class _Import:
         ancestry.close_priors(unit, item.form, version, priors, waiting, now)
         lookup.known_names.update(ancestry.add_claims(unit, version, missing, lookup.known_names))
         try:
-            written = _WrittenItem(
+            written_item = _WrittenItem(
                 item, prepared_item, version, outcome == "created", later_version
             )
-            waiting = self._adopt_index(unit, written, result, now)
+            waiting = self._adopt_index(unit, written_item, result, now)
         except GrainError as error:
             result.unlinked.append((item, error))
         else:
@@ -628,7 +628,7 @@ class _Import:
         return outcome
 
     def _adopt_index(
-        self, unit: Unit, written: _WrittenItem, result: _BatchResult, now: Instant
+        self, unit: Unit, written_item: _WrittenItem, result: _BatchResult, now: Instant
     ) -> WaitingVersion | None:
         """Store what another store knew about a version: beside it, never in it (OMS §11.7). Raises GrainError.
 
@@ -637,7 +637,7 @@ class _Import:
         A store may know more about a version than its document says: a verdict, the time at which it was closed, its
         successor.
         """
-        item, prepared_item, version, is_fresh, later_version = written
+        item, prepared_item, version, is_fresh, later_version = written_item
         own_index = IndexState(verification_status=version.state.verification)
         verdict = manifest.merge(own_index, prepared_item.index).verification_status
         if verdict != version.state.verification:
