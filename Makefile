@@ -133,7 +133,7 @@ bring-browser: develop $(BROWSER)
 
 test-browser: develop  ## the console in a real browser; installs Chromium (as root on Debian), Playwright, axe-core and oidc-provider
 	@$(MAKE) -s --no-print-directory bring-browser || echo "Chromium, Playwright or axe-core could not be installed: tests that need it are skipped"
-	@MEMORANDA_AXE=$(VENV)/browser/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest -q -rs tests/browser $(ARGS)
+	@MEMORANDA_AXE=$(VENV)/browser/node_modules/axe-core/axe.min.js MEMORANDA_LARGE=$(VENV)/browser/large $(BIN)/python -m pytest -q -rs tests/browser $(ARGS)
 
 pictures: bring-browser  ## take the pictures of the console that the README and the pages show
 	@MEMORANDA_PICTURES=docs/howto/pictures $(BIN)/python -m pytest -q -rs tests/browser/test_pictures.py

@@ -46,12 +46,14 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+def console_folder(service: Service) -> dict[str, Any]:
+    """The options of a server that has the console."""
+    return {"folders": {ROOT: lambda threads: LazyConsole(service, threads).routes}}
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    def with_console(service: Service) -> dict[str, Any]:
-        return {"folders": {ROOT: lambda threads: LazyConsole(service, threads).routes}}
-
-    with running(tmp_path_factory.mktemp("browser"), extra=with_console) as server:
+    with running(tmp_path_factory.mktemp("browser"), extra=console_folder) as server:
         yield server
 
 

@@ -8,6 +8,7 @@ whole store run only on request.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -205,10 +206,13 @@ def show_overview(visit: Visit) -> Answer:
     """Show counts of memories, and on request the result of a full check."""
     service, access = visit.service, visit.access
     meaning, vectors = service.context.semantic_search, service.context.engine.vectors
+    # The rest of the page is sent after its head, when an error could no longer be shown.
+    access.require("read")
     return TemplatePage(
         template="overview.html",
+        is_streamed=True,
         context={
-            "stats": service.stats(access),
+            "load_stats": partial(service.stats, access),
             "waiting": vectors.waiting(meaning.model) if meaning.is_enabled else None,
             "report": service.verify(access) if visit.query_value("verify") else None,
         },
@@ -220,19 +224,22 @@ def show_rules(visit: Visit) -> Answer:
     service, access = visit.service, visit.access
     context, own_rules = service.context, service.rules(access)
     quotas = server_quotas(context, access.default_tenant)
-    stats = service.stats(access)
+    limits = tighten_quotas(quotas, msgspec.json.encode(own_rules))
+
+    def load_usage() -> object:
+        """Count the memories, after the head of the page was sent."""
+        stats = service.stats(access)
+        return _usage(limits, stats.memories, stats.bytes)
+
     return TemplatePage(
         template="rules.html",
+        is_streamed=True,
         context={
-            "usage": _usage(
-                tighten_quotas(quotas, msgspec.json.encode(own_rules)),
-                stats.memories,
-                stats.bytes,
-            ),
+            "load_usage": load_usage,
             "server": {**msgspec.structs.asdict(quotas), "presets": context.presets},
             "own": msgspec.structs.asdict(own_rules),
             "presets": PRESETS,
-            "namespaces": _namespaces(visit),
+            "load_namespaces": partial(_namespaces, visit),
             "may_change": is_owner(access),
         },
     )

@@ -73,9 +73,12 @@ if (live) {
   const search = async () => {
     const number = ++searchCount;
     isSearching = true;
+    const results = document.getElementById(live.dataset.live);
+    results?.setAttribute("aria-busy", "true");
     await refresh(searchUrl(), { remember: true });
     if (number !== searchCount) return;
     isSearching = false;
+    results?.removeAttribute("aria-busy");
     catchUp();
   };
   live.addEventListener("input", () => {
@@ -218,6 +221,8 @@ document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.matches("form[data-keep]") || form.dataset.checked) return;
   event.preventDefault();
+  if (form.dataset.checking) return;
+  form.dataset.checking = "yes";
   const banner = document.querySelector(".unsent");
   let message = "";
   try {
@@ -228,10 +233,27 @@ document.addEventListener("submit", async (event) => {
   } catch { message = document.body.dataset.unsent; }
   banner.hidden = !message;
   banner.querySelector("p").textContent = message;
+  delete form.dataset.checking;
   if (message) { banner.scrollIntoView({ block: "nearest" }); return; }
   form.dataset.checked = "yes";
   form.requestSubmit(event.submitter);
   delete form.dataset.checked;
+});
+
+// A form is sent once, however slow the server is: a second click would find the memory changed by the first.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  // The page of a download stays.
+  const action = event.submitter?.getAttribute("formaction") ?? form.getAttribute("action") ?? "";
+  if (event.defaultPrevented || form.method !== "post" || action.endsWith("/export")) return;
+  if (form.dataset.sent) { event.preventDefault(); return; }
+  form.dataset.sent = "yes";
+  event.submitter?.setAttribute("aria-busy", "true");
+});
+// The browser may show the page again as it was left.
+window.addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+  for (const button of document.querySelectorAll("button[aria-busy]")) button.removeAttribute("aria-busy");
 });
 
 // --- command palette -------------------------------------------------------------------------------------------
@@ -309,11 +331,11 @@ if (palette) {
   });
 }
 
-// A link to the form of a correction opens it.
+// A link to the form of a correction opens it. The browser moves the focus to the target of a link at the end.
 if (location.hash === "#edit") {
   const form = document.getElementById("edit");
   form?.closest("details")?.setAttribute("open", "");
-  form?.querySelector("textarea")?.focus();
+  window.addEventListener("load", () => setTimeout(() => form?.querySelector("textarea")?.focus()));
 }
 
 // --- files for an import ---------------------------------------------------------------------------------------
