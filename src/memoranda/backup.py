@@ -118,7 +118,11 @@ def back_up(
     writing_progress: Progress | None = None,
     checking: Progress | None = None,
 ) -> BackedUp:
-    """Write everything of a store to one file, while others use it; it appears whole and checked, or not at all."""
+    """Write everything of a store to one file, while others use it; it appears whole and checked, or not at all.
+
+    Raises InvalidInput if the target is a file of the store itself, and StoreUnavailable if the operator's key is
+    missing, because such a backup could not be restored.
+    """
     database = settings.home / _DATABASE if settings.address is not None else _database(settings)
     if target.exists() and any(
         path.exists() and path.samefile(target) for path in _store_files(settings, database)

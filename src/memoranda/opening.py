@@ -277,7 +277,10 @@ def _vault(settings: Settings) -> Vault:
 
 
 def did_documents(folder: Path) -> dict[str, object]:
-    """Read the DID documents in a folder, by id. Signatures of did:web are checked against them."""
+    """Read the DID documents in a folder, by id. Signatures of did:web are checked against them.
+
+    Raises StoreUnavailable for a file that is not a DID document: a wrong one must not be left out silently.
+    """
     documents: dict[str, object] = {}
     for path in sorted(folder.glob("*.json")):
         try:

@@ -94,7 +94,10 @@ class MemoryFiles:
             raise CommandRefused(f"Error: {error.message}") from None
 
     def view(self, path: str, view_range: tuple[int, int] | None = None) -> str:
-        """Return the files of a folder, or the numbered lines of a file."""
+        """Return the files of a folder, or the numbered lines of a file.
+
+        Raises CommandRefused for a file with too many lines.
+        """
         name = _memory_name(path)
         file = self._find_file(name)
         if file is None:
@@ -130,7 +133,10 @@ class MemoryFiles:
         return f"File created successfully at: {path}"
 
     def str_replace(self, path: str, old_str: str, new_str: str) -> str:
-        """Replace a text that occurs exactly once in a file."""
+        """Replace a text that occurs exactly once in a file.
+
+        Raises CommandRefused if there is no such file, or the text does not occur exactly once.
+        """
         name = _memory_name(path)
         file = self._find_file(name)
         if file is None:
@@ -162,7 +168,10 @@ class MemoryFiles:
         )
 
     def insert(self, path: str, insert_line: int, insert_text: str) -> str:
-        """Insert a text after a line of a file; 0 inserts before the first line."""
+        """Insert a text after a line of a file; 0 inserts before the first line.
+
+        Raises CommandRefused if there is no such file or line.
+        """
         file = self._find_file(_memory_name(path))
         if file is None:
             raise CommandRefused(f"Error: The path {path} does not exist")
@@ -179,7 +188,10 @@ class MemoryFiles:
         return f"The file {path} has been edited."
 
     def delete(self, path: str) -> str:
-        """Delete a file, or a folder with all its files."""
+        """Delete a file, or a folder with all its files.
+
+        Raises CommandRefused for the folder of all memories, and if there is no such file.
+        """
         name = _memory_name(path)
         if not name:
             raise CommandRefused(f"Error: Cannot delete the {ROOT} directory itself")
@@ -191,7 +203,11 @@ class MemoryFiles:
         return f"Successfully deleted {path}"
 
     def rename(self, old_path: str, new_path: str) -> str:
-        """Rename a file or a folder; nothing is overwritten."""
+        """Rename a file or a folder; nothing is overwritten.
+
+        Raises CommandRefused for the folder of all memories, a missing file, an existing destination, and a folder that
+        would be moved into itself.
+        """
         old_name, new_name = _memory_name(old_path), _memory_name(new_path)
         if not old_name:
             raise CommandRefused(f"Error: Cannot rename the {ROOT} directory itself")

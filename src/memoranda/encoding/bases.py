@@ -41,7 +41,10 @@ def base58_encode(data: bytes) -> str:
 
 
 def base58_decode(text: str) -> bytes:
-    """Decode base58btc of at most MAX_BASE58_CHARS."""
+    """Decode base58btc of at most MAX_BASE58_CHARS.
+
+    Raises ValueError for a longer text, and for characters that are not of the alphabet.
+    """
     if len(text) > MAX_BASE58_CHARS:
         raise ValueError(f"base58 longer than {MAX_BASE58_CHARS} characters")
     number = 0
@@ -60,7 +63,10 @@ def base64_encode(data: bytes) -> str:
 
 
 def base64_decode(text: str) -> bytes:
-    """Decode standard base64 with padding."""
+    """Decode standard base64 with padding.
+
+    Raises ValueError for every spelling but the one that `base64_encode` writes, so that equal bytes have equal texts.
+    """
     data = _decode_base64(text)
     if base64_encode(data) != text:
         raise ValueError("base64 in a non-canonical spelling")
@@ -73,7 +79,10 @@ def base64url_encode(data: bytes) -> str:
 
 
 def base64url_decode(text: str) -> bytes:
-    """Decode URL-safe base64 without padding."""
+    """Decode URL-safe base64 without padding.
+
+    Raises ValueError for every spelling but the one that `base64url_encode` writes.
+    """
     if "+" in text or "/" in text or "=" in text:
         raise ValueError("not base64url without padding")
     padding = "=" * (-len(text) % 4)

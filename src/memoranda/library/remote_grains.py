@@ -143,7 +143,10 @@ class RemoteGrains(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         after: int = 0,
         limit: int = 50,
     ) -> tuple[list[StoredGrain], int | None]:
-        """Return a page of grains in the order written, and what to pass as `after` for the next page."""
+        """Return a page of grains in the order written, and what to pass as `after` for the next page.
+
+        Raises InvalidInput for a position that another object returned.
+        """
         cursor = None if not after else self._cursors.get(after)
         if after and cursor is None:
             raise InvalidInput(

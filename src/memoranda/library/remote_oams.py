@@ -64,7 +64,10 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
     def recall(
         self, request: RecallRequest, *, consents: Sequence[Access] = ()
     ) -> list[oams.Memory]:
-        """Return the best memories for a query, each with its score."""
+        """Return the best memories for a query, each with its score.
+
+        Raises Unsupported for `consents`: over a server they are tokens in a header.
+        """
         if consents:
             raise Unsupported(
                 "consents: over a server they are tokens, in the header X-OAMS-Consent"
@@ -132,7 +135,10 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         writer: object = None,
         only: Collection[str] | None = None,
     ) -> DreamRun:
-        """Run one strategy over a namespace."""
+        """Run one strategy over a namespace.
+
+        Raises Unsupported for a writer or a counter of tokens: a server uses its own.
+        """
         chosen_options = Options() if options is None else options
         if writer is not None or chosen_options.count is not Options().count:
             raise Unsupported("writer and count: leave them out, since a server uses its own")
@@ -175,7 +181,10 @@ class RemoteOams(RemoteVerbs, rows=OPERATIONS):
         )
 
     def undo(self, run_id: str) -> Undone:
-        """Undo a consolidation."""
+        """Undo a consolidation.
+
+        Raises NotFound if there is no such run.
+        """
         try:
             undone: Undone = read_result(self._document("undo", run_id=run_id), Undone)
         except MemoryNotFound as error:

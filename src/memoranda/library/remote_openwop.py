@@ -208,7 +208,10 @@ class RemoteOpenwop(RemoteVerbs, rows=OPERATIONS, refused=NOT_OVER_A_WIRE):
         run_id: str | None = None,
         of_archives: bool = False,
     ) -> Distilled:
-        """Make an archive of a ref within a budget of tokens."""
+        """Make an archive of a ref within a budget of tokens.
+
+        Raises TokenBudgetExceededError if the budget is too small for any summary.
+        """
         how = {
             "token_budget": token_budget,
             "texts": None if given is None else list(given),

@@ -229,7 +229,10 @@ def send(
     body: object = None,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Send the arguments of a verb as its row says: in the path, in headers, in the query or in the body."""
+    """Send the arguments of a verb as its row says: in the path, in headers, in the query or in the body.
+
+    Raises InvalidInput for a text with a lone surrogate, which UTF-8 cannot hold.
+    """
     fields = request_fields(row, arguments)
 
     def name_in_path(match: re.Match[str]) -> str:

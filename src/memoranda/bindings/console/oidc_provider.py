@@ -201,7 +201,10 @@ class Provider:
         return str(claims["sub"])
 
     def read_groups(self, claims: Mapping[str, Any], tokens: Tokens) -> tuple[str, ...]:
-        """Return the groups of a person from the ID token, or from the userinfo endpoint if they are not in it."""
+        """Return the groups of a person from the ID token, or from the userinfo endpoint if they are not in it.
+
+        Raises Unauthorized if the information of the endpoint is about somebody else.
+        """
         name = self.settings.groups_claim
         if name not in claims and self.metadata().userinfo_endpoint and tokens.access_token:
             headers = {"Authorization": f"Bearer {tokens.access_token}"}

@@ -147,7 +147,10 @@ def refuse_suggestion(visit: Visit) -> Answer:
 
 
 def keep_one_statement(visit: Visit) -> Answer:
-    """Keep one of several contradicting memories, and forget the others."""
+    """Keep one of several contradicting memories, and forget the others.
+
+    Raises Conflict if none of the others could be forgotten.
+    """
     service, access = visit.service, visit.access
     namespace = service.oams.namespace(access, visit.form_value("project") or None)
     right = visit.form_value("right")
@@ -166,7 +169,10 @@ def keep_one_statement(visit: Visit) -> Answer:
 
 
 def keep_one_duplicate(visit: Visit) -> Answer:
-    """Keep one of several memories that say the same, and forget the others in one action."""
+    """Keep one of several memories that say the same, and forget the others in one action.
+
+    Raises InvalidInput without a choice, and Conflict if none of the others could be forgotten.
+    """
     right, names = visit.form_value("right"), visit.form_values("input")
     if right not in names:
         raise InvalidInput(visit.text("wrong.no_choice"))

@@ -150,7 +150,10 @@ def scratch_file(folder: Path | None = None) -> Iterator[IO[bytes]]:
 
 
 def read_grain(source: str) -> GrainInput:
-    """Return the only grain of a file, as its bytes or as the fields to build it from."""
+    """Return the only grain of a file, as its bytes or as the fields to build it from.
+
+    Raises InvalidInput for a container and for a file with more than one grain.
+    """
     with naming_source(source), open_grains(source) as file:
         kind = detect_kind(file)
         if kind == "container":
@@ -361,7 +364,11 @@ def _write_unsynced(path: Path, data: bytes) -> None:
 
 
 def recover(source: str, target: str, progress: Progress) -> ContainerSummary:
-    """Write every undamaged grain of a damaged container to a new one, in the same order."""
+    """Write every undamaged grain of a damaged container to a new one, in the same order.
+
+    Raises InvalidInput for a file that is no container, for the damaged file as its own target, and if no grain is
+    undamaged.
+    """
     with naming_source(source), open_grains(source) as file:
         if detect_kind(file) != "container":
             raise InvalidInput("not an .mg file; there is nothing to recover")

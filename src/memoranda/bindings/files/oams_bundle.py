@@ -79,7 +79,10 @@ class FolderBundleWriter:
         return self
 
     def add(self, memory: Memory, raw: bytes | None = None) -> None:
-        """Add a complete memory, and the bytes of its line if the caller has them."""
+        """Add a complete memory, and the bytes of its line if the caller has them.
+
+        Raises StoreUnavailable if the folder cannot be written.
+        """
         assert self._writer is not None
         try:
             self._writer.add(memory, raw)

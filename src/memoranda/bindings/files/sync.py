@@ -134,7 +134,10 @@ class FolderSync:
 
 
 def watch_files(paths: list[str]) -> RustNotify:
-    """Start to collect the changes of files, and of the files in folders and below them."""
+    """Start to collect the changes of files, and of the files in folders and below them.
+
+    Raises Unsupported if the package that watches folders is not installed.
+    """
     # Imported here: only watching needs it. `watchfiles.watch` would begin with the first wait, after our first run.
     try:
         from watchfiles._rust_notify import RustNotify

@@ -112,7 +112,10 @@ class CalRequest:
 
 
 def query_parser(shape: type[Query]) -> Callable[[HttpCall], CalRequest]:
-    """Return the parser of a query and its options, which may stand in the body or in the URL, but not in both."""
+    """Return the parser of a query and its options, which may stand in the body or in the URL, but not in both.
+
+    Raises InvalidInput for an option that is given in both.
+    """
 
     def parse_call(call: HttpCall) -> CalRequest:
         query, in_body = _split_body(call)

@@ -48,7 +48,11 @@ Number = tuple[Family, Labels, float]
 
 
 def metrics(service: Service, call: HttpCall, _request: None) -> HttpAnswer:
-    """Return the metrics to the operator. Numbers of all owners together reveal something about each of them."""
+    """Return the metrics to the operator. Numbers of all owners together reveal something about each of them.
+
+    Raises ForbiddenScope for everyone but the operator, also for a token of the operator that is limited to a part of
+    the memory.
+    """
     access = call.access
     access.require("read")
     if access.is_peer or access.is_narrowed or access.tenant not in (None, service.operator_did):

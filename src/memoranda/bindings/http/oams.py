@@ -314,7 +314,10 @@ METHODS: Final[Mapping[str, tuple[Serve | None, type[Shape]]]] = {
 
 
 def parse_calls(call: HttpCall) -> rpc.Envelope:
-    """Return the JSON-RPC calls in a body."""
+    """Return the JSON-RPC calls in a body.
+
+    Raises InvalidInput for a media type other than JSON.
+    """
     _refuse_query(call)
     if call.media_type != wire.JSON:
         raise InvalidInput("content-type must be application/json")

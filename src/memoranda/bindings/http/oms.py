@@ -99,7 +99,10 @@ def parse_put(call: HttpCall) -> GrainRequest:
 
 
 def parse_supersede(call: HttpCall) -> GrainRequest:
-    """Return a grain that replaces another; the justification may stand in the body or in the URL, not in both."""
+    """Return a grain that replaces another; the justification may stand in the body or in the URL, not in both.
+
+    Raises InvalidInput if it is given in both.
+    """
     query, body = wire.parse_query(call.scope), _parse_body(call, SupersedeRequest)
     check_field_names(query, ("justification",), "the query")
     in_url = SupersedeRequest.parse({"grain": {}, **query}).justification

@@ -71,7 +71,10 @@ WORKFLOWS: Final[Mapping[str, Workflow]] = {
 
 
 def make_start(workflows: Mapping[str, Workflow]) -> Serve:
-    """Return the function that starts one of these workflows."""
+    """Return the function that starts one of these workflows.
+
+    It raises InvalidInput for a name that is none of them.
+    """
 
     def start(service: Service, call: HttpCall, request: RunRequest) -> dict[str, object]:
         # The tenant is that of the credential; one named in the request gives no rights (WCT-1).
@@ -188,7 +191,10 @@ def _brief_run(run: Run) -> dict[str, object]:
 
 
 def begin_run(service: Service, call: HttpCall, request: BeginRunRequest) -> dict[str, object]:
-    """Register a run of the host, and return its id and URLs."""
+    """Register a run of the host, and return its id and URLs.
+
+    Raises InvalidInput for the name of a workflow that Memoranda runs itself.
+    """
     if request.workflow_id.startswith(HOST_WORKFLOW):
         raise InvalidInput(
             f"workflowId must not begin with {HOST_WORKFLOW}: Memoranda runs those itself"

@@ -200,13 +200,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._parse_received()
 
     def on_message_begin(self) -> None:
-        """Limit the pipelined requests."""
+        """Limit the pipelined requests.
+
+        Raises ValueError beyond the limit, which ends the connection.
+        """
         if len(self.pipeline) >= PIPELINED_LIMIT:
             raise ValueError("too many requests at once")
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Limit the headers of a request."""
+        """Limit the headers of a request.
+
+        Raises ValueError beyond the limit, which ends the connection.
+        """
         if len(self.headers) >= HEADERS_LIMIT:
             raise ValueError("too many headers")
         super().on_header(name, value)

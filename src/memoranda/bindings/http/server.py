@@ -164,7 +164,10 @@ def base_url(listener: socket.socket, *, is_tls: bool = False) -> str:
 
 
 def listen(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
-    """Return a socket bound to an address. With `is_shared`, other processes of this user can listen there, too."""
+    """Return a socket bound to an address. With `is_shared`, other processes of this user can listen there, too.
+
+    Raises StoreUnavailable if the address is in use or not allowed.
+    """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -105,7 +105,10 @@ def parse_query(scope: Scope) -> dict[str, str]:
 
 
 def parse_query_lists(scope: Scope, several: Collection[str] = ()) -> dict[str, list[str]]:
-    """Return the fields of the query with their values. Only those in `several` may occur more than once."""
+    """Return the fields of the query with their values. Only those in `several` may occur more than once.
+
+    Raises InvalidInput for any other field that occurs twice.
+    """
     fields: dict[str, list[str]] = {}
     for name, text in parse_query_pairs(scope):
         fields.setdefault(name, []).append(text)
@@ -115,7 +118,10 @@ def parse_query_lists(scope: Scope, several: Collection[str] = ()) -> dict[str, 
 
 
 def parse_query_pairs(scope: Scope) -> list[tuple[str, str]]:
-    """Return the fields of the query in their order, with repetitions."""
+    """Return the fields of the query in their order, with repetitions.
+
+    Raises InvalidInput if the query is not percent-encoded UTF-8, or has too many fields.
+    """
     raw: bytes = scope["query_string"]
     if not raw:
         return []

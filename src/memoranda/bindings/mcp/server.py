@@ -197,7 +197,10 @@ class _Handlers:
     async def call_tool(
         self, ctx: RequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Handle `tools/call`. Errors of the call are results for the model, not protocol errors."""
+        """Handle `tools/call`. Errors of the call are results for the model, not protocol errors.
+
+        Raises MCPError only for a tool that does not exist.
+        """
         tool, offer = tools.find_tool(params.name), self._offer_of(ctx)
         if tool is None:
             # MCP, tools, error handling: an unknown tool is a protocol error, not a tool's result.

@@ -245,7 +245,10 @@ def issue(
     uses: int = 1,
     writes: int = 0,
 ) -> str:
-    """Issue a capability token: its bearer may run these operations, a number of times, until it expires (§18)."""
+    """Issue a capability token: its bearer may run these operations, a number of times, until it expires (§18).
+
+    Raises InvalidInput for rights that no token can have.
+    """
     session = _open_session(context, access, {"namespace": namespace, "user": user})
     every_operation = capability.READ_OPS + (capability.WRITE_OPS if tier1 else ())
     try:

@@ -38,7 +38,10 @@ def is_dialect(query: QueryInput, context: Context) -> TypeGuard[str]:
 def expand(
     context: Context, session: CalSession, query: QueryInput, params: Mapping[str, object] | None
 ) -> tuple[QueryInput, Mapping[str, object] | None]:
-    """Replace a RUN by the text of its saved query, with its values. Other queries are returned unchanged."""
+    """Replace a RUN by the text of its saved query, with its values. Other queries are returned unchanged.
+
+    Raises QueryError (CAL-E085) if the namespace has no saved query of this name.
+    """
     if not is_dialect(query, context):
         return query, params
     call = saved_query.parse_call(query)

@@ -370,7 +370,10 @@ class Conversion(msgspec.Struct, kw_only=True):
         return check_complete(_apply_difference(view, parse(index.record or "")))
 
     def to_grain(self, source: SourceMemory) -> tuple[bytes, IndexState]:
-        """Convert a memory to a grain and its index entry."""
+        """Convert a memory to a grain and its index entry.
+
+        Raises TooLarge if the grain would be too large for an `.mg` file.
+        """
         document = source.document
         if oms.owns(document):
             return CheckedGrain.of(document.native, document.name), source.index

@@ -43,7 +43,10 @@ def only_namespace(store: JsonlStore) -> Namespace:
 
 
 def recall(store: JsonlStore, request: RecallRequest, now: Instant) -> list[Memory]:
-    """Return the best memories of a file for a query, with their scores."""
+    """Return the best memories of a file for a query, with their scores.
+
+    Raises CrossNamespace for namespaces of several owners, and NamespaceNotFound for one that the file does not have.
+    """
     namespaces = request.namespaces or (only_namespace(store),)
     if len({namespace.owner for namespace in namespaces}) > 1:
         # Section 4: MUST refuse a query across owners without consent, and a file holds no consents.

@@ -220,7 +220,10 @@ def finish_withdrawals(context: Context, batch: Sequence[AcceptedMemory]) -> Non
 
 
 def batch_store(context: Context, access: Access, values: Sequence[object]) -> list[StoreResult]:
-    """Write many memories in one transaction: all or none."""
+    """Write many memories in one transaction: all or none.
+
+    Raises InvalidInput for an empty or too large batch; the error of an invalid memory names its number.
+    """
     if not 1 <= len(values) <= BATCH_LIMIT:
         raise InvalidInput(f"memories: a batch has from 1 to {BATCH_LIMIT} memories")
     now = context.clock()

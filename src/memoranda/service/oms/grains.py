@@ -299,7 +299,10 @@ class Successor:
         self.new = admit(context, access, opened_grain, tenant)
 
     def replace(self, unit: Unit, prior: Version, now: Instant) -> tuple[Grain, policy.Decision]:
-        """Append the grain to a head, if the head's policy allows it; the caller records it in the audit log."""
+        """Append the grain to a head, if the head's policy allows it; the caller records it in the audit log.
+
+        Raises Conflict if the new grain is in the store already: a grain cannot be the successor of two.
+        """
         context, opened_grain, new_version = self._context, self._opened_grain, self.new
         signers = _valid_signers(context, prior, opened_grain.grain)
         decision = check_supersession(
@@ -389,7 +392,10 @@ def set_verification(
 def set_hold(
     context: Context, access: Access, address: str, *, held: bool, reason: str = ""
 ) -> bool:
-    """Set or lift a legal hold on a grain. The hold is state of the index; the grain itself never changes."""
+    """Set or lift a legal hold on a grain. The hold is state of the index; the grain itself never changes.
+
+    Raises ForbiddenScope for anyone but the owner, and NotFound for an unknown or erased grain.
+    """
     if access.is_peer:
         raise ForbiddenScope("only the owner may hold or release")
     now, address = context.clock(), _resolve_address(context, access, address)

@@ -159,7 +159,10 @@ def finish_run(
     variables: Mapping[str, object] | None = None,
     error: Mapping[str, object] | None = None,
 ) -> Run:
-    """End a run with a terminal status, store its final variables or error, and forget its secrets."""
+    """End a run with a terminal status, store its final variables or error, and forget its secrets.
+
+    Raises InvalidInput for a status that does not end a run.
+    """
     if status not in run_log.TERMINAL:
         raise InvalidInput(f"status must be one of {', '.join(sorted(run_log.TERMINAL))}")
     now, key, secrets = context.clock(), (access.default_tenant, run_id), context.secrets

@@ -124,7 +124,10 @@ def _describe(item: ScheduleItem) -> ScheduleDocument:
 
 
 def watch(context: Context, access: Access, ref: str, *, is_watched: bool = True) -> None:
-    """Start to look for commitments in the memories of a ref, or stop it if `is_watched` is false."""
+    """Start to look for commitments in the memories of a ref, or stop it if `is_watched` is false.
+
+    Raises InvalidInput for a ref of another host.
+    """
     if refs.resolve_ref(ref, access.default_tenant) is None:
         raise InvalidInput("memoryRef: not one of this host")
 

@@ -211,7 +211,10 @@ def write_file(
     if_none_match: str | None = None,
     run_id: str | None = None,
 ) -> WorkspaceFile:
-    """Write the next version of a workspace file; for a run, on its log and without its secrets (WSR-1)."""
+    """Write the next version of a workspace file; for a run, on its log and without its secrets (WSR-1).
+
+    Raises InvalidInput if the path contains a secret of the run: a path cannot be redacted.
+    """
     now, secrets = context.clock(), context.secrets
     condition = WriteCondition(if_match=if_match, if_none_match=if_none_match)
     key = None if run_id is None else (access.default_tenant, run_id)

@@ -329,7 +329,10 @@ class StoreRequest(Shape):
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> Self:
-        """Parse a path and a body. The body may omit what is in the path, but must not contradict it."""
+        """Parse a path and a body. The body may omit what is in the path, but must not contradict it.
+
+        Raises InvalidInput for a body that is no object or contradicts the path.
+        """
         if not isinstance(body, dict):
             raise InvalidInput("a memory must be an object")
         for name, path_value in (("namespace", namespace), ("key", key)):

@@ -201,7 +201,10 @@ def encode_head(count: int, *, is_cbor: bool) -> bytes:
 
 
 def encode_cbor_map_head(count: int) -> bytes:
-    """Encode the head of a CBOR map with this many entries."""
+    """Encode the head of a CBOR map with this many entries.
+
+    Raises ValueError for more entries than a file can have grains.
+    """
     if count < 24:
         return bytes((_CBOR_MAP << 5 | count,))
     for code, size in ((24, 1), (25, 2), (26, 4)):

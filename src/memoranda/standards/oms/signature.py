@@ -90,7 +90,10 @@ def open_envelope(data: bytes, documents: Documents = NO_DOCUMENTS) -> SignedGra
 
 
 def open_delivery(data: bytes, documents: Documents = NO_DOCUMENTS) -> Grain | SignedGrain:
-    """Read a grain as delivered: bare if it is unsigned, in its envelope if it is signed."""
+    """Read a grain as delivered: bare if it is unsigned, in its envelope if it is signed.
+
+    Raises GrainError if the signed bit of the grain is set but no envelope is around it.
+    """
     if is_envelope(data):
         return open_envelope(data, documents)
     grain = grains.decode(data)
@@ -106,7 +109,10 @@ def is_envelope(data: bytes) -> bool:
 
 
 def delivery_of(grain: Grain | SignedGrain) -> bytes:
-    """Return the bytes to deliver: the envelope of a signed grain, otherwise the grain's own bytes."""
+    """Return the bytes to deliver: the envelope of a signed grain, otherwise the grain's own bytes.
+
+    Raises GrainError for a grain whose signed bit is set: it travels only in its envelope.
+    """
     if isinstance(grain, SignedGrain):
         return grain.envelope
     if grain.header.is_signed:
@@ -118,7 +124,10 @@ def delivery_of(grain: Grain | SignedGrain) -> bytes:
 
 
 def blob_of(delivery: bytes) -> bytes:
-    """Return the bare grain in a delivery, whose hash is the address. Verifies nothing."""
+    """Return the bare grain in a delivery, whose hash is the address. Verifies nothing.
+
+    Raises GrainError for an envelope without its grain.
+    """
     if not is_envelope(delivery):
         return delivery
     payload = cose.parse(delivery).payload

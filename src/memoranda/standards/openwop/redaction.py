@@ -116,7 +116,10 @@ class Secrets:
         self._ids: tuple[str, ...] = ()
 
     def register(self, secret_id: str, value: str) -> bool:
-        """Add a value under its id; return False if it is too short (below eight characters) to be redacted."""
+        """Add a value under its id; return False if it is too short (below eight characters) to be redacted.
+
+        Raises InvalidInput for a secret that is too long, and beyond the number of secrets of a run.
+        """
         secret = value.strip()
         if len(secret) < MIN_SECRET_CHARS:
             return False

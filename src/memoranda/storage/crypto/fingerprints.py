@@ -225,7 +225,10 @@ def load_index_key(database: Database, cipher: Cipher) -> bytes:
     """
 
     def claim(connection: Connection, value: bytes) -> bytes:
-        """Store the key unless another process was first; return the stored one."""
+        """Store the key unless another process was first; return the stored one.
+
+        Raises StoreCorrupt if the store has lost its key.
+        """
         connection.execute("meta_claim", {"name": "index_key", "value": value})
         row = connection.query_one("meta_get", {"name": "index_key"})
         if row is None:

@@ -306,7 +306,10 @@ GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {role};
 
 
 def migrate(connection: PostgresConnection, *, may_be_moving: bool = False) -> bool:
-    """Create or upgrade the tables; return True if the database is read-only."""
+    """Create or upgrade the tables; return True if the database is read-only.
+
+    Raises StoreUnavailable for a PostgreSQL that is too old for a store.
+    """
     raw = connection.raw
     if raw.info.server_version < OLDEST_VERSION * 10_000:
         raise StoreUnavailable(

@@ -256,7 +256,10 @@ def valid_tags(values: Sequence[object]) -> list[str]:
 def read_drafts(
     documents: Iterable[tuple[str, object]], draft: Callable[[dict[str, Any], str], ImportDraft]
 ) -> Iterator[DraftResult]:
-    """Yield the drafts of documents with their positions; for an invalid document its position and error."""
+    """Yield the drafts of documents with their positions; for an invalid document its position and error.
+
+    An invalid document is yielded as an error and never raised, so the documents after it are still read.
+    """
     for location, document in documents:
         try:
             if isinstance(document, MemorandaError):

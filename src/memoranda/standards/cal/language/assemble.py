@@ -41,7 +41,10 @@ class AssembleParser(TemplateParser):
             )
 
     def parse_assemble(self) -> Assemble:
-        """Parse `assemble = ASSEMBLE [ ID ] [ FOR STR ] FROM source { ',' source } { … } ;`."""
+        """Parse `assemble = ASSEMBLE [ ID ] [ FOR STR ] FROM source { ',' source } { … } ;`.
+
+        Raises CAL-E002 for a clause that occurs twice.
+        """
         self.expect_keyword("ASSEMBLE")
         name = (
             None
@@ -85,7 +88,10 @@ class AssembleParser(TemplateParser):
         return self.parse_options(None)
 
     def parse_intent(self) -> str:
-        """Parse `FOR STR`."""
+        """Parse `FOR STR`.
+
+        Raises CAL-E002 for a text over the limit.
+        """
         self.position += 1
         start = self.position
         intent = self.parse_string()
@@ -95,7 +101,10 @@ class AssembleParser(TemplateParser):
         return intent
 
     def parse_sources(self) -> tuple[AssembleSource, ...]:
-        """Parse `source { ',' source }`."""
+        """Parse `source { ',' source }`.
+
+        Raises CAL-E002 for too many sources and for a label that occurs twice.
+        """
         sources: list[AssembleSource] = []
         labels: set[str] = set()
         while True:
@@ -136,7 +145,10 @@ class AssembleParser(TemplateParser):
         return AssembleSource(label=label, query=query)
 
     def parse_let_source(self) -> Param:
-        """Parse `PARAM`, the name of a LET that returns grains."""
+        """Parse `PARAM`, the name of a LET that returns grains.
+
+        Raises CAL-E008 for a name that no LET has bound, and CAL-E021 if its LET returns something other than grains.
+        """
         start = self.position
         name = self.tokens[start][1:]
         if lexer.IDENTIFIER.fullmatch(name) and name not in self.let_kinds:
@@ -154,7 +166,10 @@ class AssembleParser(TemplateParser):
         return parameter
 
     def parse_budget(self) -> Budget:
-        """Parse `BUDGET INT ( 'tokens' | 'grains' )`."""
+        """Parse `BUDGET INT ( 'tokens' | 'grains' )`.
+
+        Raises CAL-E030 for an amount over the limit of its unit.
+        """
         self.position += 1
         start = self.position
         amount = self.parse_integer()
@@ -165,7 +180,10 @@ class AssembleParser(TemplateParser):
         return Budget(amount=amount, unit=cast(Literal["tokens", "grains"], unit))
 
     def parse_priority(self, sources: tuple[AssembleSource, ...]) -> tuple[str, ...]:
-        """Parse `PRIORITY label { '>' label }`."""
+        """Parse `PRIORITY label { '>' label }`.
+
+        Raises CAL-E002 for a label that no source has, or that occurs twice.
+        """
         labels = [label_of(source, index) for index, source in enumerate(sources)]
         priority: list[str] = []
         while not priority or self.tokens[self.position] == ">":
@@ -231,7 +249,10 @@ class AssembleParser(TemplateParser):
         )
 
     def parse_chunk_size(self) -> int:
-        """Parse `'chunk_size' '=' INT`."""
+        """Parse `'chunk_size' '=' INT`.
+
+        Raises CAL-E078 for a size outside of the limits.
+        """
         self.position += 1
         self.expect("=")
         start = self.position

@@ -120,7 +120,10 @@ class ConditionParser(Cursor, ABC):
     def parse_field_for(
         self, draft: PartialRecall, use: Literal["sortable", "projectable", "groupable"]
     ) -> str:
-        """Parse a field that a stage can use; the field tables list which can (*C4*)."""
+        """Parse a field that a stage can use; the field tables list which can (*C4*).
+
+        Raises CAL-E021 for a field that this stage cannot use.
+        """
         start = self.position
         field = self.parse_stage_field(draft)
         if not getattr(field, use):
@@ -202,7 +205,10 @@ class ConditionParser(Cursor, ABC):
         return tuple(values)
 
     def parse_member_parameter(self) -> Param:
-        """Parse a parameter inside IN: a value, an array, or the values of a LET."""
+        """Parse a parameter inside IN: a value, an array, or the values of a LET.
+
+        Raises CAL-E021 for a LET that returns grains.
+        """
         start = self.position
         parameter = self.parse_parameter()
         if self.let_kinds.get(parameter.name, "values") != "values":
@@ -215,7 +221,10 @@ class ConditionParser(Cursor, ABC):
         return parameter
 
     def parse_subquery(self, draft: PartialRecall) -> Subquery:
-        """Parse a RECALL inside IN; it must end in SUBJECTS, OBJECTS or HASHES, and nests at most three levels."""
+        """Parse a RECALL inside IN; it must end in SUBJECTS, OBJECTS or HASHES, and nests at most three levels.
+
+        Raises CAL-E007 for deeper nesting, and CAL-E021 if it returns no values.
+        """
         start = self.position
         if draft.depth == limits.SUBQUERY_DEPTH:
             raise self.new_error(

@@ -160,7 +160,10 @@ class Cursor:
         return option
 
     def parse_name(self, purpose: str) -> str:
-        """Parse the name of a context or template: no reserved word, at most 64 characters."""
+        """Parse the name of a context or template: no reserved word, at most 64 characters.
+
+        Raises CAL-E002 for a reserved word and for a name that is too long.
+        """
         token = self.tokens[self.position]
         if (
             lexer.classify_token(token) is not lexer.TokenKind.WORD
@@ -253,7 +256,10 @@ class Cursor:
         return lexer.unquote(token)
 
     def parse_parameter(self) -> Param:
-        """Parse `PARAM`."""
+        """Parse `PARAM`.
+
+        Raises CAL-E002 beyond the number of parameters that a query may have.
+        """
         token = self.tokens[self.position]
         name = token[1:]
         # A name that occurred before is known to be well formed.
@@ -273,7 +279,10 @@ class Cursor:
         return Param(name=name)
 
     def parse_value_parameter(self) -> Param:
-        """Parse a parameter that stands for one value; refuse the name of a LET, which is a list."""
+        """Parse a parameter that stands for one value; refuse the name of a LET, which is a list.
+
+        Raises CAL-E020 for the name of a LET, which stands for a list.
+        """
         start = self.position
         parameter = self.parse_parameter()
         if parameter.name in self.let_kinds:
@@ -286,7 +295,10 @@ class Cursor:
         return parameter
 
     def parse_hash_or_parameter(self) -> HashOrParam:
-        """Parse `hashp = HASH | PARAM ;`."""
+        """Parse `hashp = HASH | PARAM ;`.
+
+        Raises CAL-E015 for a hash in quotes.
+        """
         token = self.tokens[self.position]
         if token[:1] == "$":
             return self.parse_value_parameter()
@@ -303,7 +315,10 @@ class Cursor:
         return Hash(text=lower_token)
 
     def parse_integer(self, *, allows_zero: bool = False) -> int:
-        """Parse `INT`: digits, above 0 unless `allows_zero`."""
+        """Parse `INT`: digits, above 0 unless `allows_zero`.
+
+        Raises CAL-E006 for a fraction, a sign, and a 0 where none is allowed.
+        """
         token = self.tokens[self.position]
         if not (token.isascii() and token.isdigit()):
             if lexer.NUMBER.fullmatch(token):
@@ -326,7 +341,10 @@ class Cursor:
         return self.parse_integer(allows_zero=allows_zero)
 
     def parse_number(self) -> int | float:
-        """Parse `NUM`."""
+        """Parse `NUM`.
+
+        Raises CAL-E006 for a number that is too large.
+        """
         number = lexer.parse_number(self.tokens[self.position])
         if number is None:
             if not lexer.NUMBER.fullmatch(self.tokens[self.position]):
@@ -359,7 +377,10 @@ class Cursor:
         return self.parse_hash_or_parameter()
 
     def parse_array(self, depth: int = 0) -> tuple[Value, ...]:
-        """Parse `array = '[' [ value { ',' value } ] ']' ;`."""
+        """Parse `array = '[' [ value { ',' value } ] ']' ;`.
+
+        Raises CAL-E002 for arrays that nest too deep.
+        """
         if depth == limits.ARRAY_DEPTH:
             raise self.new_error(
                 "CAL-E002", f"Arrays nest at most {limits.ARRAY_DEPTH} deep.", "Flatten the array."

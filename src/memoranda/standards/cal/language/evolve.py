@@ -32,7 +32,10 @@ class EvolveParser(AssembleParser):
         return token.lower()
 
     def parse_add(self) -> Add:
-        """Parse `add = ADD type_singular { SET add_field '=' value } REASON STR ;`."""
+        """Parse `add = ADD type_singular { SET add_field '=' value } REASON STR ;`.
+
+        Raises CAL-E051 for a type that cannot be added, and CAL-E050 if a required field is missing.
+        """
         self.expect_keyword("ADD")
         start = self.position
         grain_type = self.parse_type_singular()
@@ -71,7 +74,10 @@ class EvolveParser(AssembleParser):
         return Revert(hash=self.parse_hash_or_parameter(), reason=self.parse_reason())
 
     def parse_assignments(self, allowed: frozenset[str]) -> tuple[Assignment, ...]:
-        """Parse `{ SET field '=' value }`; return the assignments in canonical order."""
+        """Parse `{ SET field '=' value }`; return the assignments in canonical order.
+
+        Raises CAL-E017 for a field that cannot be set here, and CAL-E002 for one that is set twice.
+        """
         assignments: dict[str, Assignment] = {}
         while self.peek_keyword() == "SET":
             self.position += 1
@@ -103,7 +109,10 @@ class EvolveParser(AssembleParser):
         return tuple(assignments[name] for name in fields.SETTABLE if name in assignments)
 
     def parse_reason(self) -> str:
-        """Parse `REASON STR`."""
+        """Parse `REASON STR`.
+
+        Raises CAL-E018 for a missing or empty reason, and CAL-E016 for one that is too long.
+        """
         if not self.tokens[self.position]:
             raise self.new_error("CAL-E018", "A change needs a REASON.", 'End with REASON "why".')
         if self.peek_keyword() != "REASON":

@@ -40,7 +40,10 @@ class OptionParser(ConditionParser):
     __slots__ = ()
 
     def parse_options(self, draft: PartialRecall | None) -> tuple[Option, ...]:
-        """Parse `with = WITH option { ',' option } ;`. The draft is None for an ASSEMBLE."""
+        """Parse `with = WITH option { ',' option } ;`. The draft is None for an ASSEMBLE.
+
+        Raises CAL-E002 for an option that occurs twice.
+        """
         self.expect_keyword("WITH")
         options: list[Option] = []
         while True:

@@ -86,7 +86,10 @@ class Parser(EvolveParser):
         self._let_depths: dict[str, int] = {}
 
     def parse_query(self) -> ParsedQuery:
-        """Parse `query = [ CAL '/' '1' ] , { let_binding } , statement , EOF ;`."""
+        """Parse `query = [ CAL '/' '1' ] , { let_binding } , statement , EOF ;`.
+
+        Raises CAL-E014 for an empty query.
+        """
         if not self.tokens[0]:
             raise self.new_error("CAL-E014", "The query is empty.")
         self.parse_version()
@@ -100,7 +103,10 @@ class Parser(EvolveParser):
         return ParsedQuery(statement=statement, lets=tuple(lets))
 
     def parse_version(self) -> None:
-        """Parse `[ CAL '/' '1' ]`."""
+        """Parse `[ CAL '/' '1' ]`.
+
+        Raises CAL-E100 for another version than 1.
+        """
         if self.peek_keyword() != "CAL":
             return
         self.position += 1
@@ -117,7 +123,11 @@ class Parser(EvolveParser):
     # --- LET ---------------------------------------------------------------------------------------------
 
     def parse_let_binding(self) -> Let:
-        """Parse `let_binding = LET PARAM '=' recall ';' ;`."""
+        """Parse `let_binding = LET PARAM '=' recall ';' ;`.
+
+        Raises CAL-E002 for too many bindings, and CAL-E009 for a name that is bound already. A name must be bound
+        before it is used.
+        """
         self.statement_word = "LET"
         if len(self.let_kinds) == limits.LETS:
             raise self.new_error(
@@ -292,7 +302,10 @@ class Parser(EvolveParser):
         return Coalesce(branches=tuple(branches))
 
     def parse_batch(self) -> BatchQuery:
-        """Parse `batch = BATCH '{' entry { ',' entry } '}' ;`."""
+        """Parse `batch = BATCH '{' entry { ',' entry } '}' ;`.
+
+        Raises CAL-E002 for too many entries and for a label that occurs twice.
+        """
         self.expect_keyword("BATCH")
         self.expect("{")
         self.list_kind = "batch"

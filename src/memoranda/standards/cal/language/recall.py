@@ -70,7 +70,10 @@ class RecallParser(StageParser):
         return None
 
     def begin_clause(self, draft: PartialRecall, clause: str) -> None:
-        """Move past the keyword of a clause; refuse a repeated clause and one that conflicts with another."""
+        """Move past the keyword of a clause; refuse a repeated clause and one that conflicts with another.
+
+        Raises CAL-E002 for a clause that occurs twice.
+        """
         if clause in draft.seen_clauses:
             raise self.new_error(
                 "CAL-E002", f"{self.peek_keyword()} occurs twice.", "Use each clause once."

@@ -96,7 +96,10 @@ def is_describe_queries(text: str) -> bool:
 
 
 def expand_call(query: SavedQuery, call: SavedCall) -> tuple[str, dict[str, Any]]:
-    """Return the text of a saved query with the clauses of a RUN, and the values of its parameters."""
+    """Return the text of a saved query with the clauses of a RUN, and the values of its parameters.
+
+    Raises QueryError for a parameter that the saved query does not have, and for one that has no value.
+    """
     if unknown := [key for key in call.values if key not in query.parameters]:
         raise _refusal(
             f"The saved query {query.name} has no parameter ${unknown[0]}.",

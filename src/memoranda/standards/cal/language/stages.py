@@ -57,7 +57,10 @@ class StageParser(OptionParser):
         self.parse_stage(draft)
 
     def parse_stage(self, draft: PartialRecall) -> None:
-        """Parse one stage and update the kind of result; refuse a stage that cannot follow the previous one."""
+        """Parse one stage and update the kind of result; refuse a stage that cannot follow the previous one.
+
+        Raises CAL-E021 for a stage that does not work on the result so far.
+        """
         word = self.peek_keyword()
         self.count_stages(draft, 1, self.position)
         result_kind = _RESULT_KINDS.get((word, self.result_kind))
@@ -76,7 +79,10 @@ class StageParser(OptionParser):
         self.result_kind = result_kind
 
     def count_stages(self, draft: PartialRecall, count: int, position: int) -> None:
-        """Count a stage and refuse more than five; RECENT counts as two, THREAD as one."""
+        """Count a stage and refuse more than five; RECENT counts as two, THREAD as one.
+
+        Raises CAL-E012 beyond the limit.
+        """
         draft.stage_count += count
         if draft.stage_count > limits.STAGES:
             raise self.new_error(

@@ -19,7 +19,10 @@ class TemplateParser(RecallParser):
     __slots__ = ()
 
     def parse_define_template(self) -> DefineTemplate:
-        """Parse `define_template = DEFINE TEMPLATE ID [ EXTENDS ( preset | ID ) ] section { section } ;`."""
+        """Parse `define_template = DEFINE TEMPLATE ID [ EXTENDS ( preset | ID ) ] section { section } ;`.
+
+        Raises CAL-E088 for the name of a format.
+        """
         self.expect_keyword("DEFINE")
         self.expect_keyword("TEMPLATE")
         start = self.position
@@ -32,7 +35,10 @@ class TemplateParser(RecallParser):
         return DefineTemplate(name=name, extends=extends, sections=self.parse_sections())
 
     def parse_parent(self) -> str:
-        """Parse `EXTENDS ( preset | ID )`; only presets can be extended."""
+        """Parse `EXTENDS ( preset | ID )`; only presets can be extended.
+
+        Raises CAL-E086 for `data`, and CAL-E087 for anything that is no preset.
+        """
         self.position += 1
         token = self.tokens[self.position]
         name = token.lower()
@@ -59,7 +65,10 @@ class TemplateParser(RecallParser):
         return name
 
     def parse_sections(self) -> Sections:
-        """Parse `section { section }`."""
+        """Parse `section { section }`.
+
+        Raises CAL-E095 for a section that occurs twice, and CAL-E096 for one that needs an ELEMENT section.
+        """
         texts: dict[str, str] = {}
         if self.peek_keyword() not in words.SECTIONS:
             self.raise_unexpected(*words.SECTIONS)
@@ -76,7 +85,10 @@ class TemplateParser(RecallParser):
         return Sections(**{word.lower(): text for word, text in texts.items()})
 
     def parse_section(self, word: str, template_start: int) -> str:
-        """Parse `section = ( HEADER | ELEMENT | … ) '{' raw text '}' ;`."""
+        """Parse `section = ( HEADER | ELEMENT | … ) '{' raw text '}' ;`.
+
+        Raises CAL-E091 if the brace is not closed, and CAL-E092 for a text that is too long.
+        """
         keyword_position = self.position
         self.position += 1
         if self.tokens[self.position] != "{":

@@ -124,7 +124,10 @@ def read_value(value: object, label: str) -> Value:
 
 
 def read_number(value: float) -> int | float:
-    """Return a number of the language."""
+    """Return a number of the language.
+
+    Raises QueryError (CAL-E006) for a number that is too large.
+    """
     number = lexer.normalize_number(value)
     if number is None:
         raise QueryError(
@@ -134,7 +137,10 @@ def read_number(value: float) -> int | float:
 
 
 def read_hash(value: object, label: str) -> Hash:
-    """Return a hash in lower case."""
+    """Return a hash in lower case.
+
+    Raises QueryError (CAL-E015) for a text that is no hash.
+    """
     text = require_text(value, label).lower()
     if not lexer.HASH.fullmatch(text):
         raise QueryError(
