@@ -71,7 +71,7 @@ class Threads:
         self._caller_limit = math.ceil(FAIR_SHARE * count)
 
     async def run(self, work: Callable[[*Arguments], T], *args: *Arguments) -> T:
-        """Call a function in a thread and return its result. Raises StoreUnavailable if no thread is free in time.
+        """Call a function in a thread and return its result.
 
         Raises StoreUnavailable after TURN_SECONDS without a free thread, and whatever the function raises.
         """

@@ -125,10 +125,7 @@ class Conversion(msgspec.Struct, kw_only=True):
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def read_item(self, item: Item) -> SourceMemory:
-        """Return the memory of an item. Raises MemorandaError if it is invalid.
-
-        Raises for invalid items; the caller reports and goes on.
-        """
+        """Return the memory of an item. Raises MemorandaError if it is invalid: the caller reports that and goes on."""
         if item.error is not None:
             raise item.error
         source = self._read_by_form(item)

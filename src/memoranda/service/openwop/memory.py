@@ -100,8 +100,6 @@ def list_entries(
 ) -> list[Entry]:
     """Return the entries of a ref, newest first or by relevance; none for a ref that is not the caller's.
 
-    Raises WorkflowError for a ranking by relevance without semantic search.
-
     `run_id` shows the store as that run sees it. Raises WorkflowError `capability_required` for a ranking by relevance
     without an embedding model.
     """
