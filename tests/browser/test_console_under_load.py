@@ -216,7 +216,7 @@ def large_page(chromium: Any, large: Running) -> Iterator[Page]:
 
 def test_the_first_page_of_a_large_store_is_light(large_page: Page, large: Running) -> None:
     requests: list[Request] = []
-    large_page.on("requestfinished", requests.append)
+    large_page.on("requestfinished", lambda request: requests.append(request))
     large_page.goto(f"{large.url}{ROOT}/", wait_until="networkidle")
     assert len(requests) <= 8, [request.url for request in requests]
     sizes = [request.sizes() for request in requests]

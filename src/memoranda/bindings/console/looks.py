@@ -172,12 +172,14 @@ def explain_result(
     clauses: list[Markup] = []
     if words:
         clauses.append(_name_words(words, text))
+    is_dated = parts.get("date", 0.0) > 0
     meaning = parts.get("meaning", 0.0 if words else similarity)
-    if meaning >= _CLOSE or not words:
+    # Something must have found it: without a word and a date, only its meaning is left.
+    if meaning >= _CLOSE or not (words or is_dated):
         clauses.append(escape(text("why.meaning")))
     if parts.get("person", 0.0) > 0 or parts.get("first_named", 0.0) > 0:
         clauses.append(escape(text("why.person")))
-    if parts.get("date", 0.0) > 0:
+    if is_dated:
         clauses.append(escape(text("why.date")))
     if scope.get("project") and scope["project"] == result.record["scope"].get("project"):
         clauses.append(escape(text("why.project")))
