@@ -79,7 +79,7 @@ PATIENCE_SECONDS = 2.0
 
 # A moment: a datetime with its time zone, or text in RFC 3339.
 When = datetime | str
-# In place of a moment, in `revise`: removes the end.
+# For `revise`, instead of a moment: the memory has no end of validity any more.
 NEVER: Final = "never"
 # A duration: a timedelta, or text in ISO 8601, such as P30D.
 HowLong = timedelta | str

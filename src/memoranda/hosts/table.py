@@ -367,7 +367,7 @@ HOSTS: Final[Sequence[AgentHost]] = (
         files=("{config}/opencode/opencode.json", "{config}/opencode/opencode.jsonc"),
         traces=("{config}/opencode",),
         program="opencode",
-        # Version 2 has them one level deeper, and also reads the old path.
+        # Version 2 of opencode keeps its servers one level deeper, and still reads those at the old place.
         slots=(EntrySlot(("mcp", "servers"), NAME), EntrySlot(("mcp",), NAME)),
         entry=_opencode_entry,
         rules="{config}/opencode/AGENTS.md",

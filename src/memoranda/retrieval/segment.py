@@ -369,7 +369,7 @@ def widen_columns(data: bytes, docs: int) -> bytes:
 
     Only the database knows until when its versions are valid, unless they are lasting.
 
-    Rows that are not known to last are marked as expiring, so that the database checks them.
+    Every row that may have an end of validity is marked as expiring, so that the database checks it.
     """
     end = docs * _EARLIER_ROW_BYTES
     columns = np.frombuffer(data, np.uint8, end).copy()

@@ -553,7 +553,7 @@ def _sort_by_age(paths: Iterable[Path]) -> list[Path]:
     waiting = sorted(ages, key=lambda path: (ages[path], path.name), reverse=True)
     while waiting:
         path = waiting[-1]
-        # Each name is looked up once, so a circle ends.
+        # `pop`: each name is looked up only once, so files that name each other in a circle do not repeat for ever.
         if path not in sorted_paths and (predecessor := before.pop(names.get(path, ""), None)):
             waiting += predecessor
         else:

@@ -382,12 +382,12 @@ def _join_tags(tags: Sequence[str]) -> str:
 
 
 def _csv_row(values: Iterable[object]) -> bytes:
-    line, inert = io.StringIO(), [_escape_formula(value) for value in values]
+    line, escaped_values = io.StringIO(), [_escape_formula(value) for value in values]
     # Readers take a carriage return for the end of a line unless it is quoted.
-    has_return = any("\r" in str(value) for value in inert)
+    has_return = any("\r" in str(value) for value in escaped_values)
     csv.writer(
         line, lineterminator="\n", quoting=csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
-    ).writerow(inert)
+    ).writerow(escaped_values)
     return line.getvalue().encode("utf-8")
 
 

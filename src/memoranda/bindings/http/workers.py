@@ -94,7 +94,7 @@ class _Slot:
         return self.process is not None and self.ready_since is None
 
     def close_pipe(self) -> None:
-        """Close the pipe of the report, if it is open."""
+        """Close the pipe through which the worker reports, if it is open."""
         if self.pipe is not None:
             os.close(self.pipe)
             self.pipe = None

@@ -289,9 +289,12 @@ def _recency(state: State, now: Instant) -> float:
 
 def _salience(record: Record, state: State) -> float:
     stated_salience = record.get("lifecycle", {}).get("salience", DEFAULT_SALIENCE)
-    moved = _FEEDBACK_STEP * (state.followed - state.overridden - 2 * state.contradicted)
+    feedback_shift = _FEEDBACK_STEP * (state.followed - state.overridden - 2 * state.contradicted)
     return float(
-        min(1.0, max(0.0, stated_salience + max(-_FEEDBACK_LIMIT, min(_FEEDBACK_LIMIT, moved))))
+        min(
+            1.0,
+            max(0.0, stated_salience + max(-_FEEDBACK_LIMIT, min(_FEEDBACK_LIMIT, feedback_shift))),
+        )
     )
 
 

@@ -108,7 +108,7 @@ class PreparedItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchLookup(msgspec.Struct, frozen=True):
-    """The names and facts of a batch that are stored, and the heads of its keys."""
+    """Answers of the store about the items of one batch: which names and facts it has, and the heads of their keys."""
 
     change_seq: int
     known_names: set[Name]

@@ -560,7 +560,7 @@ class _Import:
         version = unit.find_by_name(prepared_item.standard, prepared_item.name)
         if version is None or not version.state.is_forgotten:
             return False
-        # Only a memory with a key can have been written again elsewhere.
+        # Another store may have written a memory again after it was forgotten here, but only one with a key.
         forgotten = get_time_forgotten(version)
         return (
             prepared_item.written_at is None
@@ -710,7 +710,7 @@ class _Import:
     def _close_batch(
         self, unit: Unit, batch: list[tuple[tuple[Form, str], WaitingVersion]]
     ) -> tuple[list[tuple[str, MemorandaError]], list[tuple[str, str]]]:
-        """Close some waiting versions; return those that are refused, and those whose successor is missing.
+        """Mark waiting versions as superseded; return those that are refused, and those whose successor is missing.
 
         A version without its successor is closed, too: a file must not revive it.
         """

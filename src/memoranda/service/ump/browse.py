@@ -114,7 +114,7 @@ def projects(context: Context, access: Access) -> list[str]:
 
 
 def elsewhere(context: Context, access: Access, request: RecallRequest) -> Mapping[str, int]:
-    """Return the other projects in which a recall that matched nothing in its own has matches, with their numbers.
+    """Return the number of matches in each other project, for a recall that found nothing in its own.
 
     One recall over all projects finds them, so they are at most 50 matches in all.
     """

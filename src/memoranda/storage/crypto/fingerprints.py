@@ -141,7 +141,7 @@ class Fingerprints:
             terms = {self.term(tenant, word): count for word, count in Counter(words).items()}
             terms.update({self.term(tenant, beginning): 1 for beginning in beginnings})
             length = len(words)
-        # A heading is a part of the text, where its words are counted once.
+        # Words of a heading were counted once as words of the text; here only their extra weight is added.
         for titles, weight, is_counted in (
             (projection.titles, TITLE_FREQUENCY, True),
             (headings_of(projection.text), TITLE_FREQUENCY - 1, False),

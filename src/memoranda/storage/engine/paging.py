@@ -44,7 +44,8 @@ class PagingLimits(NamedTuple):
     # Caps for counting the rows of the drivers: the next one is tried only if every driver reaches the one before.
     # A driver that reaches the last cap is common.
     count_caps: tuple[int, ...] = (64, 256, 4_096)
-    # Rows that are read and sorted as fast as a page is found otherwise, where one index has all that is needed.
+    # Up to this many rows, where one index has all columns: reading and sorting all of them is then
+    # as fast as finding one page in another way.
     covered_rows: int = 32_768
     # A form with fewer rows is sorted; of a larger one, a page is found sooner among all forms.
     form_rows: int = 1_000
