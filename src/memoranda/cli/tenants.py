@@ -57,7 +57,7 @@ def list_tenants(*, run: GivenRun) -> None:
     with run.open() as memoranda:
         service = memoranda.service
         summaries = tenants.list_tenants(service.context, memoranda.access, service.gate)
-    documents = [describe(summary) for summary in summaries]
+    documents = [summary.document() for summary in summaries]
     columns = ("owner", "memories", "versions", "bytes", "keys", "quota", "fingerprint")
     rows = [
         (
@@ -71,20 +71,6 @@ def list_tenants(*, run: GivenRun) -> None:
         {"tenants": documents},
         lambda: table(columns, rows, when_empty="the store is empty", clipped=("owner", "quota")),
     )
-
-
-def describe(summary: tenants.TenantSummary) -> dict[str, Any]:
-    """Return a tenant as JSON."""
-    usage = summary.usage
-    return {
-        "owner": usage.tenant,
-        "memories": usage.memories,
-        "versions": usage.versions,
-        "bytes": usage.bytes,
-        "keys": summary.keys,
-        "quota": msgspec.to_builtins(summary.grant),
-        "fingerprint": summary.fingerprint,
-    }
 
 
 def quota(
@@ -149,7 +135,7 @@ def _write_parts(
         {"id": key.key_id, "name": key.name, "scopes": key.scopes}
         for key in service.gate.keys_of(owner)
     ]
-    archive.writestr("about.json", dump({**describe(summary), "api_keys": keys}) + b"\n")
+    archive.writestr("about.json", dump({**summary.document(), "api_keys": keys}) + b"\n")
     counts = {}
     for part in tenants.EXPORT_PARTS:
         lines = tenants.iterate_part(service.context, access, owner, part)

@@ -26,12 +26,14 @@ from memoranda.service.ump.ump import Ump
 if TYPE_CHECKING:
     from memoranda.service import verify
     from memoranda.service.cal.cal import Cal
+    from memoranda.service.core import sign_in
     from memoranda.service.core.sign_in import Grants, Sessions
     from memoranda.service.oams.oams import Oams
     from memoranda.service.oms.oms import Grains
     from memoranda.service.openwop.openwop import Openwop
     from memoranda.service.verify import VerifyReport
 else:
+    sign_in = LazyModule("memoranda.service.core.sign_in")
     verify = LazyModule("memoranda.service.verify")
 
 
@@ -57,18 +59,14 @@ class Service(Ump[None]):
     @cached_property
     def grants(self) -> Grants:
         """The OAuth programs that people let in."""
-        from memoranda.service.core.sign_in import Grants
-
-        return Grants(
+        return sign_in.Grants(
             self.gate, self._context.engine.system, self._context.operator, self._context.clock
         )
 
     @cached_property
     def sessions(self) -> Sessions:
         """The browser sessions of the console."""
-        from memoranda.service.core.sign_in import Sessions
-
-        return Sessions(
+        return sign_in.Sessions(
             self.gate,
             self._context.engine.system,
             self._context.operator,

@@ -7,9 +7,8 @@ operator's own audit log, because that of the owner is deleted too.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-import msgspec
 from msgspec import Meta
 
 from memoranda.bindings.http.call import HttpCall
@@ -18,7 +17,6 @@ from memoranda.bindings.operations.ump import EXAMPLE_OWNER
 from memoranda.encoding.shapes import Shape
 from memoranda.service.core import tenants
 from memoranda.service.core.limits import QuotaGrant
-from memoranda.service.core.tenants import TenantSummary
 from memoranda.service.service import Service
 from memoranda.standards.ump.extensions import Limit
 from memoranda.standards.ump.requests import MAX_POSITION, MAX_REASON_CHARS
@@ -68,33 +66,18 @@ class TenantDeletionRequest(TenantRequest):
     ]
 
 
-def describe(summary: TenantSummary) -> dict[str, Any]:
-    """Return a tenant as JSON."""
-    usage = summary.usage
-    return {
-        "owner": usage.tenant,
-        "memories": usage.memories,
-        "versions": usage.versions,
-        "bytes": usage.bytes,
-        "keys": summary.keys,
-        "quota": msgspec.to_builtins(summary.grant),
-        "fingerprint": summary.fingerprint,
-    }
-
-
 def list_tenants(service: Service, call: HttpCall, _request: None) -> dict[str, object]:
     """Return all owners."""
     summaries = tenants.list_tenants(service.context, call.access, service.gate)
-    return {"tenants": [describe(summary) for summary in summaries]}
+    return {"tenants": [summary.document() for summary in summaries]}
 
 
 def set_quota(service: Service, call: HttpCall, request: QuotaRequest) -> dict[str, object]:
     """Set the limits of one owner, and return the owner."""
     limits = {name: getattr(request, name) for name in QuotaGrant.__struct_fields__}
     tenants.set_quota(service.context, call.access, request.owner, QuotaGrant(**limits))
-    return describe(
-        tenants.describe_tenant(service.context, call.access, service.gate, request.owner)
-    )
+    summary = tenants.describe_tenant(service.context, call.access, service.gate, request.owner)
+    return summary.document()
 
 
 def export_page(service: Service, call: HttpCall, request: TenantPartRequest) -> dict[str, object]:

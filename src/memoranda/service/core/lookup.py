@@ -316,15 +316,7 @@ def list_records(
         redact_for_caller(context, access, view_record(context, version, now))
         for version in readable
     ]
-    entry = audit_entry(
-        access,
-        "list",
-        now=now,
-        targets=tuple(record["id"] for record in records),
-        scope=scope,
-        result=describe_count(len(records), "record"),
-    )
-    context.audit_read(tenant, entry)
+    audit_listing(context, access, records, scope, now)
     return records, (after + len(fitting) if len(selected_page) > len(fitting) else None)
 
 
@@ -376,3 +368,22 @@ def _is_publicly_visible(context: Context, access: Access, version: Version) -> 
         and scope["visibility"] in visibilities
         and version.state.tombstoned is None
     )
+
+
+def audit_listing(
+    context: Context,
+    access: Access,
+    records: Sequence[Record],
+    scope: dict[str, str],
+    now: Instant,
+) -> None:
+    """Put into the audit log that records were listed."""
+    entry = audit_entry(
+        access,
+        "list",
+        now=now,
+        targets=tuple(record["id"] for record in records),
+        scope=scope,
+        result=describe_count(len(records), "record"),
+    )
+    context.audit_read(access.default_tenant, entry)

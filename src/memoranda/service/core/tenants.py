@@ -48,6 +48,18 @@ class TenantSummary(msgspec.Struct, frozen=True, kw_only=True):
     keys: int
     grant: QuotaGrant
 
+    def document(self) -> dict[str, Any]:
+        """Return the tenant as JSON."""
+        return {
+            "owner": self.usage.tenant,
+            "memories": self.usage.memories,
+            "versions": self.usage.versions,
+            "bytes": self.usage.bytes,
+            "keys": self.keys,
+            "quota": msgspec.to_builtins(self.grant),
+            "fingerprint": self.fingerprint,
+        }
+
 
 def require_operator(context: Context, access: Access, verb: str) -> None:
     """Raise ForbiddenScope unless the caller is the operator, with the right to a verb."""

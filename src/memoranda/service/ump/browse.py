@@ -12,19 +12,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import msgspec
 from msgspec.structs import replace
 
+from memoranda.encoding.lazy import LazyModule
 from memoranda.model.instant import Instant
 from memoranda.model.memory import DERIVED_FROM, OMS, OPENWOP, UMP, Version, has_ended, is_over
 from memoranda.model.oms_names import ADDRESS_PREFIX
 from memoranda.model.selection import MONTH_MS, UPDATED, Selection
 from memoranda.service.core import lineage
 from memoranda.service.core.access import Access
-from memoranda.service.core.context import Context, audit_entry, describe_count
-from memoranda.service.core.lookup import ID_PREFIX, can_see, find_visible, resolve_name
+from memoranda.service.core.context import Context, audit_entry
+from memoranda.service.core.lookup import (
+    ID_PREFIX,
+    audit_listing,
+    can_see,
+    find_visible,
+    resolve_name,
+)
 from memoranda.service.core.memory_line import bind_to_line
 from memoranda.service.core.views import (
     is_intact,
@@ -42,7 +49,22 @@ from memoranda.standards.ump.requests import RecallRequest, ScopeFilter
 from memoranda.standards.ump.shapes import Kind
 from memoranda.storage.engine.contract import Snapshot
 
-# The modules of OAMS, OMS and openwop are imported where they are needed: recall and remember do without them.
+# The modules of OAMS, OMS and openwop are imported on first use: recall and remember do without them.
+if TYPE_CHECKING:
+    from memoranda.service.oams import memories as oams_memories
+    from memoranda.service.oams import views as oams_views
+    from memoranda.service.oms import views as oms_views
+    from memoranda.service.openwop import memory as openwop
+    from memoranda.standards.oams import mapping as oams
+    from memoranda.standards.oams import namespace as namespaces
+else:
+    oams_memories = LazyModule("memoranda.service.oams.memories")
+    oams_views = LazyModule("memoranda.service.oams.views")
+    oms_views = LazyModule("memoranda.service.oms.views")
+    openwop = LazyModule("memoranda.service.openwop.memory")
+    oams = LazyModule("memoranda.standards.oams.mapping")
+    namespaces = LazyModule("memoranda.standards.oams.namespace")
+
 
 # Names of projects in the statistics, the largest projects first: more than a person reads.
 PROJECTS_LIMIT: Final = 100
@@ -161,14 +183,11 @@ def _views_elsewhere(
     context: Context, access: Access, snapshot: Snapshot, version: Version
 ) -> dict[str, Any]:
     """Return a version as OMS, OAMS and openwop show it; None where the standard does not show it."""
-    from memoranda.service.oams import views as oams_views
-    from memoranda.service.oms import views as oms_views
-    from memoranda.service.openwop import memory as openwop
-    from memoranda.standards.oams.namespace import namespace_of
-
     space = version.state.space
     reachable = oams_views.Location(
-        namespace=namespace_of(space, version.tenant), tenant=version.tenant, space=space
+        namespace=namespaces.namespace_of(space, version.tenant),
+        tenant=version.tenant,
+        space=space,
     )
     memory = oams_views.render_visible(context, access, snapshot, version, reachable)
     is_grain = oms_views.is_visible(context, access, snapshot, version)
@@ -231,19 +250,18 @@ def _find_source(
     context: Context, snapshot: Snapshot, version: Version, reference: str
 ) -> Version | None:
     """Return the memory that a version refers to by a record's id, an address, an entry's id, or a namespace's key."""
-    from memoranda.service.oams import memories, views
-    from memoranda.standards.oams import mapping as oams
-    from memoranda.standards.oams.namespace import namespace_of
-
     if reference.startswith(ID_PREFIX):
         return snapshot.find_by_name(UMP, reference)
     if reference.startswith(ADDRESS_PREFIX):
         return snapshot.find_by_name(OMS, reference.removeprefix(ADDRESS_PREFIX))
     space = version.state.space
-    namespace, key = oams.parse_reference(reference, namespace_of(space, version.tenant))
-    reachable = views.Location(namespace=namespace, tenant=version.tenant, space=space)
-    is_same_namespace = namespace == namespace_of(space, version.tenant)
-    memory = memories.find_head(context, snapshot, reachable, key) if is_same_namespace else None
+    own_namespace = namespaces.namespace_of(space, version.tenant)
+    namespace, key = oams.parse_reference(reference, own_namespace)
+    reachable = oams_views.Location(namespace=namespace, tenant=version.tenant, space=space)
+    is_same_namespace = namespace == own_namespace
+    memory = (
+        oams_memories.find_head(context, snapshot, reachable, key) if is_same_namespace else None
+    )
     return memory or snapshot.find_by_name(OPENWOP, reference)
 
 
@@ -345,16 +363,7 @@ def _view_versions(
         if is_intact(version)
     )
     records = [redact_for_caller(context, access, record) for record in views if record is not None]
-    targets = tuple(record["id"] for record in records)
-    entry = audit_entry(
-        access,
-        "list",
-        now=now,
-        targets=targets,
-        scope=scope,
-        result=describe_count(len(records), "record"),
-    )
-    context.audit_read(access.default_tenant, entry)
+    audit_listing(context, access, records, scope, now)
     return records
 
 

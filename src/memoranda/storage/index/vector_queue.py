@@ -300,18 +300,7 @@ class VectorQueue:
         self, model: str, holder: str, vectors: Sequence[NewVector], now: Instant
     ) -> bool:
         """Store the vectors of newest versions before older ones have theirs; return False without the lease."""
-
-        def work(connection: Connection) -> bool:
-            row = _lock_model(connection, model)
-            if row is None or row.holder != holder:
-                return False
-            self._add(connection, row.model_id, vectors)
-            _update_model(connection, row, upto=row.upto, holder=holder, until_ms=now + LEASE_MS)
-            self._copy(connection, row.model_id)
-            connection.execute("meta_remove", {"name": _FAILURE + model})
-            return True
-
-        return self._database.write(work)
+        return self._put_late(model, holder, vectors, now, note=_FAILURE + model)
 
     # --- failures ----------------------------------------------------------------------------------------
 
@@ -356,6 +345,13 @@ class VectorQueue:
         self, model: str, holder: str, version_id: int, vectors: Sequence[NewVector], now: Instant
     ) -> bool:
         """Store the vectors of a skipped version; return False if another process holds the lease."""
+        note = _skipped_name(model, version_id)
+        return self._put_late(model, holder, vectors, now, note=note)
+
+    def _put_late(
+        self, model: str, holder: str, vectors: Sequence[NewVector], now: Instant, *, note: str
+    ) -> bool:
+        """Store vectors out of turn, and remove a note about them; return False without the lease."""
 
         def work(connection: Connection) -> bool:
             row = _lock_model(connection, model)
@@ -364,7 +360,7 @@ class VectorQueue:
             self._add(connection, row.model_id, vectors)
             _update_model(connection, row, upto=row.upto, holder=holder, until_ms=now + LEASE_MS)
             self._copy(connection, row.model_id)
-            connection.execute("meta_remove", {"name": _skipped_name(model, version_id)})
+            connection.execute("meta_remove", {"name": note})
             return True
 
         return self._database.write(work)
