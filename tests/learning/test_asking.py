@@ -31,8 +31,8 @@ def test_an_agent_is_asked_once_in_a_session(run: Command, tmp_path: Path, host:
     assert ask(run, host, describe(tmp_path, "one", "two")) == {}
     said = describe(tmp_path, "one", "two", "three")
     request = ask(run, host, said)
-    texts = {"claude-code": request.get("hookSpecificOutput", {}).get("additionalContext")}
-    text = texts.get(host, request.get("reason"))
+    output = request.get("hookSpecificOutput", {})
+    text = str(output.get("additionalContext") or request.get("reason"))
     assert text.startswith(REQUEST_MARK)
     assert "ump_remember" in text
     decisions = {"codex": "block", "gemini": "deny"}

@@ -55,10 +55,12 @@ def accept(
         raise InvalidInput("name the candidates to accept; --text goes with a single one")
     with run.open() as memoranda:
         accepted = [(name, learning.accept_candidate(memoranda, name, text).id) for name in names]
-    run.answer(
-        {"accepted": [{"id": successor, "was": name} for name, successor in accepted]},
-        lambda: [line(f"{name} accepted") for name, _ in accepted],
-    )
+
+    def show() -> None:
+        for name, _ in accepted:
+            line(f"{name} accepted")
+
+    run.answer({"accepted": [{"id": successor, "was": name} for name, successor in accepted]}, show)
 
 
 def reject(*names: Names, run: GivenRun) -> None:
@@ -68,4 +70,9 @@ def reject(*names: Names, run: GivenRun) -> None:
     with run.open() as memoranda:
         for name in names:
             learning.reject_candidate(memoranda, name)
-    run.answer({"rejected": list(names)}, lambda: [line(f"{name} rejected") for name in names])
+
+    def show() -> None:
+        for name in names:
+            line(f"{name} rejected")
+
+    run.answer({"rejected": list(names)}, show)
