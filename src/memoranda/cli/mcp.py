@@ -11,17 +11,11 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec.structs import replace
-
-from memoranda.bindings.mcp.offer import ToolOffer
-from memoranda.bindings.mcp.server import run_stdio
-from memoranda.cli.logs import set_up
+from memoranda.bindings.mcp.handshake import EarlyHandshake
 from memoranda.cli.options import split_names
 from memoranda.cli.run import GivenRun, Parameter
 from memoranda.cli.show import note
 from memoranda.encoding.json_text import dump
-from memoranda.opening import open_service
-from memoranda.telemetry import start
 
 
 def _explain(home: Path) -> None:
@@ -69,9 +63,21 @@ def mcp(
     """Serve memories to one agent over MCP on standard input and output."""
     extra_tools = None if tools is None else split_names(tools)
     settings = run.settings(mcp_names=names, mcp_tools=extra_tools, mcp_schemas=schemas)
-    offer = ToolOffer().with_query(settings.mcp_offer)
+    early = None
     if sys.stdin.isatty():
         _explain(settings.home)
+    elif sys.platform != "win32":
+        early = EarlyHandshake()
+    # Loaded only now: the thread answers the client meanwhile.
+    from msgspec.structs import replace
+
+    from memoranda.bindings.mcp.offer import ToolOffer
+    from memoranda.bindings.mcp.server import run_stdio
+    from memoranda.cli.logs import set_up
+    from memoranda.opening import open_service
+    from memoranda.telemetry import start
+
+    offer = ToolOffer().with_query(settings.mcp_offer)
     set_up(settings.log_level, form=settings.log_format)
     service = open_service(settings, checks_queries=True)
     stop_tracing = start(is_one_line=settings.log_format == "json")
@@ -79,7 +85,10 @@ def mcp(
         access = service.gate.local(settings.owner or None, actor_kind="agent")
         service.start_background()
         run_stdio(
-            service, replace(access, default_agent=agent or "", default_project=project), offer
+            service,
+            replace(access, default_agent=agent or "", default_project=project),
+            offer,
+            early,
         )
     finally:
         service.close()
