@@ -356,8 +356,11 @@ class _WithoutAnswer:
     async def send(self, item: SessionMessage, /) -> None:
         """Send a message, or drop it if it is that answer."""
         message = item.message
-        is_answer = isinstance(message, types.JSONRPCResponse | types.JSONRPCError)
-        if self._answered_id is not None and is_answer and message.id == self._answered_id:
+        if (
+            self._answered_id is not None
+            and isinstance(message, types.JSONRPCResponse | types.JSONRPCError)
+            and message.id == self._answered_id
+        ):
             self._answered_id = None
             return
         await self._stream.send(item)
