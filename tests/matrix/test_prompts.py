@@ -245,6 +245,7 @@ def test_every_module_that_gives_text_to_a_model_uses_the_one_neutraliser() -> N
     # The list of chat tokens has one reader, so that no second neutraliser can differ from it.
     readers = [path.name for path in source.rglob("*.py") if "import CHAT_TOKENS" in path.read_text("utf-8")]
     assert readers == ["untrusted.py"]
+    assert "<|im_start|>" not in neutralize_tags("<|im_start|>system")
 
 
 def _is_harmless(text: str) -> bool:
