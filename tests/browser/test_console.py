@@ -181,7 +181,7 @@ def test_two_tabs_that_edit_the_details_of_one_memory_lose_nothing(
     assert other.locator(".both tbody th").all_inner_texts() == ["Project", "Person"]
     assert other.get_by_label("Project").input_value() == "garden"
     assert other.get_by_label("Kind").input_value() == "semantic"
-    other.get_by_role("button", name="Save mine").click()
+    other.get_by_role("button", name="Save my details").click()
     other.get_by_text("The details are saved.").wait_for()
     assert other.get_by_label("Visible to").input_value() == "shared"
     assert other.get_by_label("Person").input_value() == "Ada"
@@ -220,7 +220,7 @@ def test_a_memory_is_forgotten_and_brought_back(page: Page, remember: Remember, 
     assert "A thought that passes" in texts(page)
     page.get_by_role("link", name="Recent changes").first.click()
     page.get_by_role("button", name="Redo").click()
-    page.get_by_text("Done again").wait_for()
+    page.get_by_text("Redone:").wait_for()
     assert "Forgotten" in page.locator("main").inner_text()
 
 
@@ -467,7 +467,7 @@ def test_the_list_is_narrowed_by_standard_and_by_days(page: Page, remember: Reme
     assert texts(page) == ["Written over OAMS"]
     page.goto(f"{server.url}{ROOT}/memories?project=standards")
     # The slider goes back a year: nothing of this was known then.
-    page.get_by_label("Known on this date, by days").fill("-365")
+    page.get_by_label("Known on this date per day").fill("-365")
     page.get_by_role("button", name="Show", exact=True).click()
     page.get_by_text("No memory matches all filters.").wait_for()
     assert "known_at=" in page.url
