@@ -63,9 +63,14 @@ from memoranda.storage.sqlite.migrating import backup_before
 from memoranda.stores import open_cipher, open_database
 
 if TYPE_CHECKING:
+    from memoranda import backup
+    from memoranda.embedding import endpoint as endpoints
     from memoranda.service import verify
     from memoranda.standards.openwop.redaction import Policy
 else:
+    # Almost no command needs them.
+    backup = LazyModule("memoranda.backup")
+    endpoints = LazyModule("memoranda.embedding.endpoint")
     verify = LazyModule("memoranda.service.verify")
 
 # Bytes of the largest database whose search index is rebuilt at once, which takes seconds.
@@ -122,10 +127,7 @@ def open_service(
 def _remove_leftovers(home: Path, database: Path) -> None:
     """Remove the copies of killed backups and restores, in which memories would stay that are erased in the store."""
     if any(home.glob(f"{BACKUP_PREFIX}*")) or any(home.glob(f"{RESTORE_PREFIX}*")):
-        # Imported here: almost no command needs it.
-        from memoranda.backup import remove_leftovers
-
-        remove_leftovers(home, database)
+        backup.remove_leftovers(home, database)
 
 
 class Upgrade:
@@ -137,14 +139,11 @@ class Upgrade:
 
     def back_up(self, number: int) -> None:
         """Write a backup that the version before can restore."""
-        # Imported here: almost no command needs it.
-        from memoranda.backup import back_up
-
         path = self._settings.database_path
         assert path is not None
         target = backup_before(path, number)
         try:
-            back_up(self._settings, target)
+            backup.back_up(self._settings, target)
         except StoreUnavailable as error:
             raise StoreUnavailable(
                 f"this store has to be upgraded, and no backup could be written first: {error.message}",
@@ -232,9 +231,7 @@ def _meaning(settings: Settings, patience_seconds: float) -> SemanticSearch:
             **waits,
         )
     if settings.embedder != "auto":
-        from memoranda.embedding.endpoint import Endpoint
-
-        endpoint = Endpoint(
+        endpoint = endpoints.Endpoint(
             settings.embedder,
             settings.embedder_model,
             key=settings.embedder_key,
