@@ -21,6 +21,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp_types import Implementation
 from tests import forking
 from tests.commands import command
 from tests.embedders import WORDS_ALONE
@@ -206,7 +207,9 @@ async def by_mcp_http(home: Path) -> AsyncIterator[Call]:
 async def by_mcp_stdio(home: Path) -> AsyncIterator[Call]:
     arguments = [*MEMORANDA[1:], "--data", str(home), "--owner", OWNER, "mcp"]
     transport = stdio_client(StdioServerParameters(command=forking.python(), args=arguments, env=WORDS_ALONE))
-    async with Client(transport, read_timeout_seconds=HANG_SECONDS) as client:
+    # A memory is stored with the name of the agent, which no other way in states.
+    nobody = Implementation(name="", version="1")
+    async with Client(transport, read_timeout_seconds=HANG_SECONDS, client_info=nobody) as client:
         yield tool_calls(client)
 
 

@@ -107,10 +107,16 @@ def import_files(
             is_dry=dry_run,
         )
         surveys = SurveyLog(is_quiet=run.json)
-        report = _import(memoranda, require_sources(names), form, options, surveys, conversations)
+        report = _import(
+            memoranda,
+            require_sources(names),
+            form,
+            options,
+            surveys,
+            conversations if extract else None,
+        )
         candidates = [
-            _extract_statements(memoranda, conversation)
-            for conversation in sorted(conversations if extract else ())
+            _extract_statements(memoranda, conversation) for conversation in sorted(conversations)
         ]
         if not run.json:
             note_report(report)

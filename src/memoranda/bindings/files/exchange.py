@@ -420,7 +420,8 @@ def _collect_conversations(
 ) -> Iterator[Item]:
     """Yield the items, and collect the namespaces that messages of conversations will have after the import."""
     for item in items:
-        if item.form == "oams" and item.error is None and SESSION_KEY in metadata_of(item.value):
+        is_memory = item.form == "oams" and isinstance(item.value, dict)
+        if is_memory and item.error is None and SESSION_KEY in metadata_of(item.value):
             their_namespace = parse_namespace(item.value["namespace"])
             conversations.add(renaming.map_namespace(their_namespace, is_foreign=item.is_foreign))
         yield item
