@@ -86,6 +86,7 @@ UMP: Mapping[str, Call] = {
     "short_ids": lambda house, who, names: house.service.short_ids(who, [names["ump"]]),
     "seen_as": lambda house, who, names: house.service.seen_as(who, names["ump"]),
     "origins": lambda house, who, names: house.service.origins(who, names["ump"]),
+    "similar": lambda house, who, names: house.service.similar(who, names["ump"]),
     "revise": lambda house, who, names: house.service.revise(
         who, ReviseRequest.parse({"id": names["ump"], "patch": {"body": {"text": "x"}}})
     ),

@@ -52,6 +52,9 @@ ASKED_WITHIN = {"service/consolidation/dreams.py", "service/cal/cal.py", "servic
     # Read by the console, which has no table of verbs.
     "service/ump/facets.py",
     "service/ump/browse.py",
+    "service/ump/findings.py",
+    # To accept a candidate needs more than to revise it; `refile` is of the console, which has no table of verbs.
+    "service/ump/revise.py",
 }
 
 

@@ -159,6 +159,26 @@ def test_a_proposal_is_changed_and_accepted(server: Running) -> None:
         assert "Every Friday" not in browser.get(f"{ROOT}/review").text
 
 
+def test_what_was_learnt_is_changed_and_accepted_or_refused(server: Running) -> None:
+    key = server.key("did:key:zLearning", *ALL)
+    access, service = server.service.gate.authenticate(key), server.service
+    for text in ("Prefers <b>pnpm</b>", "Deploys on Mondays"):
+        draft = {"kind": "semantic", "body": {"text": text}, "lifecycle": {"status": "candidate"}}
+        service.remember(access, service.with_defaults(access, draft, method="inferred"))
+    first, second = (proposal["id"] for proposal in service.openwop.proposals(access, kind="memory"))
+    with signed_in(server, key) as browser:
+        page = browser.get(f"{ROOT}/review").text
+        assert "Learnt from a session" in page
+        assert "Prefers &lt;b&gt;pnpm&lt;/b&gt;" in page
+        assert "Prefers bun" in send(browser, f"/review/{first}/revise", text="Prefers bun").text
+        (changed,) = (each for each in service.openwop.proposals(access, kind="memory") if each["id"] != second)
+        assert "Accepted." in send(browser, f"/review/{changed['id']}/approve").text
+        assert "Deploys on Mondays" not in send(browser, f"/review/{second}/reject").text.partition('class="inbox"')[2]
+        assert service.openwop.proposals(access, kind="memory") == []
+    memories = {record["body"]["text"]: record["lifecycle"]["status"] for record in service.list_records(access)[0]}
+    assert memories == {"Prefers bun": "active"}
+
+
 # --- narrowing, and where something came from --------------------------------------------------------------------
 
 

@@ -30,6 +30,7 @@ from memoranda.errors import Conflict, InvalidInput
 from memoranda.model.instant import parse_instant
 from memoranda.service.consolidation.dreams import DreamRun, Output
 from memoranda.service.core.lookup import ID_PREFIX
+from memoranda.service.openwop.learned import KIND as LEARNED_KIND
 from memoranda.service.ump.findings import dismiss_finding
 from memoranda.standards.oams.memory import STRATEGIES
 from memoranda.standards.openwop.proposals import Revision
@@ -46,7 +47,9 @@ ORDERED_STRATEGIES: Final = ("validate", *(name for name in STRATEGIES if name !
 def show_review(visit: Visit) -> Answer:
     """Show everything that waits for a decision. Checks that read all memories run only on request."""
     service, access = visit.service, visit.access
-    proposals = service.openwop.proposals(access)
+    # First the candidates of sessions, which wait until somebody decides.
+    learned = service.openwop.proposals(access, kind=LEARNED_KIND)[-_SUGGESTIONS:]
+    proposals = [*learned, *service.openwop.proposals(access)]
     project, strategy = visit.query_value("project"), visit.query_value("strategy")
     outputs = _run(visit, project, strategy, is_dry=True).outputs if strategy else ()
     suggested = [output for output in outputs if output.result in ("created", "updated")]
@@ -237,9 +240,13 @@ def reject_proposal(visit: Visit) -> Answer:
 
 
 def revise_proposal(visit: Visit) -> Answer:
-    """Change the artifact of a proposal, which still waits for a decision."""
+    """Change the artifact of a proposal, or the text of a candidate; it still waits for a decision."""
     try:
-        revision = Revision.parse({"artifact": parse(visit.form_value("artifact").encode())})
+        if text := visit.form_value("text"):
+            artifact: Any = {"text": text.replace("\r\n", "\n").strip()}
+        else:
+            artifact = parse(visit.form_value("artifact").encode())
+        revision = Revision.parse({"artifact": artifact})
     except ValueError:
         raise InvalidInput(visit.text("wrong.no_json")) from None
     visit.service.openwop.revise_proposal(visit.access, visit.names["id"], revision)
@@ -247,9 +254,6 @@ def revise_proposal(visit: Visit) -> Answer:
 
 
 def approve_proposal(visit: Visit) -> Answer:
-    """Approve a proposal of an agent, and apply it."""
-    service, access = visit.service, visit.access
-    name = visit.names["id"]
-    approval = service.openwop.approve_proposal(access, name)
-    service.openwop.apply_proposal(access, name, approval_id=approval)
+    """Apply a proposal of an agent, or accept a candidate, with the person's right to activate."""
+    visit.service.openwop.apply_proposal(visit.access, visit.names["id"])
     return Redirect(f"{ROOT}/review", visit.text("said.accepted"))
