@@ -21,6 +21,7 @@ import pytest
 import memoranda
 from memoranda.app import Memoranda
 from memoranda.cli import main
+from memoranda.consolidation.learning.rules import SENTENCE_CHARS_LIMIT as LEARNED_CHARS_LIMIT
 from memoranda.consolidation.text.sentences import SENTENCE_CHARS_LIMIT
 from memoranda.standards.openwop.entry import Draft
 from tests.processor import at_most
@@ -81,6 +82,9 @@ def all_patterns() -> dict[str, re.Pattern[Any]]:
 
 # Read one sentence at a time, which has at most so many characters.
 SENTENCES = {
+    "memoranda.consolidation.learning.cues.CUES": LEARNED_CHARS_LIMIT,
+    "memoranda.consolidation.learning.cues.PASSING": LEARNED_CHARS_LIMIT,
+    "memoranda.consolidation.learning.cues.PLANTING": LEARNED_CHARS_LIMIT,
     "memoranda.consolidation.commitments.commitments._JOINTS": SENTENCE_CHARS_LIMIT,
     "memoranda.consolidation.commitments.intents.TAIL": SENTENCE_CHARS_LIMIT,
 }

@@ -202,6 +202,7 @@ QUESTIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "stats": lambda m: m.stats(),
     "suspects": lambda m: m.suspects(),
     "orders": lambda m: list(m.orders()),
+    "similar": lambda m: [m.similar(memory.id) for memory in m.list(limit=5)],
     "verify": lambda m: m.verify(),
     "export": lambda m: list(m.export()),
     "oams": lambda m: [m.oams.namespaces, m.oams.list(limit=9), m.oams.recall("crane lifts", k=5)],

@@ -12,13 +12,17 @@ from memoranda.hosts import learning
 Names = Annotated[str, Parameter(name="ID", help="The candidate's id, or its beginning.")]
 # Characters of a text in a row of the table.
 _TEXT_CHARS: Final = 100
+# Candidates of one listing: more than a person decides at once.
+_LIMIT: Final = 500
 
 
 def list_candidates(
     *,
     project: Annotated[str | None, Parameter(help="Only of this project.")] = None,
     agent: Annotated[str | None, Parameter(help="Only from sessions with this agent.")] = None,
-    limit: Annotated[int, Parameter(help="The largest number of candidates.")] = 50,
+    limit: Annotated[
+        int, Parameter(help="The largest number of candidates.", minimum=1, maximum=_LIMIT)
+    ] = 50,
     run: GivenRun,
 ) -> None:
     """List what was learnt and waits for a decision, with the turn that it rests on."""

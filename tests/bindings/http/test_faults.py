@@ -248,13 +248,15 @@ def workers_taken(server: Running) -> Iterator[None]:
         entered.release()
         may_end.wait(HANG_SECONDS)
 
-    def ready() -> int:
+    def ready(number: int) -> int:
+        # Two callers, because one never has all threads.
         with server.client() as client:
+            client.headers["Authorization"] = f"Bearer mk_{number % 2}"
             return client.get("/readyz").status_code
 
     server.service.check_ready = hang  # type: ignore[method-assign]
     with ThreadPoolExecutor(VERB_THREADS) as crowd:
-        asked = [crowd.submit(ready) for _ in range(VERB_THREADS)]
+        asked = [crowd.submit(ready, number) for number in range(VERB_THREADS)]
         for _ in asked:
             assert entered.acquire(timeout=HANG_SECONDS)
         server.service.check_ready = check  # type: ignore[method-assign]

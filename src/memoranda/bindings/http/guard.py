@@ -160,6 +160,14 @@ class Caller:
         return self.access
 
 
+def _caller_key(scope: Scope) -> bytes:
+    """Return a digest of what tells callers apart: the credential, else the cookies, else the address."""
+    credential = wire.read_header(scope, b"authorization") or wire.read_header(scope, b"cookie")
+    client = scope.get("client")
+    text = credential or (client[0] if client else "")
+    return hashlib.blake2b(text.encode("latin-1", "replace"), digest_size=16).digest()
+
+
 class UnreadAnswers:
     """Large answers that are being sent. If they use too much memory, the caller who uses most loses its oldest one."""
 
@@ -346,6 +354,7 @@ class Guard:
             if negotiate is not None:
                 negotiate(scope)
             receive = self._limit_body(scope, receive)
+            CALLER_KEY.set(_caller_key(scope))
             if self._tables.is_public(scope["path"]):
                 await self._app(scope, receive, sender.send)
             else:
@@ -444,7 +453,6 @@ class Guard:
         caller = Caller(
             self._gate, _read_bearer(scope), client[0] if client else "", self._admit_stranger
         )
-        CALLER_KEY.set(caller.digest if caller.bearer else caller.address.encode())
         if caller.digest in self._requests:
             wait = self._requests.take(caller.digest)
             if wait:

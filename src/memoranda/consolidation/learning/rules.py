@@ -18,7 +18,7 @@ from memoranda.model.memory import Kind
 
 # Characters of a statement: a shorter one says nothing by itself, a longer one is a paragraph.
 _LEAST_CHARS: Final = 10
-_MOST_CHARS: Final = 400
+SENTENCE_CHARS_LIMIT: Final = 400
 # Characters of a turn that are read; the rest of a longer one is pasted text.
 _TURN_CHARS: Final = 20_000
 _FENCED: Final = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
@@ -67,7 +67,7 @@ def find_statements(turn: str) -> list[Statement]:
 
 def _read_sentence(sentence: str) -> Statement | None:
     """Return the statement of a sentence; None if it makes none."""
-    is_sized = _LEAST_CHARS <= len(sentence) <= _MOST_CHARS
+    is_sized = _LEAST_CHARS <= len(sentence) <= SENTENCE_CHARS_LIMIT
     if not is_sized or sentence.endswith(_QUESTION) or is_code(sentence):
         return None
     lead = LEAD.match(sentence)
