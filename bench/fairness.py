@@ -1,4 +1,4 @@
-"""How much longer one owner's writes take while another owner writes with 64 clients."""
+"""Measure the writes of one owner alone, and beside another owner who writes with 64 clients."""
 
 from __future__ import annotations
 

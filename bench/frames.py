@@ -86,7 +86,7 @@ def measure_frames(host: str, port: int, key: str) -> Figures:
             drawn = page.evaluate("() => window.explore.draws")
             figures[f"console.{name}.script_ms_per_frame"] = round(sum(drawn) / len(drawn), 2)
             figures[f"console.{name}.script_p95_ms"] = round(percentile(drawn, 0.95), 2)
-            # Of all processes of the browser, which draw without a graphics card.
+            # The browser draws without a graphics card, so all of its processes are counted.
             figures[f"console.{name}.cpu_ms_per_frame"] = round(used / len(drawn) * 1000, 1)
             figures[f"console.{name}.frames_per_s"] = round(len(gaps) / sum(gaps) * 1000, 1)
             figures[f"console.{name}.frame_p95_ms"] = percentile(gaps, 0.95)
@@ -95,7 +95,7 @@ def measure_frames(host: str, port: int, key: str) -> Figures:
 
 
 def _processor_seconds() -> float:
-    """What the processes that this one started have used so far; the browser's are among them."""
+    """Return the processor seconds of all processes that this one started, the browser's among them."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

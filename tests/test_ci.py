@@ -80,3 +80,11 @@ def test_what_still_cannot_be_brought_is_an_error(tmp_path: Path) -> None:
 def test_every_target_that_ci_runs_is_in_the_makefile() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert {"develop", "test", *PARTS, *BRINGING} <= {*targets}
+
+
+def test_no_output_of_a_command_is_in_the_repository() -> None:
+    """A program that takes an option for the name of its output writes a folder such as `--help`."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, timeout=HANG_SECONDS)
+    names = listed.stdout.decode().split("\0")
+    assert len(names) > 1_000
+    assert [name for name in names if name.startswith(("-", "build/", "dist/"))] == []

@@ -5,12 +5,12 @@ python tools/site.py FOLDER. `make docs` runs it, and then MkDocs.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import inspect
 import json
 import re
 import shutil
-import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -576,4 +576,6 @@ MADE: dict[str, Callable[[], str]] = {
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(prog="site.py", description=__doc__)
+    parser.add_argument("folder", type=Path, help="where the pages are written")
+    build(parser.parse_args().folder)

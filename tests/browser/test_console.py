@@ -373,7 +373,7 @@ def test_duplicates_and_what_is_out_of_date_are_decided_by_keys(opened: Opened, 
     page = own_page(opened, server, owner, "The bakery is closed on Sundays.", "the bakery is closed on Sundays")
     page.goto(f"{server.url}{ROOT}/review")
     page.wait_for_function("() => document.querySelectorAll('.card').length === 2")
-    # What agents may be told wrongly comes before what they are told twice.
+    # A fact that may be wrong comes before one that is stored twice.
     assert "still true" in page.locator(".card").first.inner_text()
     page.keyboard.press("a")
     page.get_by_text("ended with its day").wait_for()
@@ -687,7 +687,7 @@ def test_a_file_comes_in_tried_first_with_progress_and_everything_goes_out(
     page.locator("input[type=file]").set_input_files(file)
     page.get_by_role("button", name="Import", exact=True).click()
     page.get_by_text("The import would add 300").wait_for()
-    # What was previewed is imported without another upload.
+    # The previewed files are imported without another upload.
     page.get_by_role("button", name="Import now").click()
     page.get_by_text("The import added 300").wait_for()
     assert page.locator(".step").count() >= 1

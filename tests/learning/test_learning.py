@@ -64,7 +64,7 @@ def test_a_candidate_is_marked_in_every_standard_and_not_shown_as_a_fact(store: 
     assert store.oams.list(namespace="shop").memories[0]["tags"] == ["candidate"]
     (found,) = store.cal.run('RECALL beliefs LIKE "pnpm"', namespace="shop")["results"]
     assert found["grain"]["structural_tags"] == ["candidate"]
-    # What is shown to an agent unasked is confirmed.
+    # Agents get only confirmed memories at the start of a session.
     session = HostSession(host="codex", id="s2", folder=tmp_path / "shop", transcript=None)
     assert build_context(store, session) == ""
     accept_candidate(store, list_candidates(store)[0].id)

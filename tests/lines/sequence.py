@@ -136,7 +136,7 @@ def generate(seed: int, length: int, *, is_embedded: bool = False) -> list[Step]
         elif steps[-1]["verb"] in ("undo", "redo") and rng.random() < 0.3:
             verb = "redo"
         elif steps[-1]["verb"] == "sync" and rng.random() < 0.4:
-            # What a person does to a note that was written shows only with the next run.
+            # A person's change of a written note shows only with the next run.
             verb = "sync"
         elif verb == "serve" and is_embedded:
             verb = "revise"
@@ -468,7 +468,7 @@ class Run:
         version = self.stage.head(head.word)
         is_plain = line.standard == version.document.standard == "ump" and version.bounds is None
         if not is_plain or self.stage.local.get(head.names["ump"]).record["body"] != {"text": head.word}:
-            # What another standard stated about it is no part of the new text.
+            # The new text would not have what another standard stated about the memory.
             return "left out"
         result = self.stage.local.remember(head.word, project=SPACE, visibility=head.visibility)  # type: ignore[arg-type]
         if result.result != "merged":

@@ -275,7 +275,7 @@ def test_an_export_that_states_inherited_restrictions_changes_nothing_where_it_c
     report = world.service.import_items(world.owner, [Item(form="oams", value=memory, raw=raw, where="1", number=1)])
     assert (report.unchanged, report.updated, report.created) == (1, 0, 0)
     assert world.service.history(world.owner, revised) == before
-    # The same holds for one memory and for a batch.
+    # Nothing changes either if it is put alone or in a batch.
     assert oams.put(memory).result == "unchanged"
     assert [result.result for result in oams.batch([memory])] == ["unchanged"]
     # A longer life is another memory, and bound all the same.

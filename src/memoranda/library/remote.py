@@ -9,7 +9,7 @@ Promise: a program cannot tell a server from a store of its own process, apart f
 result and error must be the same, and `tests/test_library_parity.py` compares both. If a verb gets a parameter, its row
 carries it over HTTP, and nothing has to be written here.
 
-Errors are rebuilt from their code (`_error`), each standard in its own form; an unknown code becomes a general error
+Errors are rebuilt from their code (`_error`), in the form of their standard; an unknown code becomes a general error
 with the server's message. Requests are never repeated: a write whose answer was lost may have happened.
 """
 
