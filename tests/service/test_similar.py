@@ -79,3 +79,20 @@ def test_who_may_not_read_learns_of_no_similar_memory(world: World) -> None:
         world.service.similar(world.key("did:example:stranger", "read"), nantes)
     world.forget(nantes)
     assert world.service.similar(world.owner, nantes) == []
+
+
+def test_only_what_the_caller_may_see_is_similar(world: World) -> None:
+    world.remember("Petra lives in Lyon.", scope={"visibility": "private"})
+    shared = world.remember("Petra lives in Metz.", scope={"visibility": "shared"})
+    nantes = world.remember("Petra lives in Nantes.", scope={"visibility": "shared"})
+    reader = world.token("read", visibility="shared")
+    assert [memory.id for memory in world.service.similar(reader, nantes)] == [shared]
+    assert len(world.service.similar(world.owner, nantes)) == 2
+
+
+def test_a_text_that_does_not_verify_is_not_similar(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.remember("Petra lives in Lyon.")
+    nantes = world.remember("Petra lives in Nantes.")
+    assert len(world.service.similar(world.owner, nantes)) == 1
+    monkeypatch.setattr(similar, "is_intact", lambda _: False)
+    assert world.service.similar(world.owner, nantes) == []

@@ -17,8 +17,8 @@ from memoranda.model.memory import Projection, Version, has_ended
 from memoranda.model.selection import KeywordQuery, Selection
 from memoranda.service.core.access import Access
 from memoranda.service.core.context import Context, audit_entry
-from memoranda.service.core.lookup import find_visible, resolve_name
-from memoranda.service.core.views import project, run_unless_damaged, scope_of
+from memoranda.service.core.lookup import can_see, find_visible, resolve_name
+from memoranda.service.core.views import is_intact, project, run_unless_damaged, scope_of
 from memoranda.service.retrieve import restrict_selection
 from memoranda.standards.ump import mapping
 from memoranda.standards.ump.mapping import derive_view_id
@@ -96,7 +96,9 @@ def _search(
             if other is None or other.kind != projection.kind or other.scope.user != scope.user:
                 continue
             other_name = _name_of(version, other)
-            if other_name != name and states_same_fact(projection.text, other.text):
+            # As in recall (UMP §5.3): a text that does not verify is dropped.
+            is_shown = is_intact(version) and can_see(context, access, snapshot, version)
+            if other_name != name and is_shown and states_same_fact(projection.text, other.text):
                 memories.append(SimilarMemory(id=other_name, text=other.text[:_SHOWN_CHARS]))
     return tuple(memories[:_RETURNED])
 
