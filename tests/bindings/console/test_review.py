@@ -17,7 +17,7 @@ import pytest
 from tests.bindings.console.browsing import ALL, remember, send, signed_in, token_of
 from tests.bindings.http.running import OWNER, Running
 from tests.standards.openwop.samples import ARTIFACTS
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, until
 
 from memoranda.bindings.console import transfer, uploads
 from memoranda.bindings.console.cookies import COOKIE
@@ -169,6 +169,8 @@ def test_what_was_learnt_is_changed_and_accepted_or_refused(server: Running) -> 
     with signed_in(server, key) as browser:
         page = browser.get(f"{ROOT}/review").text
         assert "Learnt from a session" in page
+        until(lambda: "data-scanning" not in browser.get(f"{ROOT}/review").text)
+        assert '<span class="count">2<' in browser.get(f"{ROOT}/").text
         assert "Prefers &lt;b&gt;pnpm&lt;/b&gt;" in page
         assert "Prefers bun" in send(browser, f"/review/{first}/revise", text="Prefers bun").text
         (changed,) = (each for each in service.openwop.proposals(access, kind="memory") if each["id"] != second)

@@ -19,7 +19,9 @@ import msgspec
 
 from memoranda.errors import MemorandaError
 from memoranda.service.core.access import Access
+from memoranda.service.openwop.learned import KIND as LEARNED_KIND
 from memoranda.service.service import Service
+from memoranda.standards.openwop.proposals import Proposal
 
 # Findings of each kind that are kept: more than a person decides in a sitting.
 _FINDINGS: Final = 100
@@ -38,6 +40,8 @@ KINDS: Final[Mapping[str, str]] = {
     "duplicate": "twins",
 }
 _ORDER: Final = tuple(KINDS)
+# States of proposals that wait for a decision.
+_OPEN: Final = ("draft", "revised")
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +66,8 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
     """The findings of one owner, and how far the scan is."""
 
     findings: tuple[Finding, ...] = ()
+    # The number of candidates and of proposals of agents when the scan ended.
+    undecided: int = 0
     # The position of the change feed that a complete scan covers; -1 before the first one.
     position: int = -1
     is_scanning: bool = False
@@ -125,7 +131,8 @@ class Inboxes:
             began = time.monotonic()
             try:
                 findings = self._scan(service, access, scan)
-                scan.inbox = Inbox(findings=findings, position=position)
+                undecided = len(list_undecided(service, access))
+                scan.inbox = Inbox(findings=findings, undecided=undecided, position=position)
             except MemorandaError as error:
                 _log.info("the scan for the console stopped: %s", error.message)
                 scan.inbox = _with(scan.inbox, is_scanning=False, position=position)
@@ -153,6 +160,13 @@ class Inboxes:
             scan.inbox = _with(scan.inbox, is_scanning=True, step=number, steps=len(steps))
             findings += step()
         return tuple(sorted(findings, key=lambda finding: _ORDER.index(finding.kind)))
+
+
+def list_undecided(service: Service, access: Access) -> list[Proposal]:
+    """Return the candidates of sessions and the proposals of agents that wait for a decision."""
+    proposals = service.openwop.proposals(access)
+    learned = service.openwop.proposals(access, kind=LEARNED_KIND)[-_FINDINGS:]
+    return [*learned, *(proposal for proposal in proposals if proposal["state"] in _OPEN)]
 
 
 def may_review(access: Access) -> bool:

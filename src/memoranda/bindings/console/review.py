@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from memoranda.bindings.console.details import parse_day
-from memoranda.bindings.console.inbox import KINDS
+from memoranda.bindings.console.inbox import KINDS, list_undecided
 from memoranda.bindings.console.memories import REASON
 from memoranda.bindings.console.visit import (
     ROOT,
@@ -30,7 +30,6 @@ from memoranda.errors import Conflict, InvalidInput
 from memoranda.model.instant import parse_instant
 from memoranda.service.consolidation.dreams import DreamRun, Output
 from memoranda.service.core.lookup import ID_PREFIX
-from memoranda.service.openwop.learned import KIND as LEARNED_KIND
 from memoranda.service.ump.findings import dismiss_finding
 from memoranda.standards.oams.memory import STRATEGIES
 from memoranda.standards.openwop.proposals import Revision
@@ -38,8 +37,6 @@ from memoranda.standards.openwop.proposals import Revision
 # Suggestions on the page, and earlier runs that can be undone.
 _SUGGESTIONS: Final = 50
 _RUNS: Final = 10
-# States of proposals that wait for a decision.
-_OPEN: Final = ("draft", "revised")
 # The kinds of checks, contradictions first.
 ORDERED_STRATEGIES: Final = ("validate", *(name for name in STRATEGIES if name != "validate"))
 
@@ -47,9 +44,6 @@ ORDERED_STRATEGIES: Final = ("validate", *(name for name in STRATEGIES if name !
 def show_review(visit: Visit) -> Answer:
     """Show everything that waits for a decision. Checks that read all memories run only on request."""
     service, access = visit.service, visit.access
-    # First the candidates of sessions, which wait until somebody decides.
-    learned = service.openwop.proposals(access, kind=LEARNED_KIND)[-_SUGGESTIONS:]
-    proposals = [*learned, *service.openwop.proposals(access)]
     project, strategy = visit.query_value("project"), visit.query_value("strategy")
     outputs = _run(visit, project, strategy, is_dry=True).outputs if strategy else ()
     suggested = [output for output in outputs if output.result in ("created", "updated")]
@@ -67,7 +61,7 @@ def show_review(visit: Visit) -> Answer:
     return TemplatePage(
         template="review.html",
         context={
-            "proposals": [proposal for proposal in proposals if proposal["state"] in _OPEN],
+            "proposals": list_undecided(service, access),
             "inbox": inbox,
             "is_inbox": is_inbox,
             "chosen": visit.query_value("item"),
